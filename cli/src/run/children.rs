@@ -1,6 +1,6 @@
 //! The ranks as processes: their start, the destination of their output, and their end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 use rustix::process::{self, WaitId, WaitIdOptions};
 
 use super::apps::App;
+use super::job_processes;
 use super::orphans::Orphans;
 use super::rank_id::{FIRST_JOB, RankId};
 use super::verdict::Ending;
@@ -298,6 +299,32 @@ impl Children {
             // A rank is not reaped before the end of the job, so its number can't belong to another process.
             let _ = i32::try_from(state.process.id()).map(|process| kill(Pid::from_raw(process), signal));
         }
+    }
+
+    /// Sends a signal to these ranks as far as they run, and not to the processes that they started. Returns whether the
+    /// system permits it.
+    pub(super) fn signal_ranks(&self, ranks: &BTreeSet<RankId>, signal: process::Signal) -> bool {
+        let mut is_permitted = true;
+        for process in self.processes(ranks).filter_map(process::Pid::from_raw) {
+            is_permitted &= process::kill_process(process, signal) != Err(rustix::io::Errno::PERM);
+        }
+        is_permitted
+    }
+
+    /// Sends a signal to these ranks as far as they run, and to all processes that they started. Returns whether the
+    /// system permits it.
+    pub(super) fn signal_trees(&self, ranks: &BTreeSet<RankId>, signal: process::Signal) -> bool {
+        job_processes::signal_trees(&self.processes(ranks).collect(), signal)
+    }
+
+    /// The numbers of processes that can't come to mean others: ranks are not reaped before the end of their job.
+    fn processes(&self, ranks: &BTreeSet<RankId>) -> impl Iterator<Item = i32> {
+        ranks.iter().filter_map(|rank| i32::try_from(self.running(*rank)?).ok())
+    }
+
+    /// Whether a rank was started, and its job has not ended.
+    pub(super) fn has(&self, rank: RankId) -> bool {
+        self.ranks.contains_key(&rank)
     }
 
     /// Ends processes that the ranks have left, and then reaps the ranks. Their ids stay taken until then.

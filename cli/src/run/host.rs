@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
 use modex::types::{Info, Namespace, ProcId, Status, Time};
-use modex::{AbortUpcall, Capabilities, Host, Moment, QueryInfo, Requester, Responder, Spawn};
+use modex::{AbortUpcall, Capabilities, Host, JobControl, Moment, QueryInfo, Requester, Responder, Spawn};
 
 use super::poller::Bell;
 use super::report::ProcessPhase;
@@ -27,6 +27,15 @@ pub(super) enum News {
     Operations(Responder<Vec<Info>>),
     /// A process wants another job.
     Spawn(SpawnCall),
+    /// A process wants to control others.
+    Control {
+        /// The process.
+        requester: ProcId,
+        /// The action and the targets.
+        request: Box<JobControl>,
+        /// The place for the answer.
+        reply: Responder<Vec<Info>>,
+    },
     /// Something happened to a process of a job.
     Process {
         /// The process.
@@ -118,7 +127,7 @@ impl LauncherHost {
 
 impl Host for LauncherHost {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ABORT | Capabilities::QUERY | Capabilities::SPAWN
+        Capabilities::ABORT | Capabilities::QUERY | Capabilities::SPAWN | Capabilities::JOB_CONTROL
     }
 
     /// The end of a rank is the end of all jobs, so processes of other jobs alone can't be ended.
@@ -134,6 +143,10 @@ impl Host for LauncherHost {
 
     fn spawn(&self, requester: Requester, request: Spawn, reply: Responder<Namespace>) {
         self.tell(News::Spawn(SpawnCall { requester: requester.proc, request: Box::new(request), reply }));
+    }
+
+    fn job_control(&self, requester: Requester, request: JobControl, reply: Responder<Vec<Info>>) {
+        self.tell(News::Control { requester: requester.proc, request: Box::new(request), reply });
     }
 
     /// Answers queries for the operations that wait, each in a request of its own. The server answers all others.

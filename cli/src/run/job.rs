@@ -1,9 +1,10 @@
 //! The launcher from its first process to its exit status: a single loop over everything that can happen.
 
+mod controlling;
 mod description;
 mod spawning;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -43,6 +44,7 @@ use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
+use controlling::{ControlCall, Terminations};
 use description::describe;
 use spawning::Spawning;
 
@@ -144,6 +146,11 @@ pub(super) struct LaunchedJob {
     news: Receiver<News>,
     /// Processes that ask for the operations that wait.
     askers: Vec<Responder<Vec<Info>>>,
+    /// Requests to control processes.
+    controls: VecDeque<ControlCall>,
+    terminations: Terminations,
+    /// Whether a process has paused ranks. They may have been resumed since.
+    has_paused_ranks: bool,
     verdict: Verdict,
     mpi_search: MpiSearch,
     /// The ranks with a connection for PMI-1.
@@ -198,6 +205,9 @@ impl LaunchedJob {
             is_paused: false,
             news,
             askers: Vec::new(),
+            controls: VecDeque::new(),
+            terminations: Terminations::default(),
+            has_paused_ranks: false,
             verdict: Verdict::new(rank_count, settings.grace),
             mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
             speaks_pmi: BTreeSet::new(),
@@ -346,7 +356,8 @@ impl LaunchedJob {
     fn run(&mut self) -> Result<(), JobError> {
         while self.verdict.running() > 0 {
             let of_lock = if self.is_paused { None } else { self.output_locks.next_tick() };
-            let next_tick = [self.verdict.next_tick(), of_lock, self.spawning.next_tick()].into_iter().flatten().min();
+            let next_ticks = [self.verdict.next_tick(), of_lock, self.spawning.next_tick(), self.next_control()];
+            let next_tick = next_ticks.into_iter().flatten().min();
             let limit = next_tick.map(|at| at.since(self.clock.now()));
             self.turn(limit)?;
         }
@@ -390,6 +401,8 @@ impl LaunchedJob {
         self.answer_askers();
         self.go_on_spawning();
         self.close_ended()?;
+        self.serve_controls();
+        self.end_terminations();
         let now = self.clock.now();
         let action = self.verdict.tick(now);
         self.act(action);
@@ -465,13 +478,16 @@ impl LaunchedJob {
         match news {
             News::Abort { requester, status, message } => {
                 let rank = self.jobs.rank(&requester);
-                let requester = rank.map_or_else(|| requester.to_string(), |rank| rank.to_string());
+                let requester = self.name_of(&requester);
                 let cause = Cause::Abort { requester, rank, status, message };
                 let action = self.verdict.stop(self.clock.now(), cause);
                 self.act(action);
             }
             News::Operations(asker) => self.askers.push(asker),
             News::Spawn(call) => self.spawning.add(call),
+            News::Control { requester, request, reply } => {
+                self.controls.push_back(ControlCall { requester, request, reply });
+            }
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };
                 match moment {
@@ -487,7 +503,7 @@ impl LaunchedJob {
     /// The words about the ranks that have to end for this cause.
     fn notice(&self, cause: &Cause) -> String {
         let count = self.verdict.others(cause);
-        if count == 0 {
+        if count == 0 || cause.request() == Signal::SIGKILL {
             return String::new();
         }
         let ranks = if count == 1 { "rank gets" } else { "ranks get" };
@@ -506,16 +522,24 @@ impl LaunchedJob {
                     _ => {}
                 }
                 if running > 0 {
-                    self.children.signal(cause.request());
+                    self.ask_to_end(cause.request());
                 }
             }
             Some(Action::Insist { running }) => {
                 let ranks = if running == 1 { "rank has" } else { "ranks have" };
                 let grace = self.verdict.grace().as_secs_f64();
                 self.say(&format!("modex: {running} {ranks} not ended on SIGINT; SIGTERM, and {grace} s more\n"));
-                self.children.signal(Signal::SIGTERM);
+                self.ask_to_end(Signal::SIGTERM);
             }
             Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
+        }
+    }
+
+    fn ask_to_end(&self, signal: Signal) {
+        self.children.signal(signal);
+        if self.has_paused_ranks {
+            // A paused process gets its signal when it goes on.
+            self.children.signal(Signal::SIGCONT);
         }
     }
 

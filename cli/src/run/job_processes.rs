@@ -1,4 +1,4 @@
-//! Finds and kills all processes of a job whose launcher is dead.
+//! Finds and kills all processes of a job whose launcher is dead. Finds the processes that a rank has started.
 //!
 //! A job has these processes: the members of the ranks' group, processes with the job's socket in their environment,
 //! and descendants of both. A process that has cleared its environment and lost its parents is not recognised.
@@ -11,10 +11,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Passes in a row that must find no new process.
 const EMPTY_LOOKS: u32 = 2;
+
+/// Passes after which the search for the processes of a rank gives up, so that a rank that forks without end does not
+/// hold up the launcher.
+const LOOKS_MAX: u32 = 32;
 
 /// The traits that tell a job's processes from others.
 #[derive(Debug)]
@@ -58,11 +63,15 @@ pub(super) fn kill_all(traits: &Traits, is_spared: impl Fn(i32) -> bool) {
 
 /// The processes that belong to the job.
 fn members(processes: &[Process], group: i32) -> BTreeSet<Identity> {
+    with_descendants(processes, |process| process.is_marked || process.group == group)
+}
+
+fn with_descendants(processes: &[Process], is_root: impl Fn(&Process) -> bool) -> BTreeSet<Identity> {
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
     for process in processes {
         children.entry(process.parent).or_default().push(*process);
     }
-    let mut pending: Vec<Process> = processes.iter().copied().filter(|p| p.is_marked || p.group == group).collect();
+    let mut pending: Vec<Process> = processes.iter().copied().filter(is_root).collect();
     let mut members = BTreeSet::new();
     while let Some(process) = pending.pop() {
         if members.insert(process.id) {
@@ -70,6 +79,50 @@ fn members(processes: &[Process], group: i32) -> BTreeSet<Identity> {
         }
     }
     members
+}
+
+/// Sends a signal to processes and to all that they started. The numbers must stand for unreaped children.
+///
+/// A process may start another one during the search. SIGSTOP and SIGKILL reach that one, too: the search stops each
+/// process that it finds, and ends when it finds no other, or after [`LOOKS_MAX`] passes. Returns whether the system permits it.
+pub(super) fn signal_trees(roots: &BTreeSet<i32>, signal: Signal) -> bool {
+    let is_final = signal == Signal::KILL || signal == Signal::STOP;
+    let mut found: BTreeSet<Identity> = BTreeSet::new();
+    let mut is_permitted = true;
+    for _ in 0..LOOKS_MAX {
+        let new: Vec<Identity> = trees(&stand(), roots).into_iter().filter(|id| found.insert(*id)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for id in new {
+            is_permitted &= send(id, if is_final { Signal::STOP } else { signal });
+        }
+        if !is_final {
+            break;
+        }
+    }
+    if signal == Signal::KILL {
+        for id in found {
+            is_permitted &= send(id, signal);
+        }
+    }
+    is_permitted
+}
+
+/// All processes with their parents and groups.
+fn stand() -> Vec<Process> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let process = |number: i32| {
+        let (parent, group, started) = standing(&PathBuf::from(format!("/proc/{number}")))?;
+        Some(Process { id: Identity { number, started }, parent, group, is_marked: false })
+    };
+    numbers.filter_map(process).collect()
+}
+
+/// These processes and all that they started.
+fn trees(processes: &[Process], roots: &BTreeSet<i32>) -> BTreeSet<Identity> {
+    with_descendants(processes, |process| roots.contains(&process.id.number))
 }
 
 fn look(traits: &Traits, is_spared: impl Fn(i32) -> bool) -> Vec<Process> {
@@ -129,14 +182,17 @@ fn names_socket_in(environment: &[u8], directory_name: &[u8]) -> bool {
 }
 
 fn kill(id: Identity) {
-    let Some(number) = Pid::from_raw(id.number) else { return };
-    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
+    // A process that may not be signalled stays.
+    let _ = send(id, Signal::KILL);
+}
+
+/// Returns whether this process may send the signal. An ended process needs none.
+fn send(id: Identity, signal: Signal) -> bool {
+    let Some(number) = Pid::from_raw(id.number) else { return true };
+    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return true };
     // The handle stands for the process that has the number now.
     let is_same = standing(&PathBuf::from(format!("/proc/{}", id.number))).is_some_and(|(_, _, s)| s == id.started);
-    if is_same {
-        // An ended process needs no signal. A process that may not be signalled stays.
-        let _ = pidfd_send_signal(&handle, Signal::KILL);
-    }
+    !is_same || pidfd_send_signal(&handle, signal) != Err(Errno::PERM)
 }
 
 #[cfg(test)]
@@ -159,6 +215,21 @@ mod tests {
         ];
         let numbers: Vec<i32> = members(&processes, 7).into_iter().map(|id| id.number).collect();
         assert_eq!(numbers, [10, 11, 12, 20]);
+    }
+
+    #[test]
+    fn a_tree_is_a_process_and_all_that_it_started() {
+        let processes = [
+            process(1, 0, 1, false),
+            process(10, 1, 7, false),
+            process(11, 10, 11, false),
+            process(12, 11, 11, true),
+            process(20, 1, 7, true), // another rank
+        ];
+        let numbers = |roots: &[i32]| -> Vec<i32> {
+            trees(&processes, &roots.iter().copied().collect()).into_iter().map(|id| id.number).collect()
+        };
+        assert_eq!((numbers(&[10]), numbers(&[12, 20]), numbers(&[99])), (vec![10, 11, 12], vec![12, 20], vec![]));
     }
 
     #[test]

@@ -81,6 +81,11 @@ impl Jobs {
         self.running.iter().find(|(_, job)| job.namespace == *namespace).map(|(number, _)| *number)
     }
 
+    /// The numbers of all jobs that run, by name.
+    pub(super) fn numbers(&self) -> BTreeMap<Namespace, u32> {
+        self.running.iter().map(|(number, job)| (job.namespace.clone(), *number)).collect()
+    }
+
     /// A process, if it is a rank of these jobs.
     pub(super) fn rank(&self, proc: &ProcId) -> Option<RankId> {
         Some(RankId { job: self.number(&proc.namespace)?, rank: proc.rank.process()? })

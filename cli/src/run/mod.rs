@@ -16,6 +16,7 @@
 
 mod apps;
 mod children;
+mod control_request;
 mod cores;
 mod destination;
 mod elf;

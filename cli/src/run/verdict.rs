@@ -59,11 +59,15 @@ pub(super) enum Cause {
         rank: RankId,
         /// The kind of end.
         ending: Ending,
+        /// The process that asked for it (`PMIx_Job_control`), for people.
+        by: Option<String>,
     },
     /// A rank connected and succeeded without finalizing. The others may wait for it for ever.
     Unfinalized {
         /// The rank.
         rank: RankId,
+        /// The process that asked for its end, for people.
+        by: Option<String>,
     },
     /// A rank failed because another rank had left the job without finalizing before.
     Left {
@@ -71,6 +75,8 @@ pub(super) enum Cause {
         rank: RankId,
         /// The kind of end, if it has ended already.
         ending: Option<Ending>,
+        /// The process that asked for its end, for people.
+        by: Option<String>,
         /// The rank that failed afterwards.
         failed: RankId,
         /// The kind of end.
@@ -87,6 +93,13 @@ pub(super) enum Cause {
         /// Its message.
         message: String,
     },
+    /// A process asked for the end of all ranks (`PMIx_Job_control`).
+    Asked {
+        /// The process, for people.
+        by: String,
+        /// Whether the ranks get no time to end.
+        is_kill: bool,
+    },
     /// `--timeout` ran out.
     Timeout(Duration),
     /// A user or process sent the launcher this signal.
@@ -102,6 +115,7 @@ impl Cause {
             Self::Unfinalized { .. } => 1,
             // Only eight bits reach the shell; a failure must not look like success.
             Self::Abort { status, .. } => u8::try_from(status & 0xFF).ok().filter(|s| *s != 0).unwrap_or(1),
+            Self::Asked { .. } => u8::try_from(128 + self.request() as i32).unwrap_or(u8::MAX),
             Self::Timeout(_) => 124,
             Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
         }
@@ -120,6 +134,7 @@ impl Cause {
     pub(super) fn request(&self) -> Signal {
         match self {
             Self::Signal(signal) if *signal == Signal::SIGINT as i32 => Signal::SIGINT,
+            Self::Asked { is_kill: true, .. } => Signal::SIGKILL,
             _ => Signal::SIGTERM,
         }
     }
@@ -128,14 +143,16 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rank { rank, ending } => write!(f, "{rank} {ending}"),
-            Self::Unfinalized { rank } => write!(f, "{rank} ended without finalizing"),
-            Self::Left { rank, ending: Some(ending), failed, failure } => {
-                write!(f, "{rank} {ending} without finalizing, then {failed} {failure}")
+            Self::Rank { rank, ending, by } => write!(f, "{rank} {ending}{}", Request(by)),
+            Self::Unfinalized { rank, by } => write!(f, "{rank} ended{} without finalizing", Request(by)),
+            Self::Left { rank, ending: Some(ending), by, failed, failure } => {
+                write!(f, "{rank} {ending}{} without finalizing, then {failed} {failure}", Request(by))
             }
-            Self::Left { rank, ending: None, failed, failure } => {
-                write!(f, "{rank} left the job without finalizing, then {failed} {failure}")
+            Self::Left { rank, ending: None, by, failed, failure } => {
+                write!(f, "{rank} left the job{} without finalizing, then {failed} {failure}", Request(by))
             }
+            Self::Asked { by, is_kill: true } => write!(f, "{} asked to kill all ranks", printable(by)),
+            Self::Asked { by, is_kill: false } => write!(f, "{} asked to terminate all ranks", printable(by)),
             Self::Abort { requester, status, message, .. } if message.is_empty() || message == NO_MESSAGE => {
                 write!(f, "{requester} aborted the job with status {status}")
             }
@@ -147,6 +164,35 @@ impl fmt::Display for Cause {
                 Ok(name) => write!(f, "received {name}"),
                 Err(_) => write!(f, "received signal {signal}"),
             },
+        }
+    }
+}
+
+/// The words about the process that asked for an end.
+struct Request<'a>(&'a Option<String>);
+
+impl fmt::Display for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |by| write!(f, " at the request of {}", printable(by)))
+    }
+}
+
+/// A request that sent a rank a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EndRequest {
+    /// The requester, for people.
+    pub(super) by: String,
+    /// The signal; none if any end of the rank follows from the request.
+    pub(super) signal: Option<i32>,
+}
+
+impl EndRequest {
+    /// Whether it explains the way in which the rank ended.
+    fn explains(&self, ending: Option<Ending>) -> bool {
+        match (self.signal, ending) {
+            (None, _) => true,
+            (Some(signal), Some(Ending::Signaled(fatal))) => signal == fatal,
+            (Some(_), _) => false,
         }
     }
 }
@@ -186,6 +232,10 @@ pub(super) struct Verdict {
     connected: BTreeSet<RankId>,
     /// Ranks under whose name a process finalized.
     finalized: BTreeSet<RankId>,
+    /// The last request for each rank that was sent a signal.
+    requests: BTreeMap<RankId, EndRequest>,
+    /// Spawned jobs that end by request. Their end is no failure.
+    dismissed: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
@@ -219,6 +269,8 @@ impl Verdict {
             left: Vec::new(),
             connected: BTreeSet::new(),
             finalized: BTreeSet::new(),
+            requests: BTreeMap::new(),
+            dismissed: BTreeSet::new(),
         };
         verdict.add(FIRST_JOB, rank_count);
         verdict
@@ -240,6 +292,33 @@ impl Verdict {
         self.left.retain(|id| id.job != job);
         self.connected.retain(|id| id.job != job);
         self.finalized.retain(|id| id.job != job);
+        self.requests.retain(|id, _| id.job != job);
+        self.dismissed.remove(&job);
+    }
+
+    /// A rank was sent a signal on request.
+    pub(super) fn note_request(&mut self, rank: RankId, request: EndRequest) {
+        self.requests.insert(rank, request);
+    }
+
+    /// These ranks end by request. A spawned job that has no other running rank ends alone, without an effect on others.
+    pub(super) fn dismiss(&mut self, ranks: &BTreeSet<RankId>) {
+        let jobs: BTreeSet<u32> = ranks.iter().map(|rank| rank.job).filter(|job| *job != FIRST_JOB).collect();
+        for job in jobs {
+            if self.ranks_of(job).all(|(rank, ending)| ending.is_some() || ranks.contains(&rank)) {
+                self.dismissed.insert(job);
+            }
+        }
+    }
+
+    /// Whether a job ends by request.
+    pub(super) fn is_dismissed(&self, job: u32) -> bool {
+        self.dismissed.contains(&job)
+    }
+
+    /// Whether these are all ranks that run.
+    pub(super) fn are_all(&self, ranks: &BTreeSet<RankId>) -> bool {
+        self.endings.iter().all(|(rank, ending)| ending.is_some() || ranks.contains(rank))
     }
 
     fn ranks_of(&self, job: u32) -> impl Iterator<Item = (RankId, Option<Ending>)> {
@@ -259,14 +338,24 @@ impl Verdict {
             *slot = Some(ending);
         }
         let cause = match self.left.iter().find(|left| left.job == rank.job) {
-            _ if ending.is_success() && self.harms_others(rank) => Cause::Unfinalized { rank },
+            _ if self.is_dismissed(rank.job) => return None,
+            _ if ending.is_success() && self.harms_others(rank) => {
+                Cause::Unfinalized { rank, by: self.requester_of_end(rank, Some(ending)) }
+            }
             _ if ending.is_success() => return None,
             Some(&first) if first != rank => {
-                Cause::Left { rank: first, ending: self.ending_of(first), failed: rank, failure: ending }
+                let of_first = self.ending_of(first);
+                let by = self.requester_of_end(first, of_first);
+                Cause::Left { rank: first, ending: of_first, by, failed: rank, failure: ending }
             }
-            _ => Cause::Rank { rank, ending },
+            _ => Cause::Rank { rank, ending, by: self.requester_of_end(rank, Some(ending)) },
         };
         self.stop(now, cause)
+    }
+
+    /// The process whose request explains the end of a rank.
+    fn requester_of_end(&self, rank: RankId, ending: Option<Ending>) -> Option<String> {
+        self.requests.get(&rank).filter(|request| request.explains(ending)).map(|request| request.by.clone())
     }
 
     /// Whether a rank that succeeded left others behind that may wait for it. A rank that only started a program, or
@@ -328,7 +417,11 @@ impl Verdict {
         match &mut self.stopped {
             None => {
                 let action = Action::Stop { cause: cause.clone(), running: self.running() };
-                let step = if cause.request() == Signal::SIGINT { Step::Interrupted } else { Step::Asked };
+                let step = match cause.request() {
+                    Signal::SIGINT => Step::Interrupted,
+                    Signal::SIGKILL => Step::Killed,
+                    _ => Step::Asked,
+                };
                 self.stopped = Some(Stopped { cause, step, until: now + self.grace });
                 Some(action)
             }
@@ -388,9 +481,14 @@ impl Verdict {
         self.stopped.is_some()
     }
 
+    /// The ranks that have not ended.
+    pub(super) fn running_ranks(&self) -> impl Iterator<Item = RankId> {
+        self.endings.iter().filter(|(_, ending)| ending.is_none()).map(|(rank, _)| *rank)
+    }
+
     /// The number of ranks that have not ended.
     pub(super) fn running(&self) -> usize {
-        self.endings.values().filter(|ending| ending.is_none()).count()
+        self.running_ranks().count()
     }
 
     /// The number of running ranks besides the rank that is the cause. A rank that aborts the job may still run.
@@ -447,7 +545,7 @@ mod tests {
     #[test]
     fn the_first_failure_stops_the_others_and_gives_the_status() {
         let mut verdict = Verdict::new(3, GRACE);
-        let cause = Cause::Rank { rank: rank(1), ending: Ending::Signaled(9) };
+        let cause = Cause::Rank { rank: rank(1), ending: Ending::Signaled(9), by: None };
         assert_eq!(verdict.ended(at(0), rank(1), Ending::Signaled(9)), Some(Action::Stop { cause, running: 2 }));
         assert_eq!(verdict.ended(at(0), rank(0), Ending::Exited(3)), None);
         assert_eq!(verdict.ended(at(0), rank(2), Ending::Signaled(15)), None);
@@ -472,7 +570,7 @@ mod tests {
         let mut verdict = Verdict::new(2, GRACE);
         verdict.left(rank(1));
         let failure = Ending::Exited(9);
-        let cause = Cause::Left { rank: rank(1), ending: None, failed: rank(0), failure };
+        let cause = Cause::Left { rank: rank(1), ending: None, by: None, failed: rank(0), failure };
         assert_eq!(cause.to_string(), "rank 1 left the job without finalizing, then rank 0 exited with status 9");
         assert_eq!(verdict.ended(at(0), rank(0), failure), Some(Action::Stop { cause, running: 1 }));
         assert_eq!(verdict.ended(at(0), rank(1), Ending::Exited(101)), None);
@@ -500,7 +598,7 @@ mod tests {
         verdict.finalized(rank(0));
         assert_eq!(verdict.ended(at(0), rank(0), Ending::Exited(0)), None);
         verdict.left(rank(1));
-        let cause = Cause::Unfinalized { rank: rank(1) };
+        let cause = Cause::Unfinalized { rank: rank(1), by: None };
         assert_eq!(cause.to_string(), "rank 1 ended without finalizing");
         assert_eq!(verdict.ended(at(0), rank(1), Ending::Exited(0)), Some(Action::Stop { cause, running: 1 }));
         assert_eq!(verdict.shell_status(), 1);
@@ -578,6 +676,65 @@ mod tests {
         assert_eq!(verdict.patience_ends(), Some(at(5)));
         assert_eq!(verdict.stop(at(1), Cause::Signal(2)), Some(Action::Kill));
         assert_eq!((verdict.patience_ends(), verdict.shell_status()), (Some(Time::ZERO), 1));
+    }
+
+    fn asked_by(by: &str, signal: Option<i32>) -> EndRequest {
+        EndRequest { by: by.to_owned(), signal }
+    }
+
+    #[test]
+    fn the_cause_names_the_process_that_asked_for_the_end() {
+        for (signal, ending, expected) in [
+            (Some(9), Ending::Signaled(9), "rank 1 was killed by SIGKILL at the request of rank 0"),
+            (Some(10), Ending::Signaled(11), "rank 1 was killed by SIGSEGV"),
+            (None, Ending::Exited(3), "rank 1 exited with status 3 at the request of rank 0"),
+        ] {
+            let mut verdict = Verdict::new(3, GRACE);
+            verdict.note_request(rank(1), asked_by("rank 0", signal));
+            let Some(Action::Stop { cause, running: 2 }) = verdict.ended(at(0), rank(1), ending) else { panic!() };
+            assert_eq!(cause.to_string(), expected);
+            assert_eq!(verdict.shell_status(), ending.shell_status());
+        }
+        let mut verdict = Verdict::new(2, GRACE);
+        verdict.note_request(rank(1), asked_by("rank 0", None));
+        verdict.left(rank(1));
+        let Some(Action::Stop { cause, .. }) = verdict.ended(at(0), rank(0), Ending::Exited(1)) else { panic!() };
+        let expected =
+            "rank 1 left the job at the request of rank 0 without finalizing, then rank 0 exited with status 1";
+        assert_eq!(cause.to_string(), expected);
+    }
+
+    #[test]
+    fn a_spawned_job_that_ends_by_request_is_no_failure_unless_some_of_its_ranks_remain() {
+        let of_job = |rank| RankId { job: 1, rank };
+        let mut verdict = Verdict::new(1, GRACE);
+        verdict.add(1, 3);
+        assert_eq!(verdict.ended(at(0), of_job(0), Ending::Exited(0)), None);
+        let some = BTreeSet::from([of_job(1)]);
+        verdict.dismiss(&some);
+        assert!(!verdict.is_dismissed(1) && !verdict.are_all(&some));
+        let all = BTreeSet::from([of_job(1), of_job(2)]);
+        verdict.dismiss(&all);
+        assert!(verdict.is_dismissed(1) && !verdict.are_all(&all));
+        for number in [1, 2] {
+            assert_eq!(verdict.ended(at(0), of_job(number), Ending::Signaled(9)), None);
+        }
+        assert!(verdict.is_over(1) && verdict.are_all(&BTreeSet::from([rank(0)])));
+        verdict.dismiss(&BTreeSet::from([rank(0)]));
+        assert!(verdict.ended(at(0), rank(0), Ending::Signaled(9)).is_some(), "the first job ends all");
+    }
+
+    #[test]
+    fn a_request_to_kill_all_leaves_no_time_and_one_to_terminate_does() {
+        for (is_kill, status, next) in [(true, 137, None), (false, 143, Some(at(2)))] {
+            let mut verdict = Verdict::new(2, GRACE);
+            let cause = Cause::Asked { by: "tool\u{1b}.0".into(), is_kill };
+            let words = if is_kill { "kill" } else { "terminate" };
+            assert!(cause.to_string().ends_with(&format!(" asked to {words} all ranks")));
+            assert!(!cause.to_string().contains('\u{1b}'));
+            assert_eq!(verdict.stop(at(0), cause.clone()), Some(Action::Stop { cause, running: 2 }));
+            assert_eq!((verdict.next_tick(), verdict.shell_status()), (next, status));
+        }
     }
 
     #[test]

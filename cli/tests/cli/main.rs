@@ -8,6 +8,7 @@
 
 mod ask;
 mod cleanup;
+mod control;
 mod demo;
 mod endings;
 mod generate;
@@ -41,6 +42,10 @@ fn client_process() {
         Ok("spawn behind much output") => spawn::spawn_behind_much_output(),
         Ok("abort a child") => spawn::abort_a_child(),
         Ok("spawn a failure") => spawn::spawn_a_failure(),
+        Ok("control another") => control::control_another(),
+        Ok("terminate another") => control::terminate_another(),
+        Ok("end all") => control::end_all(),
+        Ok("end a spawned job") => control::end_a_spawned_job(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),

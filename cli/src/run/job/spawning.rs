@@ -77,6 +77,11 @@ impl Spawning {
         self.waiting.push_back(call);
     }
 
+    /// The job of which some ranks have not started.
+    pub(super) fn starting_job(&self) -> Option<u32> {
+        self.starting.as_ref().map(|starting| starting.plan.job)
+    }
+
     /// When there is something to do next.
     pub(super) fn next_tick(&self) -> Option<Time> {
         if self.starting.is_some() || !self.waiting.is_empty() {
@@ -168,10 +173,12 @@ impl LaunchedJob {
         if self.verdict.is_stopped() {
             return;
         }
+        let is_dismissed = self.verdict.is_dismissed(number);
+        let status = if is_dismissed { Status::ERR_JOB_KILLED_BY_CMD } else { Status::SUCCESS };
         self.spawning.ended.push((self.clock.now() + LAST_OUTPUT_TIME, number));
         let Some(job) = self.remove(number) else { return };
         let Some(awaited_by) = job.awaited_by else { return };
-        if let Err(error) = self.report_end(&job.namespace, awaited_by) {
+        if let Err(error) = self.report_end(&job.namespace, awaited_by, status) {
             tracing::warn!(job = %job.namespace, %error, "the launcher cannot report the end of a spawned job");
         }
     }
@@ -196,13 +203,13 @@ impl LaunchedJob {
         Ok(())
     }
 
-    fn report_end(&self, namespace: &Namespace, awaited_by: ProcId) -> Result<(), ServerError> {
+    fn report_end(&self, namespace: &Namespace, awaited_by: ProcId, status: Status) -> Result<(), ServerError> {
         let info = |key, value: Value| Info::new(Key::from_static(key), value);
         let affected = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
         let infos = [
             info(keys::EVENT_AFFECTED_PROC.name(), affected.into()),
             info(keys::NSPACE.name(), namespace.as_str().into()),
-            info(keys::JOB_TERM_STATUS.name(), Value::Status(Status::SUCCESS.to_raw())),
+            info(keys::JOB_TERM_STATUS.name(), Value::Status(status.to_raw())),
             info(keys::EVENT_TIMESTAMP.name(), Value::Time(seconds_since_epoch())),
             info(keys::EVENT_CUSTOM_RANGE.name(), awaited_by.into()),
         ];

@@ -1,0 +1,163 @@
+//! Requests of processes to pause, resume, signal and end others (`PMIx_Job_control`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modex::types::{Info, ProcId, Time};
+use modex::{JobControl, Responder};
+use rustix::process::Signal;
+
+use super::LaunchedJob;
+use crate::run::control_request::{self, ControlAction, ControlRefusal, Ranks};
+use crate::run::rank_id::RankId;
+use crate::run::verdict::{Cause, EndRequest};
+
+/// Requests served in one turn of the loop. Each one reads the process table of the system.
+const SERVED_IN_TURN: usize = 4;
+
+/// A request that waits for its turn.
+#[derive(Debug)]
+pub(super) struct ControlCall {
+    pub(super) requester: ProcId,
+    pub(super) request: Box<JobControl>,
+    pub(super) reply: Responder<Vec<Info>>,
+}
+
+/// The ranks that were asked to end, and when each one is killed.
+#[derive(Debug, Default)]
+pub(super) struct Terminations(BTreeMap<RankId, Time>);
+
+impl Terminations {
+    /// The next end of a grace period.
+    pub(super) fn next_tick(&self) -> Option<Time> {
+        self.0.values().min().copied()
+    }
+
+    /// A second request does not prolong the time.
+    fn add(&mut self, ranks: &BTreeSet<RankId>, until: Time) {
+        for rank in ranks {
+            self.0.entry(*rank).or_insert(until);
+        }
+    }
+
+    fn take_due(&mut self, now: Time) -> BTreeSet<RankId> {
+        self.0.extract_if(.., |_, until| *until <= now).map(|(rank, _)| rank).collect()
+    }
+}
+
+impl LaunchedJob {
+    /// When the loop has to look at the requests again, even without an event.
+    pub(super) fn next_control(&self) -> Option<Time> {
+        if self.controls.is_empty() { self.terminations.next_tick() } else { Some(Time::ZERO) }
+    }
+
+    /// Serves some of the requests that wait.
+    pub(super) fn serve_controls(&mut self) {
+        for _ in 0..SERVED_IN_TURN {
+            let Some(ControlCall { requester, request, reply }) = self.controls.pop_front() else { return };
+            match self.control(&requester, &request) {
+                Ok(()) => reply.succeed(Vec::new()),
+                Err(refusal) => {
+                    tracing::info!(%requester, "the launcher refuses to control processes: {refusal}");
+                    reply.fail(refusal.status());
+                }
+            }
+        }
+    }
+
+    fn control(&mut self, requester: &ProcId, request: &JobControl) -> Result<(), ControlRefusal> {
+        let Some(action) = control_request::action(request)? else { return Ok(()) };
+        // Nobody knows the name of a job that starts, and some of its ranks could not be reached.
+        let starting = self.spawning.starting_job();
+        let is_known = |job: u32| Some(job) != starting;
+        let ranks = Ranks {
+            jobs: self.jobs.numbers().into_iter().filter(|(_, job)| is_known(*job)).collect(),
+            running: self.verdict.running_ranks().filter(|rank| is_known(rank.job)).collect(),
+            of_requester: self.jobs.number(&requester.namespace),
+        };
+        let targets = ranks.targets(request, |rank| self.children.has(rank))?;
+        tracing::info!(%requester, ?action, rank_count = targets.len(), "a process controls ranks");
+        match action {
+            ControlAction::Pause if !self.verdict.permits_jobs() => Err(ControlRefusal::Ending),
+            ControlAction::Pause => {
+                self.has_paused_ranks = true;
+                self.signal_trees(&targets, Signal::STOP)
+            }
+            ControlAction::Resume => self.signal_trees(&targets, Signal::CONT),
+            ControlAction::Signal(signal) => {
+                self.note_requests(requester, &targets, Some(signal.as_raw()));
+                permitted(self.children.signal_ranks(&targets, signal))
+            }
+            ControlAction::Terminate => self.end(requester, &targets, false),
+            ControlAction::Kill => self.end(requester, &targets, true),
+        }
+    }
+
+    /// Ends ranks. If no other rank runs, it is the end of the launcher.
+    fn end(&mut self, requester: &ProcId, targets: &BTreeSet<RankId>, is_kill: bool) -> Result<(), ControlRefusal> {
+        let now = self.clock.now();
+        if self.verdict.are_all(targets) {
+            let action = self.verdict.stop(now, Cause::Asked { by: self.name_of(requester), is_kill });
+            if action.is_none() && is_kill {
+                return self.signal_trees(targets, Signal::KILL);
+            }
+            self.act(action);
+            return Ok(());
+        }
+        self.verdict.dismiss(targets);
+        self.note_requests(requester, targets, is_kill.then_some(Signal::KILL.as_raw()));
+        if is_kill {
+            return self.signal_trees(targets, Signal::KILL);
+        }
+        self.terminations.add(targets, now + self.verdict.grace());
+        self.signal_trees(targets, Signal::TERM)?;
+        // A paused process gets its signal when it goes on.
+        if self.has_paused_ranks { self.signal_trees(targets, Signal::CONT) } else { Ok(()) }
+    }
+
+    /// Kills the ranks whose time to end is over.
+    pub(super) fn end_terminations(&mut self) {
+        let mut late = self.terminations.take_due(self.clock.now());
+        late.retain(|rank| self.children.running(*rank).is_some());
+        if !late.is_empty() {
+            // A process that may not be signalled stays.
+            let _ = self.signal_trees(&late, Signal::KILL);
+        }
+    }
+
+    fn note_requests(&mut self, requester: &ProcId, targets: &BTreeSet<RankId>, signal: Option<i32>) {
+        let by = self.name_of(requester);
+        targets.iter().for_each(|rank| self.verdict.note_request(*rank, EndRequest { by: by.clone(), signal }));
+    }
+
+    fn signal_trees(&self, targets: &BTreeSet<RankId>, signal: Signal) -> Result<(), ControlRefusal> {
+        permitted(self.children.signal_trees(targets, signal))
+    }
+
+    /// A process in words.
+    pub(super) fn name_of(&self, proc: &ProcId) -> String {
+        self.jobs.rank(proc).map_or_else(|| proc.to_string(), |rank| rank.to_string())
+    }
+}
+
+fn permitted(is_permitted: bool) -> Result<(), ControlRefusal> {
+    if is_permitted { Ok(()) } else { Err(ControlRefusal::Forbidden) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_second_request_to_terminate_does_not_prolong_the_time() {
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let [first, second] = [0, 1].map(|rank| RankId { job: 0, rank });
+        let mut terminations = Terminations::default();
+        assert_eq!(terminations.next_tick(), None);
+        terminations.add(&[first].into(), at(2));
+        terminations.add(&[first, second].into(), at(3));
+        assert_eq!((terminations.next_tick(), terminations.take_due(at(1))), (Some(at(2)), [].into()));
+        assert_eq!((terminations.take_due(at(2)), terminations.next_tick()), ([first].into(), Some(at(3))));
+    }
+}
