@@ -8,6 +8,7 @@ mod bench;
 #[cfg(test)]
 #[path = "../../tests/support/cases.rs"]
 mod cases;
+mod ctl;
 mod demo;
 mod generate;
 mod info;
@@ -39,6 +40,7 @@ const HELP: &str = "\
 Examples:
   modex run -n 4 -- ./program arg
   modex ps
+  modex ctl modex-4711 pause
   modex inspect
   modex get -n modex-4711 -r 0 PMIX_HOSTNAME
   modex query PMIX_QUERY_NAMESPACES
@@ -63,6 +65,8 @@ enum Command {
     Demo(demo::DemoOptions),
     /// List the jobs of this user on this machine, and what they wait for
     Ps(ps::PsOptions),
+    /// Pause, resume, signal or end a job of this user
+    Ctl(ctl::CtlOptions),
     /// Show the namespaces and segments of a live server
     Inspect(inspect::InspectOptions),
     /// Ask a live job for a value, as one of its processes would
@@ -141,6 +145,7 @@ fn run_command() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Ps(options) => ps::run(&options),
+        Command::Ctl(options) => ctl::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),
@@ -159,7 +164,7 @@ fn run_command() -> ExitCode {
         Err(error) => {
             // The reader may have gone; the exit status carries the result all the same.
             let _ = writeln!(io::stderr(), "modex: {}", stderr_log::printable(&error.to_string()));
-            if error.is::<run::AppError>() || error.is::<ask::ArgumentError>() {
+            if error.is::<run::AppError>() || error.is::<ask::ArgumentError>() || error.is::<ctl::WordError>() {
                 ExitCode::from(MISUSE)
             } else {
                 error.downcast_ref::<run::JobError>().map_or(ExitCode::FAILURE, |error| error.shell_status().into())

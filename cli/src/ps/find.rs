@@ -19,7 +19,7 @@ const VARIABLES: [&str; 3] = ["TMPDIR", "PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDI
 const DIRECTORIES_MAX: usize = 256;
 
 /// The servers of this user, each once.
-pub(super) fn servers() -> Vec<Found> {
+pub(crate) fn servers() -> Vec<Found> {
     let own = geteuid().as_raw();
     let hostname = gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     let Ok(names) = Names::new(&hostname) else { return Vec::new() };

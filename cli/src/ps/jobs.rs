@@ -43,9 +43,7 @@ pub(super) struct RankReport {
 
 /// Asks a server.
 pub(super) fn of(found: &Found) -> Result<ServerReport, Box<dyn std::error::Error>> {
-    let directions =
-        ToolDirections { file: Some(found.path.clone()), time_max: Some(ANSWER_TIME), ..ToolDirections::default() };
-    let tool = Tool::builder().directions(directions).connect()?;
+    let tool = Tool::builder().directions(directions(found)).connect()?;
     let client = tool.client()?;
     let pid = found.contents.pid;
     let names = ask(&client, keys::QUERY_NAMESPACES.name(), None)?;
@@ -65,6 +63,11 @@ pub(super) fn of(found: &Found) -> Result<ServerReport, Box<dyn std::error::Erro
     // The end of the connection has the same effect.
     let _ = tool.finalize();
     Ok(ServerReport { pid, name, jobs, operations })
+}
+
+/// The way to a server, which gets some seconds to answer.
+pub(crate) fn directions(found: &Found) -> ToolDirections {
+    ToolDirections { file: Some(found.path.clone()), time_max: Some(ANSWER_TIME), ..ToolDirections::default() }
 }
 
 /// The values that a server has for a key; none if it does not know the key.

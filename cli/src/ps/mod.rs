@@ -9,6 +9,8 @@ mod jobs;
 mod table;
 
 use clap::Args;
+pub(super) use find::servers;
+pub(super) use jobs::directions;
 use modex::stderr_log::printable;
 use serde_json::json;
 

@@ -4,8 +4,22 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 13] =
-    ["run", "demo", "ps", "inspect", "get", "query", "publish", "lookup", "bench", "sim", "info", "completions", "man"];
+const SUBCOMMANDS: [&str; 14] = [
+    "run",
+    "demo",
+    "ps",
+    "ctl",
+    "inspect",
+    "get",
+    "query",
+    "publish",
+    "lookup",
+    "bench",
+    "sim",
+    "info",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_subcommand_explains_itself() {
@@ -62,7 +76,7 @@ fn man_pages_are_written_for_every_subcommand() {
     }
     assert!(modex(["man"]).run().success().contains(".TH"));
     let written: Vec<_> = crate::launch::entries(&pages);
-    assert_eq!(written.len(), 1 + SUBCOMMANDS.len() + 6, "no page for hidden commands: {written:?}");
+    assert_eq!(written.len(), 1 + SUBCOMMANDS.len() + 6 + 5, "no page for hidden commands: {written:?}");
     for page in &written {
         let text = std::fs::read_to_string(page).unwrap();
         assert!(text.contains(".SH \"EXIT STATUS\"") && text.contains(".SH EXAMPLES"), "{page:?}: {text}");

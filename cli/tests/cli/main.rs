@@ -9,6 +9,7 @@
 mod ask;
 mod cleanup;
 mod control;
+mod ctl;
 mod demo;
 mod endings;
 mod generate;
