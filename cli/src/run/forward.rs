@@ -9,10 +9,12 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 
+use super::children::Channel;
 use super::destination::Destination;
 use super::job_processes::is_in_background;
 use super::line_prefix::LinePrefix;
 use super::lines::LineBuffer;
+use super::rank_id::RankId;
 
 /// Bytes taken from one rank in one turn, so that a rank with much output does not starve the others.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -28,10 +30,10 @@ pub(super) const LAST_TURNS_MAX: usize = 17;
 #[derive(Debug)]
 pub(super) struct ForwardedStream {
     source: OwnedFd,
-    job: u32,
     destination: Destination,
     prefix: LinePrefix,
     lines: LineBuffer,
+    origin: (RankId, Channel),
 }
 
 /// Whether a stream may have more.
@@ -47,18 +49,33 @@ pub(super) enum ForwardProgress {
 
 impl ForwardedStream {
     /// A rank's output. Each line gets this beginning.
-    pub(super) fn new(source: OwnedFd, job: u32, destination: Destination, prefix: LinePrefix) -> Self {
-        Self { source, job, destination, prefix, lines: LineBuffer::default() }
+    pub(super) fn new(
+        source: OwnedFd,
+        destination: Destination,
+        prefix: LinePrefix,
+        origin: (RankId, Channel),
+    ) -> Self {
+        Self { source, destination, prefix, lines: LineBuffer::default(), origin }
     }
 
     /// The number of the rank's job.
     pub(super) const fn job(&self) -> u32 {
-        self.job
+        self.origin.0.job
+    }
+
+    /// The rank, and its output.
+    pub(super) const fn origin(&self) -> (RankId, Channel) {
+        self.origin
     }
 
     /// The descriptor to wait on.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.source.as_fd()
+    }
+
+    /// Whether the rank has written bytes that were not read.
+    pub(super) fn has_unread(&self) -> bool {
+        rustix::io::ioctl_fionread(&self.source).is_ok_and(|count| count > 0)
     }
 
     /// The destination.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
 use modex::types::{Info, Namespace, ProcId, Status, Time};
-use modex::{AbortUpcall, Capabilities, Host, JobControl, Moment, QueryInfo, Requester, Responder, Spawn};
+use modex::{AbortUpcall, Capabilities, Host, JobControl, Log, Moment, QueryInfo, Requester, Responder, Spawn};
 
 use super::poller::Bell;
 use super::report::ProcessPhase;
@@ -35,6 +35,15 @@ pub(super) enum News {
         request: Box<JobControl>,
         /// The place for the answer.
         reply: Responder<Vec<Info>>,
+    },
+    /// A process logs.
+    Log {
+        /// The process.
+        requester: ProcId,
+        /// Its request.
+        request: Box<Log>,
+        /// The place for the answer.
+        reply: Responder<()>,
     },
     /// Something happened to a process of a job.
     Process {
@@ -127,7 +136,7 @@ impl LauncherHost {
 
 impl Host for LauncherHost {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ABORT | Capabilities::QUERY | Capabilities::SPAWN | Capabilities::JOB_CONTROL
+        Capabilities::ABORT | Capabilities::QUERY | Capabilities::SPAWN | Capabilities::JOB_CONTROL | Capabilities::LOG
     }
 
     /// The end of a rank is the end of all jobs, so processes of other jobs alone can't be ended.
@@ -147,6 +156,10 @@ impl Host for LauncherHost {
 
     fn job_control(&self, requester: Requester, request: JobControl, reply: Responder<Vec<Info>>) {
         self.tell(News::Control { requester: requester.proc, request: Box::new(request), reply });
+    }
+
+    fn log(&self, requester: Requester, request: Log, reply: Responder<()>) {
+        self.tell(News::Log { requester: requester.proc, request: Box::new(request), reply });
     }
 
     /// Answers queries for the operations that wait, each in a request of its own. The server answers all others.

@@ -2,9 +2,10 @@
 
 mod controlling;
 mod description;
+mod logging;
 mod spawning;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -27,6 +28,7 @@ use super::apps::{App, AppError};
 use super::children::{Channel, Children, RankSetup, SpawnError};
 use super::cores::Helper;
 use super::destination::{Destination, OutputFiles, OutputFilesError};
+use super::fair_queue::FairQueue;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News, ProcessNews};
@@ -46,6 +48,7 @@ use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
 use controlling::{ControlCall, Terminations};
 use description::describe;
+use logging::LogCall;
 use spawning::Spawning;
 
 /// How long the launcher reads on after the last rank has ended. In this time it passes on the output of processes that
@@ -135,6 +138,8 @@ pub(super) struct LaunchedJob {
     streams: BTreeMap<usize, ForwardedStream>,
     /// The number of the next stream. Late reports about a closed one must not mean another.
     next_stream: usize,
+    /// The number of each open stream.
+    stream_of: BTreeMap<(RankId, Channel), usize>,
     spawning: Spawning,
     poller: Poller,
     /// When to look for ended children and for news, even without a wake-up.
@@ -147,7 +152,11 @@ pub(super) struct LaunchedJob {
     /// Processes that ask for the operations that wait.
     askers: Vec<Responder<Vec<Info>>>,
     /// Requests to control processes.
-    controls: VecDeque<ControlCall>,
+    controls: FairQueue<ControlCall>,
+    /// Requests to log.
+    logs: FairQueue<LogCall>,
+    /// Whether some of them can be served at once.
+    can_log: bool,
     terminations: Terminations,
     /// Whether a process has paused ranks. They may have been resumed since.
     has_paused_ranks: bool,
@@ -197,6 +206,7 @@ impl LaunchedJob {
             children: Children::new(guardian.group()),
             streams: BTreeMap::new(),
             next_stream: 0,
+            stream_of: BTreeMap::new(),
             spawning: Spawning::default(),
             poller,
             look_at: Time::ZERO + LOOKS_AFTER,
@@ -205,7 +215,9 @@ impl LaunchedJob {
             is_paused: false,
             news,
             askers: Vec::new(),
-            controls: VecDeque::new(),
+            controls: FairQueue::default(),
+            logs: FairQueue::default(),
+            can_log: false,
             terminations: Terminations::default(),
             has_paused_ranks: false,
             verdict: Verdict::new(rank_count, settings.grace),
@@ -331,7 +343,8 @@ impl LaunchedJob {
         let destination = self.output_writer.destination(rank, channel);
         let index = self.next_stream;
         self.next_stream += 1;
-        self.streams.insert(index, ForwardedStream::new(source, rank.job, destination, prefix));
+        self.stream_of.insert((rank, channel), index);
+        self.streams.insert(index, ForwardedStream::new(source, destination, prefix, (rank, channel)));
         // After a pause the loop listens to all streams.
         if self.is_paused { Ok(()) } else { self.listen(index) }
     }
@@ -340,6 +353,8 @@ impl LaunchedJob {
     pub(super) fn finish(mut self) -> Result<u8, JobError> {
         let outcome = self.run();
         self.read_news();
+        // The rest of the last requests: a rank may end without waiting for the answer.
+        while outcome.is_ok() && self.serve_logs()? {}
         let advice = self.advice_if_alone().filter(|_| outcome.is_ok()).unwrap_or_default();
         let Self { server, directory, mut children, streams, poller, output_writer, timeline, .. } = self;
         // In this order the guardian, which ends with the ranks' group, outlives everything that it cleans up.
@@ -401,6 +416,7 @@ impl LaunchedJob {
         self.answer_askers();
         self.go_on_spawning();
         self.close_ended()?;
+        self.can_log = self.serve_logs()?;
         self.serve_controls();
         self.end_terminations();
         let now = self.clock.now();
@@ -486,8 +502,9 @@ impl LaunchedJob {
             News::Operations(asker) => self.askers.push(asker),
             News::Spawn(call) => self.spawning.add(call),
             News::Control { requester, request, reply } => {
-                self.controls.push_back(ControlCall { requester, request, reply });
+                self.controls.push(requester, ControlCall { request, reply });
             }
+            News::Log { requester, request, reply } => self.logs.push(requester, LogCall { request, reply }),
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };
                 match moment {
@@ -644,6 +661,7 @@ impl LaunchedJob {
 
     fn close(&mut self, index: usize) -> Result<(), JobError> {
         let Some(stream) = self.streams.remove(&index) else { return Ok(()) };
+        self.stream_of.remove(&stream.origin());
         // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
         let _ = self.poller.forget(stream.fd());
         self.output_writer.close_file(stream.destination());

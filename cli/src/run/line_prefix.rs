@@ -7,7 +7,7 @@ use super::children::Channel;
 use super::rank_id::RankId;
 
 /// The user's request.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LineMarks {
     pub(super) has_time: bool,
     pub(super) has_tag: bool,
@@ -24,19 +24,28 @@ impl LinePrefix {
     /// The beginning for this rank's lines: `2026-10-07T10:34:56.789012Z [rank,channel] `, or `[job:rank,channel] `
     /// for a spawned job.
     pub(super) fn new(marks: LineMarks, rank: RankId, channel: Channel) -> Self {
+        Self::of_source(marks, &rank.tag(), channel)
+    }
+
+    /// The same for a source that need not be a rank.
+    pub(super) fn of_source(marks: LineMarks, source: &str, channel: Channel) -> Self {
         let name = match channel {
             Channel::Out => "stdout",
             Channel::Error => "stderr",
         };
-        let tag = if marks.has_tag { format!("[{},{name}] ", rank.tag()) } else { String::new() };
+        let tag = if marks.has_tag { format!("[{source},{name}] ") } else { String::new() };
         Self { has_time: marks.has_time, tag }
     }
 
     /// The bytes for lines that end now.
     #[expect(clippy::disallowed_methods, reason = "the user asked for the wall-clock time")]
     pub(super) fn bytes(&self) -> Cow<'_, [u8]> {
+        self.bytes_at(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+
+    /// The bytes for lines of this time since 1970.
+    pub(super) fn bytes_at(&self, since_epoch: Duration) -> Cow<'_, [u8]> {
         if self.has_time {
-            let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             format!("{} {}", universal_time(since_epoch), self.tag).into_bytes().into()
         } else {
             self.tag.as_bytes().into()

@@ -61,6 +61,8 @@ enum Target {
 enum Source {
     /// The stream with this index.
     Stream(usize),
+    /// A process that logs. Its end is not that of an output.
+    Log,
     /// The launcher.
     Launcher,
     /// The end of all files.
@@ -117,6 +119,15 @@ impl OutputWriter {
 
     /// Queues whole lines of the stream with this index. Fails if the system refuses a thread that writes them.
     pub(super) fn push(&mut self, index: usize, destination: Destination, lines: Vec<u8>) -> io::Result<()> {
+        self.push_from(Source::Stream(index), destination, lines)
+    }
+
+    /// Queues whole lines that a process logs.
+    pub(super) fn push_log(&mut self, destination: Destination, lines: Vec<u8>) -> io::Result<()> {
+        self.push_from(Source::Log, destination, lines)
+    }
+
+    fn push_from(&mut self, source: Source, destination: Destination, lines: Vec<u8>) -> io::Result<()> {
         let target = match destination {
             _ if lines.is_empty() => return Ok(()),
             Destination::Out => Target::Out,
@@ -126,7 +137,7 @@ impl OutputWriter {
                 None => return Ok(()),
             },
         };
-        let (source, cost) = (Source::Stream(index), cost(&lines));
+        let cost = cost(&lines);
         self.queue(Order::Write { target, lines, source }, cost)
     }
 
@@ -222,7 +233,7 @@ impl OutputWriter {
             match source {
                 Source::Launcher => drop(self.unsaid.pop_front()),
                 Source::Stream(index) if failed => self.failed.push(index),
-                Source::Stream(_) | Source::Files => {}
+                Source::Stream(_) | Source::Log | Source::Files => {}
             }
         }
         self.queued_bytes < before

@@ -17,6 +17,7 @@ mod info;
 mod install;
 mod job_control;
 mod launch;
+mod log;
 mod mpi_advice;
 mod names;
 mod output;
@@ -47,6 +48,9 @@ fn client_process() {
         Ok("terminate another") => control::terminate_another(),
         Ok("end all") => control::end_all(),
         Ok("end a spawned job") => control::end_a_spawned_job(),
+        Ok("log and print") => log::log_and_print(),
+        Ok("log to several") => log::log_to_several(),
+        Ok("flood the log") => log::flood_the_log(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),

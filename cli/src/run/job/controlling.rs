@@ -17,7 +17,6 @@ const SERVED_IN_TURN: usize = 4;
 /// A request that waits for its turn.
 #[derive(Debug)]
 pub(super) struct ControlCall {
-    pub(super) requester: ProcId,
     pub(super) request: Box<JobControl>,
     pub(super) reply: Responder<Vec<Info>>,
 }
@@ -45,15 +44,16 @@ impl Terminations {
 }
 
 impl LaunchedJob {
-    /// When the loop has to look at the requests again, even without an event.
+    /// When the loop has to look at requests again, even without an event.
     pub(super) fn next_control(&self) -> Option<Time> {
-        if self.controls.is_empty() { self.terminations.next_tick() } else { Some(Time::ZERO) }
+        let is_due = !self.controls.is_empty() || self.can_log;
+        if is_due { Some(Time::ZERO) } else { self.terminations.next_tick() }
     }
 
     /// Serves some of the requests that wait.
     pub(super) fn serve_controls(&mut self) {
         for _ in 0..SERVED_IN_TURN {
-            let Some(ControlCall { requester, request, reply }) = self.controls.pop_front() else { return };
+            let Some((requester, ControlCall { request, reply })) = self.controls.pop() else { return };
             match self.control(&requester, &request) {
                 Ok(()) => reply.succeed(Vec::new()),
                 Err(refusal) => {

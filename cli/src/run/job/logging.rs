@@ -1,0 +1,168 @@
+//! Requests of processes to log (`PMIx_Log`).
+//!
+//! A text for the launcher's outputs follows what its rank has written before, and takes the same way. A request is
+//! answered when its texts are queued for the writer. While the queue is full, or another rank writes a long line,
+//! requests wait. The server bounds the requests of a process that wait.
+
+use std::path::Path;
+
+use modex::types::{ProcId, Status};
+use modex::{Log, Responder};
+
+use super::{JobError, LaunchedJob};
+use crate::run::children::Channel;
+use crate::run::destination::Destination;
+use crate::run::forward::LAST_TURNS_MAX;
+use crate::run::log_request::{LogEntry, LogRequest};
+use crate::run::rank_id::RankId;
+use crate::run::syslog;
+
+/// Requests served in one turn of the loop.
+const SERVED_IN_TURN: usize = 64;
+
+/// The number of a stream that does not exist. Logs wait under it for the end of a rank's long line.
+const NO_STREAM: usize = usize::MAX;
+
+/// A request that waits for its turn.
+#[derive(Debug)]
+pub(in crate::run) struct LogCall {
+    pub(super) request: Box<Log>,
+    pub(super) reply: Responder<()>,
+}
+
+/// What became of a request.
+enum Outcome {
+    Done,
+    Failed(Status),
+    /// An output is not free.
+    Blocked,
+}
+
+/// What became of its text for one channel.
+enum EntryOutcome {
+    Done,
+    Failed,
+    Unsupported,
+}
+
+impl LaunchedJob {
+    /// Serves some of the requests that wait. Returns whether others could be served at once.
+    pub(super) fn serve_logs(&mut self) -> Result<bool, JobError> {
+        let mut blocked_count = 0;
+        for _ in 0..SERVED_IN_TURN {
+            if self.is_paused || blocked_count >= self.logs.process_count() {
+                return Ok(false);
+            }
+            let Some((source, call)) = self.logs.pop() else { return Ok(false) };
+            match self.log(&source, &call.request)? {
+                Outcome::Done => call.reply.succeed(()),
+                Outcome::Failed(status) => call.reply.fail(status),
+                Outcome::Blocked => {
+                    blocked_count += 1;
+                    self.logs.put_back(source, call);
+                    continue;
+                }
+            }
+            blocked_count = 0;
+            if !self.output_writer.has_room() {
+                self.pause();
+            }
+        }
+        Ok(!self.logs.is_empty())
+    }
+
+    fn log(&mut self, source: &ProcId, request: &Log) -> Result<Outcome, JobError> {
+        let request = match LogRequest::read(request) {
+            Ok(request) => request,
+            Err(refusal) => {
+                tracing::info!(%source, "the launcher refuses to log: {refusal}");
+                return Ok(Outcome::Failed(refusal.status()));
+            }
+        };
+        let rank = self.jobs.rank(source);
+        // Nothing of a request may be written twice, so all of its outputs must be free before.
+        for entry in &request.entries {
+            if let LogEntry::Lines(channel, _) = entry
+                && !self.is_free(rank, self.channel(*channel))?
+            {
+                return Ok(Outcome::Blocked);
+            }
+        }
+        let (mut done, mut failed, mut unsupported) = (0_usize, 0_usize, 0_usize);
+        for entry in &request.entries {
+            match self.log_entry(source, &request, entry)? {
+                EntryOutcome::Done if request.is_once => return Ok(Outcome::Done),
+                EntryOutcome::Done => done += 1,
+                EntryOutcome::Failed => failed += 1,
+                EntryOutcome::Unsupported => unsupported += 1,
+            }
+        }
+        Ok(match (done, failed, unsupported) {
+            (_, 0, 0) => Outcome::Done,
+            (0, 0, _) => Outcome::Failed(Status::ERR_NOT_SUPPORTED),
+            (0, ..) => Outcome::Failed(Status::ERR_NOT_AVAILABLE),
+            _ => Outcome::Failed(Status::ERR_PARTIAL_SUCCESS),
+        })
+    }
+
+    fn log_entry(&mut self, source: &ProcId, request: &LogRequest, entry: &LogEntry) -> Result<EntryOutcome, JobError> {
+        match entry {
+            LogEntry::Lines(channel, text) => {
+                let (rank, channel) = (self.jobs.rank(source), self.channel(*channel));
+                let tag = rank.map_or_else(|| source.to_string(), RankId::tag);
+                let lines = request.lines(text, self.settings.marks, &tag, channel);
+                let pushed = self.output_writer.push_log(self.log_destination(rank, channel), lines);
+                pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })?;
+                Ok(EntryOutcome::Done)
+            }
+            LogEntry::Syslog(text) => {
+                let messages = syslog::messages(text, &source.to_string(), request.priority);
+                match syslog::send(&messages, Path::new(syslog::SOCKET)) {
+                    Ok(()) => Ok(EntryOutcome::Done),
+                    Err(error) => {
+                        tracing::info!(%source, %error, "the launcher cannot write to the log of the system");
+                        Ok(EntryOutcome::Failed)
+                    }
+                }
+            }
+            LogEntry::Unsupported => Ok(EntryOutcome::Unsupported),
+        }
+    }
+
+    /// Passes on what the rank has written so far. Returns whether its output is free for a line now.
+    fn is_free(&mut self, rank: Option<RankId>, channel: Channel) -> Result<bool, JobError> {
+        let destination = self.log_destination(rank, channel);
+        let index = rank.and_then(|rank| self.stream_of.get(&(rank, channel)).copied());
+        let is_holder = index.is_some() && self.output_locks.holder(destination) == index;
+        if !is_holder && !self.output_locks.admits(NO_STREAM, destination) {
+            return Ok(false);
+        }
+        let Some(index) = index else { return Ok(true) };
+        for _ in 0..LAST_TURNS_MAX {
+            let Some(stream) = self.streams.get(&index) else { break };
+            if self.is_paused || !stream.has_unread() {
+                break;
+            }
+            self.pump(index)?;
+        }
+        if self.is_paused {
+            return Ok(false);
+        }
+        // The rank's own long line ends here, so that its log is a line.
+        self.cut(index)?;
+        Ok(true)
+    }
+
+    /// With `--merge` a rank has one output.
+    const fn channel(&self, channel: Channel) -> Channel {
+        if self.settings.is_merged { Channel::Out } else { channel }
+    }
+
+    fn log_destination(&self, rank: Option<RankId>, channel: Channel) -> Destination {
+        match (rank, channel) {
+            (Some(rank), _) => self.output_writer.destination(rank, channel),
+            (None, Channel::Out) => Destination::Out,
+            (None, Channel::Error) => Destination::Error,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Processes that log (`PMIx_Log`).
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use modex::types::{Info, InfoFlags, Key, Status, Value};
+use modex::{AsStatus, Client, keys};
+
+use crate::launch::{Launch, ROLE, modex, wait_until};
+
+/// The variable that names a directory of the test.
+const PLACE: &str = "MODEX_TEST_PLACE";
+
+/// Ranks that are this test binary with a task.
+fn run(options: &[&str], task: &str) -> Launch {
+    let this = std::env::current_exe().unwrap();
+    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, task)
+}
+
+fn info(key: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(Key::from_static(key), value)
+}
+
+fn out(text: &str) -> Info {
+    info(keys::LOG_STDOUT.name(), text)
+}
+
+fn err(text: &str) -> Info {
+    info(keys::LOG_STDERR.name(), text)
+}
+
+fn log(client: &Client, data: Vec<Info>, directives: Vec<Info>) -> Result<(), Status> {
+    client.log(data, directives).wait().map_err(|error| error.status())
+}
+
+/// Bytes that a rank prints before each line that counts.
+const PADDING: usize = 20_000;
+
+/// The marks of the lines that count: the harness prints others.
+const MARK: &str = "#";
+
+pub(crate) fn log_and_print() {
+    let client = Client::connect().unwrap();
+    // The launcher has no room for all of it, so it pauses often and then finds output and logs together.
+    let padding = "-\n".repeat(PADDING / 2);
+    for number in 0..100 {
+        print!("{padding}");
+        println!("{MARK}{}", 2 * number);
+        log(&client, vec![out(&format!("{MARK}{}", 2 * number + 1))], Vec::new()).unwrap();
+    }
+    client.finalize().unwrap();
+}
+
+#[test]
+fn what_ranks_log_and_print_keeps_its_order_and_has_the_same_marks() {
+    let ended = run(&["-n", "4", "--tag-output"], "log and print").run();
+    let text = ended.success();
+    for rank in 0..4 {
+        let mark = format!("[{rank},stdout] {MARK}");
+        let numbers: Vec<u32> = text.lines().filter_map(|line| line.strip_prefix(&mark)?.parse().ok()).collect();
+        assert_eq!(numbers, (0..200).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn what_a_rank_logs_is_in_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = run(&["-n", "2", "--output", directory.path().to_str().unwrap()], "log and print").run();
+    assert_eq!(ended.success(), "");
+    let text = fs::read_to_string(directory.path().join("rank.1.out")).unwrap();
+    let numbers: Vec<u32> = text.lines().filter_map(|line| line.strip_prefix(MARK)?.parse().ok()).collect();
+    assert_eq!(numbers, (0..200).collect::<Vec<_>>());
+}
+
+pub(crate) fn log_to_several() {
+    let client = Client::connect().unwrap();
+    let email = || info(keys::LOG_EMAIL.name(), "a");
+    let once = || vec![info(keys::LOG_ONCE.name(), true)];
+    let required = |info: Info| Info { flags: InfoFlags::REQUIRED.bits(), ..info };
+    for (data, directives, expected) in [
+        (vec![email()], vec![], Err(Status::ERR_NOT_SUPPORTED)),
+        (vec![email(), err("partly\n")], vec![], Err(Status::ERR_PARTIAL_SUCCESS)),
+        (vec![required(email()), err("never")], vec![], Err(Status::ERR_NOT_SUPPORTED)),
+        (vec![err("never")], vec![required(info("own.key", true))], Err(Status::ERR_NOT_SUPPORTED)),
+        (vec![info(keys::LOG_STDERR.name(), 7_u32)], vec![], Err(Status::ERR_BAD_PARAM)),
+        (vec![email(), err("once"), out("never")], once(), Ok(())),
+        (vec![err("\u{1b}[1mboth\nlines"), out("#both")], vec![], Ok(())),
+        (vec![err("tagged")], vec![info(keys::LOG_TAG_OUTPUT.name(), true)], Ok(())),
+    ] {
+        assert_eq!(log(&client, data.clone(), directives), expected, "{data:?}");
+    }
+    if !std::path::Path::new("/dev/log").exists() {
+        let syslog = || info(keys::LOG_SYSLOG.name(), "a");
+        assert_eq!(log(&client, vec![syslog()], vec![]), Err(Status::ERR_NOT_AVAILABLE));
+        assert_eq!(log(&client, vec![syslog(), err("instead")], once()), Ok(()));
+    }
+    client.finalize().unwrap();
+}
+
+#[test]
+fn channels_are_used_in_order_and_unknown_ones_are_reported() {
+    let ended = run(&[], "log to several").run();
+    let expected = "partly\nonce\n\u{1b}[1mboth\nlines\n[0,stderr] tagged\n";
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(ended.err.starts_with(expected) && ended.err.len() <= expected.len() + "instead\n".len(), "{ended:?}");
+    assert!(ended.out.contains("#both\n") && !ended.out.contains("never"), "{ended:?}");
+}
+
+/// The logs of the flood.
+const FLOOD: usize = 3000;
+
+pub(crate) fn flood_the_log() {
+    let client = Client::connect().unwrap();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let text = format!("{MARK}{}", "x".repeat(2000));
+    for _ in 0..FLOOD {
+        let answered = Arc::clone(&answered);
+        let count = move |logged: Result<(), _>| {
+            logged.unwrap();
+            answered.fetch_add(1, Ordering::Relaxed);
+        };
+        client.log(vec![out(&text)], Vec::new()).then(count).unwrap();
+    }
+    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    fs::write(place.join("sent"), "").unwrap();
+    wait_until(|| place.join("asked").exists());
+    // 1 MiB waits for the writer, and a pipe has room for 64 KiB.
+    assert!(answered.load(Ordering::Relaxed) < FLOOD / 3, "{answered:?}");
+    fs::write(place.join("checked"), "").unwrap();
+    wait_until(|| answered.load(Ordering::Relaxed) == FLOOD);
+    client.finalize().unwrap();
+}
+
+/// Nobody reads the launcher's output. It must not keep all logs in its memory, and still answer others.
+#[test]
+fn a_flood_of_logs_waits_for_the_reader() {
+    let place = tempfile::tempdir().unwrap();
+    let running = run(&[], "flood the log").env(PLACE, place.path()).start();
+    wait_until(|| place.path().join("sent").exists());
+    let asked = modex(["query", "modex.operations"]).env("TMPDIR", running.temporary()).run();
+    assert_eq!(asked.code(), Some(0), "{asked:?}");
+    fs::write(place.path().join("asked"), "").unwrap();
+    wait_until(|| place.path().join("checked").exists());
+    let ended = running.finish();
+    assert_eq!(ended.code(), Some(0), "{:?}", ended.err);
+    assert_eq!(ended.out.matches(MARK).count(), FLOOD);
+}
