@@ -91,7 +91,7 @@ fn lookups_wait_for_data_and_end_with_their_time() {
     assert_eq!(counts, [1, 2]);
 }
 
-/// What a lookup of a process that is gone would have read once is left for others.
+/// Data that is read once is left for others if the process of the lookup is gone.
 #[test]
 fn a_lookup_ends_with_its_process() {
     let (_node, one, other) = two();

@@ -177,6 +177,7 @@ fn procs(value: &Value) -> Result<Vec<ProcId>, Status> {
         _ => Err(Status::ERR_BAD_PARAM),
     };
     let procs = match value {
+        Value::DataArray(array) if array.elements.len() > LISTED_MAX => return Err(Status::ERR_OUT_OF_RESOURCE),
         Value::DataArray(array) => array.elements.iter().map(of).collect::<Result<Vec<_>, _>>()?,
         one => vec![of(one)?],
     };
@@ -205,7 +206,7 @@ fn access(infos: &[Info]) -> Result<Option<Access>, Status> {
         };
         has_list = true;
         list.extend(ids(&info.value)?);
-        Ok(())
+        if list.len() > LISTED_MAX { Err(Status::ERR_OUT_OF_RESOURCE) } else { Ok(()) }
     };
     let mut is_given = false;
     for info in infos {
@@ -233,10 +234,13 @@ fn access(infos: &[Info]) -> Result<Option<Access>, Status> {
 fn ids(value: &Value) -> Result<Vec<u32>, Status> {
     let of = |value: &Value| value.as_u32().ok_or(Status::ERR_BAD_PARAM);
     match value {
-        Value::DataArray(array) => array.elements.iter().map(of).collect(),
+        Value::DataArray(array) => array.elements.iter().take(LISTED_MAX + 1).map(of).collect(),
         one => Ok(vec![of(one)?]),
     }
 }
+
+/// The most processes of a custom range, users or groups in one request. Each read of an entry walks through them.
+const LISTED_MAX: usize = 256;
 
 const OF_PUBLISH: [&str; 9] = [
     keys::RANGE.name(),

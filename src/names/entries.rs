@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::directives::{Access, Persistence, PublishDirectives, Range};
 use super::request::Asker;
 use super::shares::{NameLimits, Payer, Resource};
+use crate::server::Requester;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value, footprint};
 
 /// The number of an entry. A larger number means a later publication.
@@ -42,6 +43,7 @@ pub(super) struct Entries {
     by_publisher: BTreeMap<ProcId, BTreeSet<EntryId>>,
     counts: Resource,
     bytes: Resource,
+    value_bytes_max: usize,
     last: EntryId,
 }
 
@@ -53,6 +55,7 @@ impl Entries {
             by_publisher: BTreeMap::new(),
             counts: Resource::new(limits.entries_max, limits.entries_per_process_max),
             bytes: Resource::new(limits.bytes_max, limits.bytes_per_process_max),
+            value_bytes_max: limits.value_bytes_max,
             last: 0,
         }
     }
@@ -77,6 +80,9 @@ impl Entries {
         let mut sum = 0_usize;
         for info in data {
             let value_bytes = footprint(&info.value).ok_or(Status::ERR_BAD_PARAM)?;
+            if value_bytes > self.value_bytes_max {
+                return Err(Status::ERR_OUT_OF_RESOURCE);
+            }
             let size_bytes = value_bytes.saturating_add(info.key.as_str().len()).saturating_add(fixed_bytes);
             sum = sum.saturating_add(size_bytes);
             sized.push((info, value_bytes, size_bytes));
@@ -159,11 +165,12 @@ impl Entries {
     /// Whether the key is published in this range. The data of other users does not count, so that no user can block
     /// the names of another.
     fn is_taken(&self, key: &Key, asker: &Asker, range: &Range) -> bool {
-        let proc = &asker.requester.proc;
+        let Requester { proc, uid, .. } = &asker.requester;
         self.of_key(key).any(|(_, entry)| match (range, &entry.range) {
             (Range::Namespace, Range::Namespace) => entry.publisher.namespace == proc.namespace,
-            (Range::Process, Range::Process) | (Range::Custom(_), Range::Custom(_)) => entry.publisher == *proc,
-            (one, other) => one == other && entry.uid == asker.requester.uid,
+            (Range::Process, Range::Process) => entry.publisher == *proc && entry.uid == *uid,
+            (Range::Custom(one), Range::Custom(other)) => entry.publisher == *proc && entry.uid == *uid && one == other,
+            (one, other) => one == other && entry.uid == *uid,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Published data of a server's processes: publish, lookup and unpublish.
 //!
 //! [`Names`] decides and has no socket, clock or thread. A server's runtime gives it requests and time, and takes the
-//! answers. It serves one server alone: data does not travel to other nodes.
+//! answers. Data does not travel to other nodes.
 //!
 //! ```text
 //! publish ──► entries by key ──► lookup: range, then permission, then the choice
@@ -13,11 +13,12 @@
 //! Promises:
 //! - N1: each request gets exactly one answer, unless it is cancelled. All but a lookup that waits get it at once.
 //! - N2: a request to publish is carried out as a whole or not at all.
-//! - N3: a lookup returns only data that its requester may read, from publishers in its range, and only if it is in
+//! - N3: a lookup returns only data that its requester may read, from publishers in its range. The requester must be in
 //!   the range of the data.
-//! - N4: data with the persistence "first read" goes to one lookup only, to the oldest one that it completes.
+//! - N4: data with the persistence "first read" goes to one lookup only.
 //! - N5: entries, their bytes and the keys of waiting lookups have a bound in all, and a share for each user and
 //!   process.
+//! - N6: one input looks at no more than 64 waiting lookups again. The others have their turns later.
 //!
 //! | file | owns |
 //! |---|---|

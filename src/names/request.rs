@@ -31,7 +31,7 @@ pub enum NameRequest {
 /// An event for [`Names`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum NameInput {
-    /// A request. It ends in an answer, or in [`NameInput::Cancelled`].
+    /// A request. Its end is an answer, or [`NameInput::Cancelled`].
     Request(RequestId, Asker, NameRequest),
     /// Nobody waits for the answer to this request any more.
     Cancelled(RequestId),

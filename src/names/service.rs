@@ -26,6 +26,8 @@ pub struct Names {
     /// The lookups to look at when a key is published.
     watchers: BTreeMap<Key, BTreeSet<RequestId>>,
     deadlines: BTreeSet<(Time, RequestId)>,
+    /// Lookups to look at again, because one of their keys was published.
+    woken: BTreeSet<RequestId>,
     waiting_keys: Resource,
     answers: VecDeque<(RequestId, HostReply)>,
 }
@@ -48,6 +50,16 @@ struct Search {
     needed: usize,
 }
 
+impl Search {
+    /// The size of what waits, in keys and listed processes.
+    fn units(&self) -> usize {
+        self.keys.len().saturating_add(match &self.range {
+            Range::Custom(procs) => procs.len(),
+            _ => 0,
+        })
+    }
+}
+
 /// The state of a wanted key.
 enum Match {
     Found(EntryId),
@@ -68,6 +80,7 @@ impl Names {
             waiting: BTreeMap::new(),
             watchers: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            woken: BTreeSet::new(),
             waiting_keys: Resource::new(limits.waiting_keys_max, limits.waiting_keys_per_process_max),
             answers: VecDeque::new(),
         }
@@ -79,7 +92,8 @@ impl Names {
             NameInput::Request(id, asker, NameRequest::Publish(request)) => match self.publish(&asker, request) {
                 Ok(keys) => {
                     self.answer(id, Status::SUCCESS);
-                    self.wake(&keys, reaches);
+                    self.wake(&keys);
+                    self.review_some(reaches);
                 }
                 Err(status) => self.answer(id, status),
             },
@@ -95,7 +109,10 @@ impl Names {
             NameInput::Cancelled(id) => drop(self.stop_waiting(id)),
             NameInput::ProcessEnded(proc) => self.entries.end_process(&proc),
             NameInput::JobEnded(namespace) => self.entries.end_job(&namespace),
-            NameInput::Timeout => self.expire(now),
+            NameInput::Timeout => {
+                self.expire(now);
+                self.review_some(reaches);
+            }
         }
     }
 
@@ -105,14 +122,19 @@ impl Names {
         self.answers.pop_front()
     }
 
-    /// When to give [`NameInput::Timeout`]; `None`: no deadline is running.
+    /// When to give [`NameInput::Timeout`]; `None`: no deadline is running. [`Time::ZERO`]: as soon as others had their
+    /// turn, because lookups wait to be looked at again.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
+        if !self.woken.is_empty() {
+            return Some(Time::ZERO);
+        }
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
     /// Requests that wait.
-    pub fn waiting(&self) -> impl Iterator<Item = RequestId> {
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> impl Iterator<Item = RequestId> {
         self.waiting.keys().copied()
     }
 
@@ -135,13 +157,13 @@ impl Names {
         request: Lookup,
         reaches: Reaches<'_>,
     ) -> Result<(), Status> {
+        if request.keys.len() > self.limits.keys_per_request_max {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
         let LookupDirectives { range, wait, timeout } = LookupDirectives::read(&request.directives)?;
         let keys = distinct(request.keys);
         if keys.is_empty() {
             return Err(Status::ERR_BAD_PARAM);
-        }
-        if keys.len() > self.limits.keys_per_request_max {
-            return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         let needed = match wait {
             Wait::No => 0,
@@ -151,10 +173,10 @@ impl Names {
         let search = Search { keys, range, needed };
         if let Err(missing) = self.try_answer(id, &asker, &search, reaches) {
             let payer = self.payer(&asker);
-            if !self.waiting_keys.permits(&payer, search.keys.len()) {
+            if !self.waiting_keys.permits(&payer, search.units()) {
                 return Err(Status::ERR_OUT_OF_RESOURCE);
             }
-            self.waiting_keys.take(&payer, search.keys.len());
+            self.waiting_keys.take(&payer, search.units());
             let deadline = timeout.map(|timeout| now + timeout);
             self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
             self.watch(id, &missing);
@@ -164,10 +186,15 @@ impl Names {
     }
 
     fn unpublish(&mut self, asker: &Asker, request: &Unpublish) -> Result<(), Status> {
+        if request.keys.len() > self.limits.keys_per_request_max {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
         let range = unpublish_range(&request.directives)?;
+        let uid = asker.requester.uid;
         let keys: BTreeSet<&Key> = request.keys.iter().collect();
         let is_meant = |entry: &Entry| {
-            (keys.is_empty() || keys.contains(&entry.key)) && range.as_ref().is_none_or(|range| entry.range == *range)
+            let is_named = keys.is_empty() || keys.contains(&entry.key);
+            is_named && entry.uid == uid && range.as_ref().is_none_or(|range| entry.range == *range)
         };
         let own = self.entries.of_publisher(&asker.requester.proc);
         let meant: Vec<EntryId> = own.filter(|(_, entry)| is_meant(entry)).map(|(id, _)| id).collect();
@@ -178,14 +205,18 @@ impl Names {
         Ok(())
     }
 
-    /// Looks again at the lookups that wait for these keys, oldest first.
-    fn wake(&mut self, keys: &[Key], reaches: Reaches<'_>) {
-        let watching = keys.iter().filter_map(|key| self.watchers.get(key));
-        let woken: BTreeSet<RequestId> = watching.flatten().copied().collect();
-        for id in woken {
+    /// Notes the lookups that wait for these keys.
+    fn wake(&mut self, keys: &[Key]) {
+        self.woken.extend(keys.iter().filter_map(|key| self.watchers.get(key)).flatten());
+    }
+
+    /// Looks again at some of the noted lookups, oldest first.
+    fn review_some(&mut self, reaches: Reaches<'_>) {
+        for _ in 0..REVIEWS_PER_INPUT {
+            let Some(id) = self.woken.pop_first() else { return };
             let Some(waiting) = self.stop_waiting(id) else { continue };
             if let Err(missing) = self.try_answer(id, &waiting.asker, &waiting.search, reaches) {
-                self.waiting_keys.take(&self.payer(&waiting.asker), waiting.search.keys.len());
+                self.waiting_keys.take(&self.payer(&waiting.asker), waiting.search.units());
                 self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, id)));
                 self.watch(id, &missing);
                 self.waiting.insert(id, WaitingLookup { watched: missing, ..waiting });
@@ -210,7 +241,7 @@ impl Names {
                     is_denied &= matches!(outcome, Match::Denied);
                     missing.push(key.clone());
                     if needs_all {
-                        // It waits for this key first. So a publication of another key costs nothing.
+                        // The lookup waits for this key first. So a publication of another key costs nothing.
                         return Err(missing);
                     }
                 }
@@ -267,9 +298,11 @@ impl Names {
     /// Whether a requester may read an entry. To other users data counts as absent, so that they can't find out names.
     fn permits(&self, entry: &Entry, asker: &Asker, reaches: Reaches<'_>) -> Result<(), Status> {
         let Requester { proc, uid, gid, .. } = &asker.requester;
-        let is_known = *proc == entry.publisher || reaches(asker, &entry.publisher, entry.uid);
+        // A later job of the same name may belong to another user.
+        let is_own = *proc == entry.publisher && *uid == entry.uid;
+        let is_known = reaches(asker, &entry.publisher, entry.uid);
         match &entry.access {
-            _ if *proc == entry.publisher => Ok(()),
+            _ if is_own => Ok(()),
             Some(access) if access.users.contains(uid) || access.groups.contains(gid) => Ok(()),
             None if is_known => Ok(()),
             Some(_) if is_known => Err(Status::ERR_NO_PERMISSIONS),
@@ -277,7 +310,7 @@ impl Names {
         }
     }
 
-    /// The answer with these entries. Those that are read once go.
+    /// The answer with these entries. Entries that are read once go.
     fn read(&mut self, found: &[EntryId], status: Status) -> HostReply {
         let entries = || found.iter().filter_map(|id| self.entries.get(*id));
         let bytes = entries().map(|entry| entry.value_bytes).fold(0, usize::saturating_add);
@@ -303,7 +336,8 @@ impl Names {
         let waiting = self.waiting.remove(&id)?;
         waiting.watched.iter().for_each(|key| remove_from(&mut self.watchers, key, id));
         waiting.deadline.map(|deadline| self.deadlines.remove(&(deadline, id)));
-        self.waiting_keys.give_back(&self.payer(&waiting.asker), waiting.search.keys.len());
+        self.woken.remove(&id);
+        self.waiting_keys.give_back(&self.payer(&waiting.asker), waiting.search.units());
         Some(waiting)
     }
 
@@ -330,7 +364,8 @@ impl Names {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let is_idle = self.waiting.is_empty() && self.watchers.is_empty() && self.deadlines.is_empty();
+        let is_idle =
+            self.waiting.is_empty() && self.woken.is_empty() && self.watchers.is_empty() && self.deadlines.is_empty();
         self.entries.is_empty() && is_idle && self.waiting_keys.is_unused() && self.answers.is_empty()
     }
 
@@ -345,6 +380,9 @@ fn distinct(keys: Vec<Key>) -> Vec<Key> {
     let mut seen = BTreeSet::new();
     keys.into_iter().filter(|key| seen.insert(key.clone())).collect()
 }
+
+/// Waiting lookups that one input looks at again. The others wait for [`NameInput::Timeout`].
+const REVIEWS_PER_INPUT: usize = 64;
 
 /// Deadlines handled by one [`NameInput::Timeout`]. If there are more, the next one is due at once.
 const TIMEOUTS_PER_INPUT: usize = 256;

@@ -17,9 +17,11 @@ pub struct NameLimits {
     pub bytes_max: usize,
     /// Memory of the values of one process, in bytes.
     pub bytes_per_process_max: usize,
-    /// Keys of all lookups that wait.
+    /// Memory of one value, in bytes.
+    pub value_bytes_max: usize,
+    /// Keys of all lookups that wait, with the processes of their custom ranges.
     pub waiting_keys_max: usize,
-    /// Keys of the waiting lookups of one process.
+    /// The same for one process.
     pub waiting_keys_per_process_max: usize,
     /// Keys of one request.
     pub keys_per_request_max: usize,
@@ -28,15 +30,16 @@ pub struct NameLimits {
 }
 
 impl Default for NameLimits {
-    /// Room for a few names of each process of a large job, and for values of some MiB.
+    /// Room for a few names of each process of a large job, and for values of some KiB.
     fn default() -> Self {
         Self {
             entries_max: 65_536,
             entries_per_process_max: 8192,
             bytes_max: 64 << 20,
             bytes_per_process_max: 8 << 20,
+            value_bytes_max: 256 << 10,
             waiting_keys_max: 65_536,
-            waiting_keys_per_process_max: 4096,
+            waiting_keys_per_process_max: 1024,
             keys_per_request_max: 4096,
             answer_bytes_max: 8 << 20,
         }

@@ -291,7 +291,7 @@ fn data_ends_as_its_persistence_says() {
     );
     assert_eq!(left(&one, std::slice::from_ref(&end)), [true, true, true, true, false]);
     assert_eq!(left(&one, &[job_end]), [true, true, false, false, false]);
-    // The connection of a tool is all of its job. What is read once waits for its reader.
+    // The connection of a tool is all of its job. Data that is read once waits for its reader.
     assert_eq!(left(&tool("a", 7), &[end]), [true, true, false, true, false]);
     // Without a persistence it lasts as long as the job.
     let mut rig = Rig::new();
@@ -303,7 +303,7 @@ fn data_ends_as_its_persistence_says() {
 }
 
 #[test]
-fn what_is_read_once_goes_with_its_first_reader() {
+fn data_that_is_read_once_goes_with_its_first_reader() {
     let mut rig = Rig::new();
     let [one, other] = [asker("a", 0, 7), asker("a", 1, 7)];
     let once = [info("x", 1_u32), lasting(persistence::PERSIST_FIRST_READ)];
@@ -384,7 +384,7 @@ fn a_process_withdraws_its_own_data_alone() {
 }
 
 #[test]
-fn its_own_data_comes_before_that_of_others() {
+fn own_data_comes_before_data_of_others() {
     let mut rig = Rig::new();
     let [far, mate, own] = [asker("b", 0, 7), asker("a", 1, 7), asker("a", 0, 7)];
     assert_eq!(rig.publish(&far, &[info("x", 1_u32)]), OK);
@@ -395,6 +395,59 @@ fn its_own_data_comes_before_that_of_others() {
     assert_eq!(rig.lookup(&own, &["x"], &[]), (OK, some(&[("x", 3)])));
 }
 
+/// One publication answered all lookups that waited for it in one step, and copied its value for each.
+#[test]
+fn many_waiting_lookups_are_answered_in_steps() {
+    let mut rig = Rig::new();
+    let askers: Vec<Asker> = (0..150).map(|rank| asker("a", rank, 7)).collect();
+    askers.iter().for_each(|asker| assert_eq!(rig.begin_lookup(asker, &["x"], &waiting(0, 0)).1, None));
+    let (status, first) = rig.publish_and_wake(&askers[0], &[info("x", 1_u32)]);
+    assert_eq!((status, first.len(), rig.names.poll_timeout()), (OK, 64, Some(Time::ZERO)));
+    let next = rig.tell(NameInput::Timeout);
+    assert_eq!((next.len(), rig.names.poll_timeout()), (64, Some(Time::ZERO)));
+    // A lookup that ends meanwhile gets no answer.
+    let left = rig.names.waiting().next().unwrap();
+    assert_eq!(rig.tell(NameInput::Cancelled(left)), []);
+    assert_eq!((rig.tell(NameInput::Timeout).len(), rig.names.poll_timeout()), (21, None));
+    assert_eq!(rig.unpublish(&askers[0], &[], &[]), OK);
+    assert!(rig.names.is_empty());
+}
+
+/// Each read of an entry walks through these lists.
+#[test]
+fn lists_of_processes_and_users_and_values_have_a_bound() {
+    const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
+    let mut rig = Rig::new();
+    let own = asker("a", 0, 7);
+    let many = |element: Value| {
+        let element_type = element.data_type();
+        Value::DataArray(Box::new(DataArray { element_type, elements: vec![element; 257] }))
+    };
+    let listed = Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), many(Value::from(proc("b", 0))));
+    let in_custom = [in_range(range::RANGE_CUSTOM), listed];
+    assert_eq!(rig.lookup(&own, &["x"], &in_custom).0, FULL);
+    assert_eq!(rig.publish(&own, &[&[info("x", 1_u32)], &in_custom[..]].concat()), FULL);
+    let users = Info::new(Key::from_static(keys::ACCESS_USERIDS.name()), many(Value::from(7_u32)));
+    assert_eq!(rig.publish(&own, &[info("x", 1_u32), users]), FULL);
+    assert_eq!(rig.publish(&own, &[info("x", vec![0; 257 << 10])]), FULL);
+    let names = vec!["x"; 4097];
+    assert_eq!((rig.unpublish(&own, &names, &[]), rig.lookup(&own, &names, &[]).0), (FULL, FULL));
+    assert!(rig.names.is_empty());
+}
+
+/// A host may give the name of an ended job to a job of another user.
+#[test]
+fn data_of_a_process_is_not_that_of_a_later_process_of_its_name() {
+    let mut rig = Rig::new();
+    let [old, new] = [asker("a", 0, 7), asker("a", 0, 8)];
+    let only = Info::new(Key::from_static(keys::ACCESS_USERIDS.name()), 7_u32);
+    assert_eq!(rig.publish(&old, &[info("x", 1_u32), only, lasting(persistence::PERSIST_SESSION)]), OK);
+    rig.tell(NameInput::JobEnded(proc("a", 0).namespace));
+    assert_eq!(rig.lookup(&new, &["x"], &[]).0, Status::ERR_NO_PERMISSIONS);
+    assert_eq!(rig.unpublish(&new, &["x"], &[]), Status::ERR_NOT_FOUND);
+    assert_eq!(rig.lookup(&old, &["x"], &[]), (OK, some(&[("x", 1)])));
+}
+
 #[test]
 fn every_bound_refuses_with_a_status_and_frees_with_the_data() {
     let limits = NameLimits {
@@ -402,6 +455,7 @@ fn every_bound_refuses_with_a_status_and_frees_with_the_data() {
         entries_per_process_max: 3,
         bytes_max: 64 << 10,
         bytes_per_process_max: 40 << 10,
+        value_bytes_max: 64 << 10,
         waiting_keys_max: 8,
         waiting_keys_per_process_max: 3,
         keys_per_request_max: 3,

@@ -105,8 +105,8 @@ Examples:
   modex lookup solver.port
   modex lookup --wait --timeout 10 solver.port solver.host --json
 
-JSON document (--json): format (1), status (PMIX_SUCCESS, or PMIX_ERR_PARTIAL_SUCCESS if not all is published), and
-results[] of key, type, value, and namespace and rank of the publisher.
+JSON document (--json): format (1), status (PMIX_SUCCESS; PMIX_ERR_PARTIAL_SUCCESS or PMIX_ERR_NOT_FOUND
+if some or all keys are missing), and results[] of key, type, value, and namespace and rank of the publisher.
 
 Exit status:
   0  All keys are found

@@ -371,7 +371,8 @@ impl LaunchedJob {
     fn run(&mut self) -> Result<(), JobError> {
         while self.verdict.running() > 0 {
             let of_lock = if self.is_paused { None } else { self.output_locks.next_tick() };
-            let next_ticks = [self.verdict.next_tick(), of_lock, self.spawning.next_tick(), self.next_control()];
+            let next_ticks =
+                [self.verdict.next_tick(), of_lock, self.spawning.next_tick(self.is_paused), self.next_control()];
             let next_tick = next_ticks.into_iter().flatten().min();
             let limit = next_tick.map(|at| at.since(self.clock.now()));
             self.turn(limit)?;
@@ -597,7 +598,7 @@ impl LaunchedJob {
         }
     }
 
-    /// Prints a message for the user. It ends a rank's long line on standard error first.
+    /// Prints a message for the user. A rank's long line on standard error is ended first.
     fn say(&mut self, text: &str) {
         let holder = self.output_locks.holder(Destination::Error).and_then(|index| self.streams.get_mut(&index));
         let line_end = holder.map_or("", ForwardedStream::cut);

@@ -511,14 +511,19 @@ impl Verdict {
         let Some(stopped) = &self.stopped else { return 0 };
         let status = stopped.cause.shell_status();
         match stopped.cause {
-            // The first rank to leave is the first to fail, even if its process ended later.
+            // The first rank to leave is the first to fail, even if its process ended later. The launcher may have ended
+            // the process before it failed by itself.
             Cause::Left { rank, .. } => {
-                self.ending_of(rank).filter(|ending| !ending.is_success()).map_or(status, Ending::shell_status)
+                let is_own = |ending: &Ending| !ending.is_success() && *ending != LAUNCHERS_REQUEST;
+                self.ending_of(rank).filter(is_own).map_or(status, Ending::shell_status)
             }
             _ => status,
         }
     }
 }
+
+/// The end of a rank that the launcher has asked to end after a failure.
+const LAUNCHERS_REQUEST: Ending = Ending::Signaled(Signal::SIGTERM as i32);
 
 #[cfg(test)]
 mod tests {
@@ -575,6 +580,16 @@ mod tests {
         assert_eq!(verdict.ended(at(0), rank(0), failure), Some(Action::Stop { cause, running: 1 }));
         assert_eq!(verdict.ended(at(0), rank(1), Ending::Exited(101)), None);
         assert_eq!(verdict.shell_status(), 101);
+    }
+
+    /// Two ranks failed in the same fence. The launcher's own signal ended the first of them, and gave the status 143.
+    #[test]
+    fn the_signal_of_the_launcher_is_no_failure_of_a_rank() {
+        let mut verdict = Verdict::new(2, GRACE);
+        verdict.left(rank(1));
+        assert!(verdict.ended(at(0), rank(0), Ending::Exited(1)).is_some());
+        assert_eq!(verdict.ended(at(0), rank(1), Ending::Signaled(15)), None);
+        assert_eq!(verdict.shell_status(), 1);
     }
 
     #[test]

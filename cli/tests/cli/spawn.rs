@@ -241,3 +241,28 @@ fn an_abort_of_other_jobs_alone_is_refused() {
     let ended = run(&[], "abort a child");
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
 }
+
+pub(crate) fn spawn_a_last_line() {
+    let client = Client::connect().unwrap();
+    // Descendants keep the pipes. Each pipe holds more than one read, and a last line without an end.
+    let much = app(&["sh", "-c", "sleep 5 & head -c 65000 /dev/zero | tr '\\0' x; printf end"], 40, Vec::new());
+    spawn(&client, Vec::new(), vec![much]).unwrap();
+    std::fs::write("spawned", "").unwrap();
+    client.finalize().unwrap();
+}
+
+/// The launcher closed the streams of an ended job while it waited for its reader, and read only a part before.
+#[test]
+fn the_last_output_of_a_spawned_job_is_not_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let this = std::env::current_exe().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let words = ["run", "--wdir", place, this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    let running = modex(words).env(ROLE, "spawn a last line").start();
+    wait_until(|| directory.path().join("spawned").exists());
+    // The reader is slow: the job ends before anything is read.
+    std::thread::sleep(Duration::from_millis(500));
+    let ended = running.finish();
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""));
+    assert_eq!(ended.out.lines().filter(|line| line.len() == 65_003 && line.ends_with("xend")).count(), 40);
+}

@@ -124,6 +124,7 @@ fn size_of_reply(reply: &Reply) -> usize {
             let count = data.iter().fold(0, |sum: usize, of| sum.saturating_add(of.entries.len()));
             size_of_values(entries.map(|entry| &entry.value), count)
         }
+        Reply::Lookup(found) => size_of_values(found.iter().map(|data| &data.value), found.len()),
         Reply::Procs(procs) | Reply::Group { members: procs, .. } => procs.len().saturating_mul(size_of::<ProcId>()),
         Reply::Nodes(names) => names.as_bytes().len(),
         Reply::Partial { results, .. } => size_of_reply(results),
@@ -147,6 +148,7 @@ fn is_large(reply: &Reply) -> bool {
     match reply {
         Reply::Infos(infos) => infos.iter().any(|info| exceeds(&info.value, &mut left)),
         Reply::Data(data) => data.iter().flat_map(|of| &of.entries).any(|entry| exceeds(&entry.value, &mut left)),
+        Reply::Lookup(found) => found.iter().any(|data| exceeds(&data.value, &mut left)),
         Reply::Procs(procs) | Reply::Group { members: procs, .. } => procs.len() >= left / size_of::<ProcId>(),
         Reply::Nodes(names) => names.as_bytes().len() >= left,
         Reply::Partial { results, .. } => is_large(results),

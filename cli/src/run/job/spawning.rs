@@ -1,6 +1,6 @@
 //! Jobs that processes of a running job ask for (`PMIx_Spawn`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use modex::types::codes::range::RANGE_CUSTOM;
@@ -9,7 +9,7 @@ use modex::{Responder, ServerError, Spawn, keys};
 
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::RANK_COUNT_MAX;
-use crate::run::forward::ForwardedStream;
+use crate::run::forward::{ForwardedStream, LAST_TURNS_MAX};
 use crate::run::host::SpawnCall;
 use crate::run::jobs::Job;
 use crate::run::plan::Plan;
@@ -82,12 +82,12 @@ impl Spawning {
         self.starting.as_ref().map(|starting| starting.plan.job)
     }
 
-    /// When there is something to do next.
-    pub(super) fn next_tick(&self) -> Option<Time> {
+    /// When there is something to do next. A paused launcher closes no output.
+    pub(super) fn next_tick(&self, is_paused: bool) -> Option<Time> {
         if self.starting.is_some() || !self.waiting.is_empty() {
             return Some(Time::ZERO);
         }
-        self.ended.iter().map(|(at, _)| *at).min()
+        self.ended.iter().map(|(at, _)| *at).min().filter(|_| !is_paused)
     }
 }
 
@@ -193,14 +193,37 @@ impl LaunchedJob {
             std::mem::take(&mut self.spawning.ended).into_iter().partition(|(at, _)| *at <= now);
         self.spawning.ended = later;
         let of_due = |stream: &ForwardedStream| due.iter().any(|(_, job)| *job == stream.job());
-        let left: Vec<usize> =
-            self.streams.iter().filter(|(_, stream)| of_due(stream)).map(|(index, _)| *index).collect();
-        for index in left {
+        let left: Vec<(usize, u32)> =
+            self.streams.iter().filter(|(_, stream)| of_due(stream)).map(|(at, stream)| (*at, stream.job())).collect();
+        let mut unfinished = BTreeSet::new();
+        for (index, job) in left {
+            if !self.close_after_last_line(index)? {
+                unfinished.insert(job);
+            }
+        }
+        self.spawning.ended.extend(unfinished.into_iter().map(|job| (now + LAST_OUTPUT_TIME, job)));
+        Ok(())
+    }
+
+    /// Passes on the rest of a stream and closes it. Returns whether the output had room.
+    fn close_after_last_line(&mut self, index: usize) -> Result<bool, JobError> {
+        for _ in 0..LAST_TURNS_MAX {
+            let Some(destination) = self.streams.get(&index).map(ForwardedStream::destination) else { return Ok(true) };
+            if self.is_paused || !self.output_locks.admits(index, destination) {
+                return Ok(false);
+            }
             self.pump(index)?;
-            self.cut(index)?;
+        }
+        if self.is_paused {
+            return Ok(false);
+        }
+        if let Some(stream) = self.streams.get_mut(&index) {
+            let (destination, mut rest) = (stream.destination(), Vec::new());
+            stream.finish(&mut rest);
+            self.push(index, destination, rest)?;
             self.close(index)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     fn report_end(&self, namespace: &Namespace, awaited_by: ProcId, status: Status) -> Result<(), ServerError> {
