@@ -87,6 +87,13 @@ impl Entries {
             sum = sum.saturating_add(size_bytes);
             sized.push((info, value_bytes, size_bytes));
         }
+        let publisher = &asker.requester.proc;
+        let is_crowded = |(info, ..): &(Info, usize, usize)| {
+            self.of_key(&info.key).filter(|(_, entry)| entry.publisher == *publisher).count() >= RANGES_OF_KEY_MAX
+        };
+        if sized.iter().any(is_crowded) {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
         if !self.counts.permits(payer, sized.len()) || !self.bytes.permits(payer, sum) {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
@@ -209,6 +216,9 @@ pub(super) fn remove_from<K: Ord, I: Ord>(index: &mut BTreeMap<K, BTreeSet<I>>, 
         }
     }
 }
+
+/// The most ranges in which one process may publish a key. Each lookup of the key walks through them.
+const RANGES_OF_KEY_MAX: usize = 64;
 
 /// Memory of an entry without its key and value, with its places in the indexes.
 const ENTRY_BYTES: usize = 512;

@@ -430,6 +430,12 @@ fn lists_of_processes_and_users_and_values_have_a_bound() {
     let users = Info::new(Key::from_static(keys::ACCESS_USERIDS.name()), many(Value::from(7_u32)));
     assert_eq!(rig.publish(&own, &[info("x", 1_u32), users]), FULL);
     assert_eq!(rig.publish(&own, &[info("x", vec![0; 257 << 10])]), FULL);
+    for rank in 0..65 {
+        let only = Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), proc("b", rank));
+        let status = rig.publish(&own, &[info("crowded", 1_u32), in_range(range::RANGE_CUSTOM), only]);
+        assert_eq!(status, if rank < 64 { OK } else { FULL });
+    }
+    assert_eq!(rig.unpublish(&own, &[], &[]), OK);
     let names = vec!["x"; 4097];
     assert_eq!((rig.unpublish(&own, &names, &[]), rig.lookup(&own, &names, &[]).0), (FULL, FULL));
     assert!(rig.names.is_empty());

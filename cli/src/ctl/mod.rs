@@ -23,7 +23,7 @@ pub(super) struct CtlOptions {
     /// All jobs of the launcher with this process number, or JOB if it is given
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// These ranks of the job, such as 0,4-7; all ranks by default
+    /// Ranks of the job, such as 0,4-7; all ranks by default
     #[arg(short, long, value_name = "RANKS", global = true)]
     ranks: Option<String>,
     #[command(subcommand)]
@@ -56,8 +56,8 @@ Examples:
   modex ctl modex-4711-1 terminate
   modex ctl --pid 4711 kill
 
-A rank that ends by such a request ends all jobs of its launcher, as a rank that fails does. A spawned
-job that ends as a whole ends alone. The command prints nothing if the launcher accepts the request.
+A rank that fails after such a request ends all jobs of its launcher. A spawned job that ends as a whole
+ends alone. The command prints nothing if the launcher accepts the request.
 
 Exit status:
   0  The launcher has accepted the request

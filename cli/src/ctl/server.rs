@@ -51,7 +51,7 @@ pub(super) fn find(job: Option<&Namespace>, pid: Option<u32>) -> Result<(Tool, V
         match connect(&server) {
             Ok((tool, jobs)) if job.is_none_or(|job| jobs.contains(job)) => return Ok((tool, jobs)),
             Ok((_, jobs)) => known.extend(jobs),
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             Err(_) if !server.path.exists() => {}
             Err(reason) if is_meant => {
                 failure = failure.or_else(|| Some(CtlError::NoAnswer { pid: server.contents.pid?, reason }));

@@ -1,6 +1,7 @@
 //! The jobs of one server, by queries of the standard, and the operations that wait, by one of ours.
 
 use std::fs;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use modex::ptl::rendezvous::Found;
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use crate::run::OPERATIONS;
 
-/// The time that a server gets to answer.
+/// The time that a server gets to answer each question.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// A server and its jobs.
@@ -74,7 +75,12 @@ pub(crate) fn directions(found: &Found) -> ToolDirections {
 fn ask(client: &Client, key: &str, job: Option<&Namespace>) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
     let qualifiers = job.map(|job| Info::new(Key::from_static(keys::NSPACE.name()), job.as_str()));
     let query = Query { keys: vec![Text::from(key)], qualifiers: qualifiers.into_iter().collect() };
-    let results = match client.query(vec![query]).wait() {
+    let (sender, answers) = mpsc::channel();
+    client.query(vec![query]).then(move |answer| {
+        // The command may have given up.
+        let _ = sender.send(answer);
+    })?;
+    let results = match answers.recv_timeout(ANSWER_TIME).map_err(|_| "it does not answer a query in time")? {
         Ok(answered) => answered.results,
         Err(error) if [Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_FOUND].contains(&error.status()) => Vec::new(),
         Err(error) => return Err(error.into()),

@@ -56,7 +56,7 @@ pub(super) fn run(options: &PsOptions) -> Outcome {
     for found in find::servers() {
         match jobs::of(&found) {
             Ok(server) => servers.push(server),
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             Err(_) if !found.path.exists() => {}
             Err(error) => {
                 status = 1;

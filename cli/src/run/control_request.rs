@@ -12,18 +12,18 @@ use rustix::process::Signal;
 
 use super::rank_id::RankId;
 
-/// What happens to the targets.
+/// The action on the targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ControlAction {
-    /// They and the processes that they started stop.
+    /// Stop the targets and their descendants.
     Pause,
-    /// They go on.
+    /// Continue them.
     Resume,
-    /// They get this signal.
+    /// Send them this signal.
     Signal(Signal),
-    /// They are asked to end, and killed after the grace period.
+    /// Ask them to end, and kill them after the grace period.
     Terminate,
-    /// They are killed.
+    /// Kill them.
     Kill,
 }
 
@@ -174,9 +174,9 @@ fn signal(number: i64) -> Result<Signal, ControlRefusal> {
 /// The ranks that can be controlled.
 #[derive(Debug)]
 pub(super) struct Ranks {
-    /// Their jobs.
+    /// The jobs of the ranks.
     pub(super) jobs: BTreeMap<Namespace, u32>,
-    /// Those that have not ended.
+    /// Ranks that have not ended.
     pub(super) running: BTreeSet<RankId>,
     /// The requester's own job, unless it is a tool.
     pub(super) of_requester: Option<u32>,

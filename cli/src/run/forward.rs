@@ -34,6 +34,7 @@ pub(super) struct ForwardedStream {
     prefix: LinePrefix,
     lines: LineBuffer,
     origin: (RankId, Channel),
+    last_turns_left: usize,
 }
 
 /// Whether a stream may have more.
@@ -55,7 +56,7 @@ impl ForwardedStream {
         prefix: LinePrefix,
         origin: (RankId, Channel),
     ) -> Self {
-        Self { source, destination, prefix, lines: LineBuffer::default(), origin }
+        Self { source, destination, prefix, lines: LineBuffer::default(), origin, last_turns_left: LAST_TURNS_MAX }
     }
 
     /// The number of the rank's job.
@@ -66,6 +67,14 @@ impl ForwardedStream {
     /// The rank, and its output.
     pub(super) const fn origin(&self) -> (RankId, Channel) {
         self.origin
+    }
+
+    /// Counts a turn after the end of its job. Returns false when it has had all of them: the rest is of processes that
+    /// the job left behind.
+    pub(super) const fn take_last_turn(&mut self) -> bool {
+        let is_left = self.last_turns_left > 0;
+        self.last_turns_left = self.last_turns_left.saturating_sub(1);
+        is_left
     }
 
     /// The descriptor to wait on.

@@ -129,8 +129,10 @@ impl JobError {
     }
 }
 
-/// The running jobs: the one on the command line, and those that its ranks spawn. The fields are dropped in this order: while the guardian lives, something is left to clean up, and
-/// killing the ranks' group ends it, too.
+/// The running jobs: the one on the command line, and those that its ranks spawn.
+///
+/// The fields are dropped in this order: while the guardian lives, something is left to clean up, and killing the ranks'
+/// group ends it, too.
 pub(super) struct LaunchedJob {
     server: Server,
     directory: SessionDirectory,
@@ -417,14 +419,16 @@ impl LaunchedJob {
         self.answer_askers();
         self.go_on_spawning();
         self.close_ended()?;
+        let now = self.clock.now();
+        let silent = if self.is_paused { None } else { self.output_locks.silent(now) };
+        silent.map_or(Ok(()), |index| self.cut(index))?;
+        // Logs may have waited for the end of the line.
         self.can_log = self.serve_logs()?;
         self.serve_controls();
         self.end_terminations();
-        let now = self.clock.now();
         let action = self.verdict.tick(now);
         self.act(action);
-        let silent = if self.is_paused { None } else { self.output_locks.silent(now) };
-        silent.map_or(Ok(()), |index| self.cut(index))
+        Ok(())
     }
 
     /// Looks for the MPI library of a rank if no rank has joined. A library that a program loads late, as Python does,
@@ -505,7 +509,7 @@ impl LaunchedJob {
             News::Control { requester, request, reply } => {
                 self.controls.push(requester, ControlCall { request, reply });
             }
-            News::Log { requester, request, reply } => self.logs.push(requester, LogCall { request, reply }),
+            News::Log { requester, request, reply } => self.logs.push(requester, LogCall::new(&request, reply)),
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };
                 match moment {

@@ -84,13 +84,17 @@ fn with_descendants(processes: &[Process], is_root: impl Fn(&Process) -> bool) -
 /// Sends a signal to processes and to all that they started. The numbers must stand for unreaped children.
 ///
 /// A process may start another one during the search. SIGSTOP and SIGKILL reach that one, too: the search stops each
-/// process that it finds, and ends when it finds no other, or after [`LOOKS_MAX`] passes. Returns whether the system permits it.
+/// process that it finds, and ends when it finds no other, or after [`LOOKS_MAX`] passes. Returns whether the system
+/// permits it, and has the means.
 pub(super) fn signal_trees(roots: &BTreeSet<i32>, signal: Signal) -> bool {
     let is_final = signal == Signal::KILL || signal == Signal::STOP;
     let mut found: BTreeSet<Identity> = BTreeSet::new();
     let mut is_permitted = true;
     for _ in 0..LOOKS_MAX {
-        let new: Vec<Identity> = trees(&stand(), roots).into_iter().filter(|id| found.insert(*id)).collect();
+        let processes = stand();
+        // Without descriptors the table can't be read.
+        is_permitted &= roots.iter().all(|root| processes.iter().any(|process| process.id.number == *root));
+        let new: Vec<Identity> = trees(&processes, roots).into_iter().filter(|id| found.insert(*id)).collect();
         if new.is_empty() {
             break;
         }
@@ -120,7 +124,7 @@ fn stand() -> Vec<Process> {
     numbers.filter_map(process).collect()
 }
 
-/// These processes and all that they started.
+/// The roots and all processes that they started.
 fn trees(processes: &[Process], roots: &BTreeSet<i32>) -> BTreeSet<Identity> {
     with_descendants(processes, |process| roots.contains(&process.id.number))
 }
@@ -189,7 +193,10 @@ fn kill(id: Identity) {
 /// Returns whether this process may send the signal. An ended process needs none.
 fn send(id: Identity, signal: Signal) -> bool {
     let Some(number) = Pid::from_raw(id.number) else { return true };
-    let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return true };
+    let handle = match pidfd_open(number, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(error) => return error == Errno::SRCH,
+    };
     // The handle stands for the process that has the number now.
     let is_same = standing(&PathBuf::from(format!("/proc/{}", id.number))).is_some_and(|(_, _, s)| s == id.started);
     !is_same || pidfd_send_signal(&handle, signal) != Err(Errno::PERM)

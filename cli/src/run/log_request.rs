@@ -15,6 +15,9 @@ use super::syslog::Priority;
 /// Bytes of all texts of a request. Marks make each line longer.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
+/// The most lines of one request.
+const LINES_MAX: usize = 16_384;
+
 /// Why a request is refused as a whole.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LogRefusal {
@@ -33,6 +36,9 @@ pub(super) enum LogRefusal {
     /// Too much text.
     #[error("its texts have more than {TEXT_BYTES_MAX} bytes")]
     TooLong,
+    /// Lines get marks, which take room.
+    #[error("its texts have more than {LINES_MAX} lines")]
+    TooManyLines,
 }
 
 impl LogRefusal {
@@ -41,7 +47,7 @@ impl LogRefusal {
         match self {
             Self::Required { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Invalid { .. } => Status::ERR_BAD_PARAM,
-            Self::TooLong => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooLong | Self::TooManyLines => Status::ERR_OUT_OF_RESOURCE,
         }
     }
 }
@@ -71,18 +77,16 @@ pub(super) enum LogEntry {
     Unsupported,
 }
 
-/// Directives that are honoured, or need no work: the log of one machine merges nothing.
-const KNOWN: [&str; 10] = [
+/// Directives that are honoured, and facts that the server adds.
+const KNOWN: [&str; 8] = [
     keys::USERID.name(),
     keys::GRPID.name(),
     keys::LOG_SOURCE.name(),
     keys::LOG_TIMESTAMP.name(),
-    keys::LOG_GENERATE_TIMESTAMP.name(),
     keys::LOG_SYSLOG_PRI.name(),
     keys::LOG_ONCE.name(),
     keys::LOG_TAG_OUTPUT.name(),
     keys::LOG_TIMESTAMP_OUTPUT.name(),
-    keys::TIMEOUT.name(),
 ];
 
 impl LogRequest {
@@ -101,6 +105,10 @@ impl LogRequest {
                 return Err(LogRefusal::Required { key: info.key.to_string() });
             }
             entries.push(entry);
+        }
+        let line_count: usize = entries.iter().map(LogEntry::line_count).sum();
+        if line_count > LINES_MAX {
+            return Err(LogRefusal::TooManyLines);
         }
         let marks = LineMarks {
             has_time: flag(log, keys::LOG_TIMESTAMP_OUTPUT.name())?,
@@ -146,6 +154,13 @@ impl LogRequest {
 const LAST_SECOND: u64 = 253_402_300_799;
 
 impl LogEntry {
+    fn line_count(&self) -> usize {
+        match self {
+            Self::Lines(_, text) => text.iter().filter(|byte| **byte == b'\n').count(),
+            Self::Syslog(_) | Self::Unsupported => 0,
+        }
+    }
+
     fn read(info: &Info, room: &mut usize) -> Result<Self, LogRefusal> {
         let channels =
             [keys::LOG_STDOUT.name(), keys::LOG_STDERR.name(), keys::LOG_SYSLOG.name(), keys::LOG_LOCAL_SYSLOG.name()];
@@ -225,6 +240,8 @@ mod tests {
         let text = |size| info(keys::LOG_STDOUT.name(), "x".repeat(size).as_str());
         assert!(read(vec![text(TEXT_BYTES_MAX - 1), text(1)], Vec::new()).is_ok());
         assert_eq!(read(vec![text(TEXT_BYTES_MAX), text(1)], Vec::new()), Err(LogRefusal::TooLong));
+        let lines = info(keys::LOG_STDOUT.name(), "\n".repeat(LINES_MAX + 1).as_str());
+        assert_eq!(read(vec![lines], Vec::new()), Err(LogRefusal::TooManyLines));
     }
 
     #[test]

@@ -96,6 +96,12 @@ impl Plan {
         })
     }
 
+    /// Whether a namespace is the name of a job of this launcher, running or ended.
+    pub(super) fn names(&self, namespace: &Namespace) -> bool {
+        let rest = namespace.as_str().strip_prefix(self.namespace.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    }
+
     /// The number of its ranks.
     pub(super) fn rank_count(&self) -> u32 {
         u32::try_from(self.app_of_rank.len()).unwrap_or(u32::MAX)

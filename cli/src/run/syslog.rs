@@ -46,7 +46,9 @@ impl Priority {
 pub(super) fn messages(text: &str, source: &str, priority: Priority) -> Vec<String> {
     let head = format!("<{}>modex[{}]: {}: ", priority.0, std::process::id(), printable(source));
     let lines = text.lines().filter(|line| !line.trim().is_empty()).map(printable);
-    lines.flat_map(|line| pieces(&line).map(|piece| format!("{head}{piece}")).collect::<Vec<_>>()).collect()
+    let messages = lines.flat_map(|line| pieces(&line).map(|piece| format!("{head}{piece}")).collect::<Vec<_>>());
+    // One more than the bound shows that it is exceeded.
+    messages.take(MESSAGES_MAX + 1).collect()
 }
 
 fn pieces(mut line: &str) -> impl Iterator<Item = &str> {

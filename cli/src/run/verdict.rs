@@ -301,7 +301,7 @@ impl Verdict {
         self.requests.insert(rank, request);
     }
 
-    /// These ranks end by request. A spawned job that has no other running rank ends alone, without an effect on others.
+    /// Notes that ranks end by request. A spawned job that has no other running rank ends alone, without an effect on others.
     pub(super) fn dismiss(&mut self, ranks: &BTreeSet<RankId>) {
         let jobs: BTreeSet<u32> = ranks.iter().map(|rank| rank.job).filter(|job| *job != FIRST_JOB).collect();
         for job in jobs {
@@ -514,7 +514,11 @@ impl Verdict {
             // The first rank to leave is the first to fail, even if its process ended later. The launcher may have ended
             // the process before it failed by itself.
             Cause::Left { rank, .. } => {
-                let is_own = |ending: &Ending| !ending.is_success() && *ending != LAUNCHERS_REQUEST;
+                let is_killed = stopped.step == Step::Killed;
+                let is_launchers = |ending: &Ending| {
+                    *ending == LAUNCHERS_REQUEST || is_killed && *ending == Ending::Signaled(Signal::SIGKILL as i32)
+                };
+                let is_own = |ending: &Ending| !ending.is_success() && !is_launchers(ending);
                 self.ending_of(rank).filter(is_own).map_or(status, Ending::shell_status)
             }
             _ => status,
@@ -589,6 +593,13 @@ mod tests {
         verdict.left(rank(1));
         assert!(verdict.ended(at(0), rank(0), Ending::Exited(1)).is_some());
         assert_eq!(verdict.ended(at(0), rank(1), Ending::Signaled(15)), None);
+        assert_eq!(verdict.shell_status(), 1);
+        // The rank ignored the first signal.
+        let mut verdict = Verdict::new(2, GRACE);
+        verdict.left(rank(1));
+        assert!(verdict.ended(at(0), rank(0), Ending::Exited(1)).is_some());
+        assert_eq!(verdict.tick(at(2)), Some(Action::Kill));
+        assert_eq!(verdict.ended(at(2), rank(1), Ending::Signaled(9)), None);
         assert_eq!(verdict.shell_status(), 1);
     }
 

@@ -1,8 +1,10 @@
 //! The launcher says which ranks an operation waits for.
 
+use std::sync::Mutex;
+
 use modex::gds::registration::JobDescription;
-use modex::types::Namespace;
-use modex::{Capabilities, Host, Server, ToolAdmission, ToolSupport};
+use modex::types::{Info, Namespace};
+use modex::{Capabilities, Host, QueryInfo, Requester, Responder, Server, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 
 use crate::launch::{MODEX, modex, script};
@@ -106,6 +108,32 @@ fn the_jobs_of_any_host_are_listed() {
     let cells: Vec<_> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
     assert_eq!(cells[..4], [&pid.to_string(), job.as_str(), "2", "2 unknown"], "{row}");
     assert_eq!(cells[5], "-", "the host does not say what waits: {row}");
+}
+
+/// A host that keeps queries for ever.
+#[derive(Default)]
+struct SilentHost(Mutex<Vec<Responder<Vec<Info>>>>);
+
+impl Host for SilentHost {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::QUERY
+    }
+
+    fn query(&self, _: Requester, _: QueryInfo, reply: Responder<Vec<Info>>) {
+        self.0.lock().unwrap().push(reply);
+    }
+}
+
+/// The list waited for its answer for ever, and hid the servers behind it.
+#[test]
+fn a_host_that_does_not_answer_a_query_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let pid = std::process::id();
+    let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
+    let server = Server::builder().namespace(format!("silent-{pid}")).tmpdir(directory.path()).tools(tools);
+    let _server = server.start(SilentHost::default()).unwrap();
+    let ended = modex(["ps"]).env("PMIX_SERVER_TMPDIR", directory.path()).run();
+    assert!(ended.err.contains("it does not answer a query in time"), "{ended:?}");
 }
 
 /// The launcher answers only the query that is meant for it.

@@ -14,6 +14,9 @@ use crate::run::verdict::{Cause, EndRequest};
 /// Requests served in one turn of the loop. Each one reads the process table of the system.
 const SERVED_IN_TURN: usize = 4;
 
+/// Signals that stop a process.
+const STOPPING: [Signal; 4] = [Signal::STOP, Signal::TSTP, Signal::TTIN, Signal::TTOU];
+
 /// A request that waits for its turn.
 #[derive(Debug)]
 pub(super) struct ControlCall {
@@ -66,7 +69,11 @@ impl LaunchedJob {
 
     fn control(&mut self, requester: &ProcId, request: &JobControl) -> Result<(), ControlRefusal> {
         let Some(action) = control_request::action(request)? else { return Ok(()) };
-        // Nobody knows the name of a job that starts, and some of its ranks could not be reached.
+        // A rank of an ended job is no tool, and must not mean all jobs.
+        if self.jobs.number(&requester.namespace).is_none() && self.plan.names(&requester.namespace) {
+            return Err(ControlRefusal::Ended);
+        }
+        // Some ranks of a job that starts could not be reached.
         let starting = self.spawning.starting_job();
         let is_known = |job: u32| Some(job) != starting;
         let ranks = Ranks {
@@ -77,15 +84,18 @@ impl LaunchedJob {
         let targets = ranks.targets(request, |rank| self.children.has(rank))?;
         tracing::info!(%requester, ?action, rank_count = targets.len(), "a process controls ranks");
         match action {
-            ControlAction::Pause if !self.verdict.permits_jobs() => Err(ControlRefusal::Ending),
             ControlAction::Pause => {
-                self.has_paused_ranks = true;
+                self.note_pause()?;
                 self.signal_trees(&targets, Signal::STOP)
             }
             ControlAction::Resume => self.signal_trees(&targets, Signal::CONT),
             ControlAction::Signal(signal) => {
+                if STOPPING.contains(&signal) {
+                    self.note_pause()?;
+                }
+                permitted(self.children.signal_ranks(&targets, signal))?;
                 self.note_requests(requester, &targets, Some(signal.as_raw()));
-                permitted(self.children.signal_ranks(&targets, signal))
+                Ok(())
             }
             ControlAction::Terminate => self.end(requester, &targets, false),
             ControlAction::Kill => self.end(requester, &targets, true),
@@ -103,15 +113,25 @@ impl LaunchedJob {
             self.act(action);
             return Ok(());
         }
+        if is_kill {
+            self.signal_trees(targets, Signal::KILL)?;
+        } else {
+            self.signal_trees(targets, Signal::TERM)?;
+            self.terminations.add(targets, now + self.verdict.grace());
+        }
         self.verdict.dismiss(targets);
         self.note_requests(requester, targets, is_kill.then_some(Signal::KILL.as_raw()));
-        if is_kill {
-            return self.signal_trees(targets, Signal::KILL);
-        }
-        self.terminations.add(targets, now + self.verdict.grace());
-        self.signal_trees(targets, Signal::TERM)?;
         // A paused process gets its signal when it goes on.
-        if self.has_paused_ranks { self.signal_trees(targets, Signal::CONT) } else { Ok(()) }
+        if self.has_paused_ranks && !is_kill { self.signal_trees(targets, Signal::CONT) } else { Ok(()) }
+    }
+
+    /// Notes that ranks stop. Ranks that have to end must not.
+    fn note_pause(&mut self) -> Result<(), ControlRefusal> {
+        if !self.verdict.permits_jobs() {
+            return Err(ControlRefusal::Ending);
+        }
+        self.has_paused_ranks = true;
+        Ok(())
     }
 
     /// Kills the ranks whose time to end is over.
@@ -119,8 +139,9 @@ impl LaunchedJob {
         let mut late = self.terminations.take_due(self.clock.now());
         late.retain(|rank| self.children.running(*rank).is_some());
         if !late.is_empty() {
-            // A process that may not be signalled stays.
+            // The processes of the ranks need no descriptor. A process that may not be signalled stays.
             let _ = self.signal_trees(&late, Signal::KILL);
+            let _ = self.children.signal_ranks(&late, Signal::KILL);
         }
     }
 

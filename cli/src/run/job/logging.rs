@@ -13,7 +13,7 @@ use super::{JobError, LaunchedJob};
 use crate::run::children::Channel;
 use crate::run::destination::Destination;
 use crate::run::forward::LAST_TURNS_MAX;
-use crate::run::log_request::{LogEntry, LogRequest};
+use crate::run::log_request::{LogEntry, LogRefusal, LogRequest};
 use crate::run::rank_id::RankId;
 use crate::run::syslog;
 
@@ -26,11 +26,18 @@ const NO_STREAM: usize = usize::MAX;
 /// A request that waits for its turn.
 #[derive(Debug)]
 pub(in crate::run) struct LogCall {
-    pub(super) request: Box<Log>,
-    pub(super) reply: Responder<()>,
+    request: Result<LogRequest, LogRefusal>,
+    reply: Responder<()>,
 }
 
-/// What became of a request.
+impl LogCall {
+    /// A request of a process, read once.
+    pub(super) fn new(request: &Log, reply: Responder<()>) -> Self {
+        Self { request: LogRequest::read(request), reply }
+    }
+}
+
+/// The outcome of a request.
 enum Outcome {
     Done,
     Failed(Status),
@@ -38,7 +45,7 @@ enum Outcome {
     Blocked,
 }
 
-/// What became of its text for one channel.
+/// The outcome of a text for one channel.
 enum EntryOutcome {
     Done,
     Failed,
@@ -48,8 +55,9 @@ enum EntryOutcome {
 impl LaunchedJob {
     /// Serves some of the requests that wait. Returns whether others could be served at once.
     pub(super) fn serve_logs(&mut self) -> Result<bool, JobError> {
-        let mut blocked_count = 0;
-        for _ in 0..SERVED_IN_TURN {
+        let (mut blocked_count, mut served_count) = (0, 0);
+        while served_count < SERVED_IN_TURN {
+            // When all processes are blocked, another look finds nothing new.
             if self.is_paused || blocked_count >= self.logs.process_count() {
                 return Ok(false);
             }
@@ -63,7 +71,7 @@ impl LaunchedJob {
                     continue;
                 }
             }
-            blocked_count = 0;
+            (blocked_count, served_count) = (0, served_count + 1);
             if !self.output_writer.has_room() {
                 self.pause();
             }
@@ -71,8 +79,8 @@ impl LaunchedJob {
         Ok(!self.logs.is_empty())
     }
 
-    fn log(&mut self, source: &ProcId, request: &Log) -> Result<Outcome, JobError> {
-        let request = match LogRequest::read(request) {
+    fn log(&mut self, source: &ProcId, request: &Result<LogRequest, LogRefusal>) -> Result<Outcome, JobError> {
+        let request = match request {
             Ok(request) => request,
             Err(refusal) => {
                 tracing::info!(%source, "the launcher refuses to log: {refusal}");
@@ -90,7 +98,7 @@ impl LaunchedJob {
         }
         let (mut done, mut failed, mut unsupported) = (0_usize, 0_usize, 0_usize);
         for entry in &request.entries {
-            match self.log_entry(source, &request, entry)? {
+            match self.log_entry(source, request, entry)? {
                 EntryOutcome::Done if request.is_once => return Ok(Outcome::Done),
                 EntryOutcome::Done => done += 1,
                 EntryOutcome::Failed => failed += 1,

@@ -9,7 +9,7 @@ use modex::{Responder, ServerError, Spawn, keys};
 
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::RANK_COUNT_MAX;
-use crate::run::forward::{ForwardedStream, LAST_TURNS_MAX};
+use crate::run::forward::ForwardedStream;
 use crate::run::host::SpawnCall;
 use crate::run::jobs::Job;
 use crate::run::plan::Plan;
@@ -207,15 +207,15 @@ impl LaunchedJob {
 
     /// Passes on the rest of a stream and closes it. Returns whether the output had room.
     fn close_after_last_line(&mut self, index: usize) -> Result<bool, JobError> {
-        for _ in 0..LAST_TURNS_MAX {
-            let Some(destination) = self.streams.get(&index).map(ForwardedStream::destination) else { return Ok(true) };
-            if self.is_paused || !self.output_locks.admits(index, destination) {
+        loop {
+            let Some(stream) = self.streams.get_mut(&index) else { return Ok(true) };
+            if self.is_paused || !self.output_locks.admits(index, stream.destination()) {
                 return Ok(false);
             }
+            if !stream.take_last_turn() {
+                break;
+            }
             self.pump(index)?;
-        }
-        if self.is_paused {
-            return Ok(false);
         }
         if let Some(stream) = self.streams.get_mut(&index) {
             let (destination, mut rest) = (stream.destination(), Vec::new());
