@@ -28,7 +28,7 @@ pub enum NameRequest {
     Unpublish(Unpublish),
 }
 
-/// An event for [`Names`].
+/// An event for [`Names`](super::Names).
 #[derive(Clone, Debug, PartialEq)]
 pub enum NameInput {
     /// A request. Its end is an answer, or [`NameInput::Cancelled`].
@@ -39,7 +39,7 @@ pub enum NameInput {
     ProcessEnded(ProcId),
     /// A job has ended.
     JobEnded(Namespace),
-    /// The moment of [`Names::poll_timeout`] has come.
+    /// The moment of [`Names::poll_timeout`](super::Names::poll_timeout) has come.
     Timeout,
 }
 
