@@ -141,6 +141,7 @@ docs:
 
 loom: ## model-check the publication protocol
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --package modex --lib --no-default-features loom_
+	@[ "$$CARGO_INCREMENTAL" != 0 ] || rm -rf target/loom
 
 fuzz: ## search with one fuzz target for a time (TARGET=registration SECONDS=3600); findings stay in fuzz/artifacts
 	scripts/fuzz.sh search $(TARGET) $(SECONDS)
