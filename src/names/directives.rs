@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::keys;
+use crate::keys::{self, TypedKey};
+use crate::server::{find, requires_more_than};
 use crate::types::codes::persistence::{PERSIST_APP, PERSIST_FIRST_READ, PERSIST_INDEF, PERSIST_PROC, PERSIST_SESSION};
 use crate::types::codes::range::{
     RANGE_CUSTOM, RANGE_GLOBAL, RANGE_LOCAL, RANGE_NAMESPACE, RANGE_PROC_LOCAL, RANGE_RM, RANGE_SESSION, RANGE_UNDEF,
@@ -88,7 +89,7 @@ impl PublishDirectives {
         }
         check_timeout(&directives)?;
         let range = range(&directives)?.unwrap_or(Range::Session);
-        let persistence = number(&directives, keys::PERSISTENCE.name())?.unwrap_or_else(|| PERSIST_APP.into());
+        let persistence = number(&directives, keys::PERSISTENCE)?.unwrap_or_else(|| PERSIST_APP.into());
         let persistence = u8::try_from(persistence).ok().and_then(persistence_of).ok_or(Status::ERR_BAD_PARAM)?;
         Ok((Self { range, persistence, access: access(&directives)? }, data))
     }
@@ -100,7 +101,7 @@ impl LookupDirectives {
     pub(super) fn read(directives: &[Info]) -> Result<Self, Status> {
         refuse_unknown(directives, &OF_LOOKUP)?;
         let timeout = check_timeout(directives)?;
-        let wait = match find(directives, keys::WAIT.name()).map(|info| &info.value) {
+        let wait = match find(directives, keys::WAIT).map(|info| &info.value) {
             None => Wait::No,
             // Open MPI gives a boolean.
             Some(value) => match (value.as_bool(), value.as_u64().and_then(|count| usize::try_from(count).ok())) {
@@ -125,20 +126,15 @@ pub(super) fn unpublish_range(directives: &[Info]) -> Result<Option<Range>, Stat
 }
 
 fn refuse_unknown(directives: &[Info], known: &[&str]) -> Result<(), Status> {
-    let is_refused = |info: &Info| is_required(info) && !known.contains(&info.key.as_str());
-    if directives.iter().any(is_refused) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
+    if requires_more_than(directives, known) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
 }
 
 const fn is_required(info: &Info) -> bool {
     info.flags().contains(InfoFlags::REQUIRED)
 }
 
-fn find<'a>(infos: &'a [Info], key: &str) -> Option<&'a Info> {
-    infos.iter().find(|info| info.key.as_str() == key)
-}
-
 /// The number of a directive. Callers use different types for the codes of ranges and persistences.
-fn number(infos: &[Info], key: &str) -> Result<Option<u64>, Status> {
+fn number<T>(infos: &[Info], key: TypedKey<T>) -> Result<Option<u64>, Status> {
     let Some(info) = find(infos, key) else { return Ok(None) };
     let code = match info.value {
         Value::DataRange(code) | Value::Persistence(code) => Some(code.into()),
@@ -149,11 +145,11 @@ fn number(infos: &[Info], key: &str) -> Result<Option<u64>, Status> {
 
 /// The time limit; absent and 0 mean none.
 fn check_timeout(infos: &[Info]) -> Result<Option<Duration>, Status> {
-    Ok(number(infos, keys::TIMEOUT.name())?.filter(|&seconds| seconds > 0).map(Duration::from_secs))
+    Ok(number(infos, keys::TIMEOUT)?.filter(|&seconds| seconds > 0).map(Duration::from_secs))
 }
 
 fn range(infos: &[Info]) -> Result<Option<Range>, Status> {
-    let Some(code) = number(infos, keys::RANGE.name())? else { return Ok(None) };
+    let Some(code) = number(infos, keys::RANGE)? else { return Ok(None) };
     Ok(match u8::try_from(code).map_err(|_| Status::ERR_BAD_PARAM)? {
         RANGE_UNDEF => None,
         RANGE_RM => Some(Range::Host),
@@ -163,7 +159,7 @@ fn range(infos: &[Info]) -> Result<Option<Range>, Status> {
         RANGE_GLOBAL => Some(Range::Global),
         RANGE_PROC_LOCAL => Some(Range::Process),
         RANGE_CUSTOM => {
-            let listed = find(infos, keys::EVENT_CUSTOM_RANGE.name()).ok_or(Status::ERR_BAD_PARAM)?;
+            let listed = find(infos, keys::EVENT_CUSTOM_RANGE).ok_or(Status::ERR_BAD_PARAM)?;
             Some(Range::Custom(procs(&listed.value)?))
         }
         _ => return Err(Status::ERR_BAD_PARAM),

@@ -66,6 +66,7 @@ pub use interface::query_answers::QueryAnswers;
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
 pub use interface::unread::{AnswerData, CommittedValues, ProcessAnswer};
+pub(crate) use interface::{find, requires_more_than};
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
 

@@ -98,7 +98,8 @@ struct Qualifiers {
     others: Vec<String>,
 }
 
-const HELP: &str = "\
+const HELP: &str = help!(
+    "\
 Examples:
   modex get -n modex-4711 PMIX_JOB_SIZE
   modex get -n modex-4711 -r 3 pmix.hname
@@ -111,12 +112,8 @@ type and value. Byte objects are strings of hexadecimal digits.
 Exit status:
   0  There is a value
   1  There is none, or the server can't be asked
-  2  The command line makes no sense
-
-Environment:
-  TMPDIR               Directory in which servers are searched [default: /tmp]
-  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
-                       Further such directories, which launchers set for their processes";
+  2  The command line makes no sense"
+);
 
 pub(crate) fn run(options: &GetOptions) -> Outcome {
     let proc = ProcId { namespace: arguments::namespace(&options.namespace)?, rank: arguments::rank(&options.rank)? };

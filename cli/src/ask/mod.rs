@@ -6,6 +6,20 @@
 //! - [`absence`]: the reason for a value that is not there
 //! - [`answer`]: the printed answer, as text or as JSON
 
+/// The help text of a command, with the environment in which all of them search servers.
+macro_rules! help {
+    ($text:literal) => {
+        concat!(
+            $text,
+            "\n\n\
+Environment:
+  TMPDIR               Directory in which servers are searched [default: /tmp]
+  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
+                       Further such directories, which launchers set for their processes"
+        )
+    };
+}
+
 mod absence;
 mod answer;
 mod arguments;

@@ -15,7 +15,7 @@ use super::arguments;
 use super::target::Target;
 use crate::Outcome;
 use crate::inspect::to_json;
-use crate::printing::print;
+use crate::printing::{complain, print};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = PUBLISH_HELP)]
@@ -83,7 +83,8 @@ enum PersistenceName {
     Indefinite,
 }
 
-const PUBLISH_HELP: &str = "\
+const PUBLISH_HELP: &str = help!(
+    "\
 Examples:
   modex publish solver.port=4711
   modex publish --pid 4711 ranks=uint32:8 --persistence first-read
@@ -93,14 +94,11 @@ The server must answer PMIx_Publish, as that of `modex run` does. MPI_Lookup_nam
 Exit status:
   0  All data is published
   1  No data is published, or the server can't be asked
-  2  The command line makes no sense
+  2  The command line makes no sense"
+);
 
-Environment:
-  TMPDIR               Directory in which servers are searched [default: /tmp]
-  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
-                       Further such directories, which launchers set for their processes";
-
-const LOOKUP_HELP: &str = "\
+const LOOKUP_HELP: &str = help!(
+    "\
 Examples:
   modex lookup solver.port
   modex lookup --wait --timeout 10 solver.port solver.host --json
@@ -111,12 +109,8 @@ if some or all keys are missing), and results[] of key, type, value, and namespa
 Exit status:
   0  All keys are found
   1  A key is not found, or the server can't be asked
-  2  The command line makes no sense
-
-Environment:
-  TMPDIR               Directory in which servers are searched [default: /tmp]
-  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
-                       Further such directories, which launchers set for their processes";
+  2  The command line makes no sense"
+);
 
 pub(crate) fn publish(options: &PublishOptions) -> Outcome {
     let data: Result<Vec<Info>, arguments::ArgumentError> =
@@ -158,7 +152,7 @@ pub(crate) fn lookup(options: &LookupOptions) -> Outcome {
     if missing.is_empty() {
         return Ok(0);
     }
-    eprintln!("modex: not published for this user: {}", missing.join(", "));
+    complain(&format!("not published for this user: {}", missing.join(", ")));
     Ok(1)
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct QueryOptions {
     json: bool,
 }
 
-const HELP: &str = "\
+const HELP: &str = help!("\
 Examples:
   modex query PMIX_QUERY_NAMESPACES
   modex query PMIX_QUERY_PROC_TABLE -n modex-4711
@@ -45,12 +45,7 @@ of key, type and value.
 Exit status:
   0  Everything is answered
   1  Something is not answered, or the server can't be asked
-  2  The command line makes no sense
-
-Environment:
-  TMPDIR               Directory in which servers are searched [default: /tmp]
-  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
-                       Further such directories, which launchers set for their processes";
+  2  The command line makes no sense");
 
 pub(crate) fn run(options: &QueryOptions) -> Outcome {
     let mut qualifiers = Vec::new();

@@ -115,13 +115,11 @@ pub(super) fn signal_trees(roots: &BTreeSet<i32>, signal: Signal) -> bool {
 
 /// All processes with their parents and groups.
 fn stand() -> Vec<Process> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let process = |number: i32| {
         let (parent, group, started) = standing(&PathBuf::from(format!("/proc/{number}")))?;
         Some(Process { id: Identity { number, started }, parent, group, is_marked: false })
     };
-    numbers.filter_map(process).collect()
+    numbers().filter_map(process).collect()
 }
 
 /// The roots and all processes that they started.
@@ -130,13 +128,14 @@ fn trees(processes: &[Process], roots: &BTreeSet<i32>) -> BTreeSet<Identity> {
 }
 
 fn look(traits: &Traits, is_spared: impl Fn(i32) -> bool) -> Vec<Process> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let this = std::process::id();
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers
-        .filter(|number: &u32| *number != this)
-        .filter_map(|number| examine(i32::try_from(number).ok()?, traits, &is_spared))
-        .collect()
+    let this = i32::try_from(std::process::id());
+    numbers().filter(|number| this != Ok(*number)).filter_map(|number| examine(number, traits, &is_spared)).collect()
+}
+
+/// The numbers of all processes.
+fn numbers() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// A process in its present state. `None` if it has ended, or leads its group and is spared.

@@ -154,6 +154,16 @@ mod tests {
         assert_eq!(plan.place(0), None);
     }
 
+    /// A rank of an ended job was taken for a tool, and its request to end its job ended all jobs.
+    #[test]
+    fn the_names_of_its_jobs_are_known_after_their_end() {
+        let plan = Plan::new(vec![app(1)], false).unwrap();
+        let own = plan.namespace.as_str();
+        let names = |name: &str| plan.names(&Namespace::new(name).unwrap());
+        assert!(names(own) && names(&format!("{own}-7")));
+        assert!(!names(&format!("{own}7")) && !names("tool-7"));
+    }
+
     #[test]
     fn more_ranks_than_cores_share_them_in_turn() {
         let mut plan = Plan::new(vec![app(3)], false).unwrap();

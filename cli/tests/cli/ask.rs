@@ -130,8 +130,10 @@ fn an_answer_that_is_cut_off_is_no_error() {
         assert_eq!(job.command(words).out_to(closed()).run().success(), "", "{words:?}");
     }
     // Regression: the command panicked when it could not print what is missing.
-    let ended = job.command(&["query", "no.such.key"]).err_to(closed()).run();
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    for words in [["query", "no.such.key"], ["lookup", "nobody.published"]] {
+        let ended = job.command(&words).err_to(closed()).run();
+        assert_eq!(ended.code(), Some(1), "{ended:?}");
+    }
     job.end();
 }
 

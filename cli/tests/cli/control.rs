@@ -107,6 +107,27 @@ fn a_paused_rank_that_is_terminated_goes_on_to_its_end() {
     assert_eq!((ended.code(), ended.err.as_str()), (Some(7), expected), "{ended:?}");
 }
 
+pub(crate) fn stop_and_terminate_another() {
+    let client = Client::connect().unwrap();
+    let other = [ProcId::new(client.proc().namespace.clone(), 1)];
+    let number = processes(1)[0];
+    control(&client, &other, keys::JOB_CTRL_SIGNAL.name(), Value::Int(19)).unwrap();
+    wait_until(|| is_paused(number));
+    control(&client, &other, keys::JOB_CTRL_TERMINATE.name(), true).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The rank stayed stopped, so that it did not see SIGTERM and was killed.
+#[test]
+fn a_rank_that_a_signal_stopped_goes_on_to_its_end() {
+    let script = format!("trap 'exit 7' TERM; {BUSY}");
+    let (launch, _place) = run(&["--grace", "20"], "stop and terminate another", "1", &script);
+    let ended = launch.run();
+    assert_eq!(ended.code(), Some(7), "{ended:?}");
+}
+
 #[test]
 fn a_rank_that_ignores_a_request_to_terminate_is_killed_after_the_grace_period() {
     let script = format!("trap '' TERM; {BUSY}");

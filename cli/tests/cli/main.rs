@@ -46,6 +46,7 @@ fn client_process() {
         Ok("abort a child") => spawn::abort_a_child(),
         Ok("spawn a failure") => spawn::spawn_a_failure(),
         Ok("control another") => control::control_another(),
+        Ok("stop and terminate another") => control::stop_and_terminate_another(),
         Ok("terminate another") => control::terminate_another(),
         Ok("end all") => control::end_all(),
         Ok("end a spawned job") => control::end_a_spawned_job(),

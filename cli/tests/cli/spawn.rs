@@ -6,13 +6,17 @@ use std::time::Duration;
 use modex::types::{App, Envar, Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value};
 use modex::{AsStatus, Client, FenceOptions, keys};
 
-use crate::launch::{Ended, ROLE, modex, wait_until};
+use crate::launch::{Ended, Launch, ROLE, modex, wait_until};
 
 /// One rank that is this test binary and spawns as its task says.
-fn run(options: &[&str], task: &str) -> Ended {
+fn launch(options: &[&str], task: &str) -> Launch {
     let this = std::env::current_exe().unwrap();
     let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, task).run()
+    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, task)
+}
+
+fn run(options: &[&str], task: &str) -> Ended {
+    launch(options, task).run()
 }
 
 fn app(words: &[&str], count: i32, info: Vec<Info>) -> App {
@@ -56,9 +60,7 @@ pub(crate) fn spawn_scripts() {
 
 #[test]
 fn a_rank_spawns_programs_with_changes_of_their_environment() {
-    let this = std::env::current_exe().unwrap();
-    let words = ["run", "--tag-output", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    let ended = modex(words).env(ROLE, "spawn scripts").env("LIST", "a").run();
+    let ended = launch(&["--tag-output"], "spawn scripts").env("LIST", "a").run();
     let mut spawned: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("[1:")).collect();
     spawned.sort_unstable();
     assert_eq!(spawned, ["[1:0,stdout] 0 yes b:a /", "[1:1,stdout] 1 yes b:a /", "[1:2,stdout] /"], "{ended:?}");
@@ -182,9 +184,7 @@ pub(crate) fn spawn_one_after_the_other() {
     let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).unwrap();
     assert_eq!(children.split_whitespace().count(), 2, "{children}");
     // The last job's output may be open for a moment.
-    while descriptors() > descriptors_before {
-        std::thread::yield_now();
-    }
+    wait_until(|| descriptors() <= descriptors_before);
     let left = client.query(vec![namespaces()]).wait().unwrap().results;
     assert_eq!(left[0].value.as_str(), Some(client.proc().namespace.as_str()));
     client.finalize().unwrap();
@@ -202,9 +202,7 @@ pub(crate) fn spawn_behind_much_output() {
     // More than the pipes and the launcher's queue hold.
     let much = app(&["sh", "-c", "yes 0123456789 | head -c 8000000"], 1, Vec::new());
     spawn(&client, Vec::new(), vec![much]).unwrap();
-    while std::fs::read_to_string("started").is_err() {
-        std::thread::yield_now();
-    }
+    wait_until(|| std::fs::exists("started").unwrap());
     spawn(&client, Vec::new(), vec![app(&["echo", "second"], 1, Vec::new())]).unwrap();
     std::fs::write("spawned", "").unwrap();
     client.finalize().unwrap();
@@ -214,10 +212,7 @@ pub(crate) fn spawn_behind_much_output() {
 #[test]
 fn a_job_is_spawned_while_the_reader_of_the_output_is_slow() {
     let directory = tempfile::tempdir().unwrap();
-    let this = std::env::current_exe().unwrap();
-    let place = directory.path().to_str().unwrap();
-    let words = ["run", "--wdir", place, this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    let mut running = modex(words).env(ROLE, "spawn behind much output").start();
+    let mut running = launch(&["--wdir", directory.path().to_str().unwrap()], "spawn behind much output").start();
     while running.line() != "0123456789\n" {}
     std::fs::write(directory.path().join("started"), "").unwrap();
     wait_until(|| directory.path().join("spawned").exists());
@@ -255,10 +250,7 @@ pub(crate) fn spawn_a_last_line() {
 #[test]
 fn the_last_output_of_a_spawned_job_is_not_lost() {
     let directory = tempfile::tempdir().unwrap();
-    let this = std::env::current_exe().unwrap();
-    let place = directory.path().to_str().unwrap();
-    let words = ["run", "--wdir", place, this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    let running = modex(words).env(ROLE, "spawn a last line").start();
+    let running = launch(&["--wdir", directory.path().to_str().unwrap()], "spawn a last line").start();
     wait_until(|| directory.path().join("spawned").exists());
     // The reader is slow: the job ends before anything is read.
     std::thread::sleep(Duration::from_millis(500));

@@ -38,7 +38,8 @@ pub(super) use answer::{Answer, TopologyQuestion};
 pub(super) use cleanup::{Cleanup, DirectoryRules};
 pub(super) use config::{Capabilities, Limits, ServerConfig, ToolAdmission};
 pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
-pub(super) use directives::{GetDirectives, OwnedRealm, find, flag, processes, requires_more_than, timeout};
+pub(super) use directives::{GetDirectives, OwnedRealm, flag, processes, timeout};
+pub(crate) use directives::{find, requires_more_than};
 pub(super) use host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceUpcall,
     HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient,
