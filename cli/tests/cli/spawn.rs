@@ -141,7 +141,8 @@ fn a_job_that_can_not_be_spawned_is_refused_with_the_reason_and_the_first_goes_o
 
 pub(crate) fn spawn_a_failure() {
     let client = Client::connect().unwrap();
-    spawn(&client, Vec::new(), vec![app(&["sh", "-c", "exit $((PMIX_RANK * 3))"], 2, Vec::new())]).unwrap();
+    let failing = "test $PMIX_RANK = 1 && exit 3; exec sleep 1000";
+    spawn(&client, Vec::new(), vec![app(&["sh", "-c", failing], 2, Vec::new())]).unwrap();
     loop {
         std::thread::park();
     }
@@ -152,7 +153,7 @@ fn a_spawned_rank_that_fails_ends_all_jobs() {
     let ended = run(&["--grace", "0.2"], "spawn a failure");
     assert_eq!(ended.code(), Some(3), "{ended:?}");
     assert!(
-        ended.err.contains("modex: rank 1 of job 1 exited with status 3; the other 1 rank gets 0.2 s"),
+        ended.err.contains("modex: rank 1 of job 1 exited with status 3; the other 2 ranks get 0.2 s"),
         "{ended:?}"
     );
 }
