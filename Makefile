@@ -22,7 +22,7 @@ STANDALONE := -C target-feature=+crt-static -C relocation-model=static -L native
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind
-CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-bin python3-pmix mpich libmpich-dev python3-pip
+CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-bin python3-pmix mpich libmpich-dev libpmi2-0-dev python3-pip
 # A Slurm cluster in namespaces (tests/slurm/cluster.sh).
 CONSUMER_PACKAGES += slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2
 

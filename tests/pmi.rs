@@ -1,4 +1,4 @@
-//! Ranks that speak PMI-1 over an inherited socket, beside ranks that speak PMIx.
+//! Ranks that speak PMI-1 or PMI-2 over an inherited socket, beside ranks that speak PMIx.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -418,8 +418,8 @@ fn a_rank_that_speaks_otherwise_is_cut_off_and_the_others_go_on() {
         }
     }
     let mut newer = Rank::silent(&node, 0);
-    let refused = newer.ask("cmd=init pmi_version=2 pmi_subversion=0");
-    assert!(refused.contains("rc=1 msg=the_launcher_speaks_version_1_alone"), "{refused}");
+    let refused = newer.ask("cmd=init pmi_version=3 pmi_subversion=0");
+    assert!(refused.contains("rc=1 msg=the_launcher_speaks_versions_1_and_2"), "{refused}");
     other.put("a", "1");
     assert_eq!(other.get("a"), "cmd=get_result rc=0 msg=success value=1\n");
     other.finalize();
@@ -444,4 +444,129 @@ fn a_flood_of_commands_is_answered_while_others_are_served() {
     flood.unwrap().join().unwrap();
     flooder.finalize();
     other.finalize();
+}
+
+/// A rank, as a library of PMI-2 speaks.
+struct Rank2(Rank);
+
+impl Rank2 {
+    fn start(node: &TestServer, rank: u32) -> Self {
+        let mut begun = Rank::silent(node, rank);
+        let expected = "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0 msg=success\n";
+        assert_eq!(begun.ask("cmd=init pmi_version=2 pmi_subversion=0"), expected);
+        Self(begun)
+    }
+
+    fn say(&mut self, message: &str) {
+        let message = format!("{:<6}{message}", message.len());
+        self.0.0.get_mut().write_all(message.as_bytes()).unwrap();
+    }
+
+    fn hear(&mut self) -> String {
+        let mut length = [0; 6];
+        self.0.0.read_exact(&mut length).unwrap();
+        let length = str::from_utf8(&length).unwrap().trim().parse().unwrap();
+        let mut message = vec![0; length];
+        self.0.0.read_exact(&mut message).unwrap();
+        String::from_utf8(message).unwrap()
+    }
+
+    fn ask(&mut self, message: &str) -> String {
+        self.say(message);
+        self.hear()
+    }
+}
+
+#[test]
+fn a_rank_of_pmi_2_learns_its_place_and_the_facts_of_its_job() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let mut rank = Rank2::start(&node, 1);
+    for (message, expected) in [
+        (
+            "cmd=fullinit;pmirank=1;threaded=FALSE;",
+            "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=2;appnum=0;",
+        ),
+        ("cmd=job-getid;thrid=0x7f;", "cmd=job-getid-response;thrid=0x7f;rc=0;jobid=job;"),
+        (
+            "cmd=info-getjobattr;key=PMI_process_mapping;",
+            "cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,2));",
+        ),
+        ("cmd=info-getjobattr;key=universeSize;", "cmd=info-getjobattr-response;rc=0;found=FALSE;"),
+        ("cmd=info-getjobattr;key=PMI_dead_processes;", "cmd=info-getjobattr-response;rc=0;found=FALSE;"),
+        ("cmd=job-connect;jobid=x;", "cmd=job-connect-response;rc=14;errmsg=unknown command;"),
+        ("cmd=finalize;", "cmd=finalize-response;rc=0;"),
+    ] {
+        assert_eq!(rank.ask(message), expected);
+    }
+}
+
+#[test]
+fn ranks_of_all_protocols_share_a_fence_and_the_store() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (mut one, mut two) = (Rank::start(&node, 0), Rank2::start(&node, 1));
+    one.put("a", "1");
+    assert_eq!(two.ask("cmd=kvs-put;key=b;value=x;;y z;"), "cmd=kvs-put-response;rc=0;");
+    one.say("cmd=barrier_in");
+    assert_eq!(two.ask("cmd=kvs-fence;"), "cmd=kvs-fence-response;rc=0;");
+    assert_eq!(one.hear(), "cmd=barrier_out\n");
+    assert_eq!(two.ask("cmd=kvs-get;jobid=job;srcid=0;key=a;"), "cmd=kvs-get-response;rc=0;found=TRUE;value=1;");
+    assert_eq!(two.ask("cmd=kvs-get;jobid=;srcid=-1;key=b;"), "cmd=kvs-get-response;rc=0;found=TRUE;value=x;;y z;");
+    assert_eq!(two.ask("cmd=kvs-get;jobid=other;key=a;"), "cmd=kvs-get-response;rc=0;found=FALSE;");
+    assert_eq!(one.get("b"), "cmd=get_result rc=1 msg=the_value_has_a_blank_or_a_line_end\n");
+}
+
+#[test]
+fn a_rank_waits_for_an_attribute_of_its_node() {
+    let node = TestServer::local();
+    node.register_local_job("job", 3);
+    let [mut one, mut two, mut three] = [0, 1, 2].map(|rank| Rank2::start(&node, rank));
+    let missing = "cmd=info-getnodeattr-response;rc=0;found=FALSE;";
+    assert_eq!(two.ask("cmd=info-getnodeattr;key=segment;wait=FALSE;"), missing);
+    two.say("cmd=info-getnodeattr;key=segment;wait=TRUE;");
+    // The command behind it waits, too.
+    two.say("cmd=job-getid;");
+    three.say("cmd=info-getnodeattr;key=another;wait=TRUE;");
+    assert_eq!(one.ask("cmd=info-putnodeattr;key=segment;value=/x;"), "cmd=info-putnodeattr-response;rc=0;");
+    assert_eq!(two.hear(), "cmd=info-getnodeattr-response;rc=0;found=TRUE;value=/x;");
+    assert_eq!(two.hear(), "cmd=job-getid-response;rc=0;jobid=job;");
+    // Other jobs have attributes of their own.
+    node.register_local_job("other", 1);
+    assert_eq!(one.ask("cmd=info-putnodeattr;key=another;value=y;"), "cmd=info-putnodeattr-response;rc=0;");
+    assert_eq!(three.hear(), "cmd=info-getnodeattr-response;rc=0;found=TRUE;value=y;");
+    let full = (0..1024).map(|number| one.ask(&format!("cmd=info-putnodeattr;key=k{number};value=;")));
+    assert_eq!(full.filter(|answer| answer.contains("rc=0")).count(), 1022);
+    assert_eq!(two.ask("cmd=info-putnodeattr;key=mine;value=;"), "cmd=info-putnodeattr-response;rc=0;");
+}
+
+#[test]
+fn a_rank_of_pmi_2_that_speaks_otherwise_is_cut_off() {
+    let node = TestServer::local();
+    node.register_local_job("job", 4);
+    for (rank, bytes) in
+        [&b"cmd=get_appnum\n"[..], b"999999", b"4     a=b;", b"8     cmd=\xff\xff;x"].iter().enumerate()
+    {
+        let mut two = Rank2::start(&node, u32::try_from(rank).unwrap());
+        two.0.0.get_mut().write_all(bytes).unwrap();
+        assert!(two.0.ends_cut_off(), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_rank_of_pmi_2_publishes_and_spawns() {
+    let (node, events) = Named::start(1);
+    let mut rank = Rank2::start(&node, 0);
+    assert_eq!(rank.ask("cmd=name-publish;name=my srv;port=a;;b;"), "cmd=name-publish-response;rc=0;");
+    assert_eq!(rank.ask("cmd=name-lookup;name=my srv;"), "cmd=name-lookup-response;rc=0;port=a;;b;value=a;;b;");
+    assert_eq!(rank.ask("cmd=name-unpublish;name=my srv;"), "cmd=name-unpublish-response;rc=0;");
+    assert_eq!(rank.ask("cmd=name-lookup;name=my srv;"), "cmd=name-lookup-response;rc=14;errmsg=service_not_found;");
+    let spawn = "cmd=spawn;ncmds=1;preputcount=1;ppkey0=PORT;ppval0=p;subcmd=./x;maxprocs=2;argc=1;argv0=a;\
+                 infokeycount=1;infokey0=wdir;infoval0=/;";
+    assert_eq!(rank.ask(spawn), "cmd=spawn-response;rc=0;jobid=job-1;");
+    let told: Vec<String> = events.try_iter().collect();
+    let expected = r#"job:0 spawns ["2 x [\"./x\", \"a\"] [\"pmix.wdir\"]"] ["pmi.PORT=Some(\"p\")"]"#;
+    assert_eq!(told.last().map(String::as_str), Some(expected), "{told:?}");
+    rank.say("cmd=abort;isworld=TRUE;msg=enough;");
+    assert_eq!(events.recv_timeout(Duration::from_secs(20)).unwrap(), r#"job:0 aborts 1 Some("enough")"#);
 }

@@ -1,11 +1,11 @@
-//! The lines of a rank that speaks PMI-1: they are commands or an error, in whatever pieces they come.
+//! The messages of a rank that speaks PMI-1 or PMI-2: they are commands or an error, in whatever pieces they come.
 //!
 //! Input: the size of the pieces, and the bytes.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use modex::pmi::{Answer, Command, CommandError, CommandReader, LINE_BYTES_MAX};
+use modex::pmi::{Answer, Command, CommandError, CommandReader, MESSAGE_BYTES_MAX};
 
 fuzz_target!(|input: &[u8]| {
     let Some((size, bytes)) = input.split_first() else { return };
@@ -29,7 +29,7 @@ fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Command>, Option
                 Err(error) => return (found, Some(error)),
             }
         }
-        assert!(!reader.is_ready() && reader.pending_bytes() <= LINE_BYTES_MAX);
+        assert!(!reader.is_ready() && reader.pending_bytes() <= MESSAGE_BYTES_MAX + 6);
     }
     (found, None)
 }
@@ -37,12 +37,16 @@ fn commands<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Command>, Option
 /// A text of a rank stays within a line, also in an answer.
 fn check(command: &Command) {
     let texts = match command {
-        Command::Put { kvsname, key, value } => {
+        Command::Put { kvsname: Some(kvsname), key, value } => {
             let line = format!("cmd=put kvsname={kvsname} key={key} value={value}\n");
             assert_eq!(commands([line.as_bytes()].into_iter()), (vec![command.clone()], None));
             vec![kvsname, key, value]
         }
-        Command::Get { kvsname, key } => vec![kvsname, key],
+        Command::Get { kvsname: Some(kvsname), key } => vec![kvsname, key],
+        Command::PutNodeAttribute { key, value } | Command::Put { kvsname: None, key, value } => vec![key, value],
+        Command::Get { kvsname: None, key }
+        | Command::GetNodeAttribute { key, .. }
+        | Command::GetJobAttribute { key } => vec![key],
         Command::PublishName { service, port } => vec![service, port],
         Command::LookupName { service } | Command::UnpublishName { service } => vec![service],
         Command::Abort { message, .. } => vec![message],
@@ -50,7 +54,7 @@ fn check(command: &Command) {
         _ => Vec::new(),
     };
     for text in texts {
-        assert!(text.len() <= LINE_BYTES_MAX && !text.contains('\n'));
+        assert!(text.len() <= MESSAGE_BYTES_MAX);
         for answer in [Answer::Got(Ok(text)), Answer::Got(Err(text)), Answer::Found(Ok(text)), Answer::Unknown(text)] {
             let line = answer.line();
             assert_eq!(line.find('\n'), Some(line.len() - 1), "{line:?}");

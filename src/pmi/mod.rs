@@ -1,12 +1,15 @@
-//! PMI-1, the protocol between MPICH's launchers and ranks. It is lines of text over a socket that a rank inherits.
-//! Bytes in, commands and lines out; no socket and no state of a job.
+//! PMI-1 and PMI-2, the protocols between MPICH's launchers and ranks. They are text over a socket that a rank inherits:
+//! lines in PMI-1, messages with a length in PMI-2. The rank's first line names the release.
+//! Bytes in, commands and answers out; no socket and no state of a job.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `lines` | bytes to lines, with a bound |
-//! | `command` | lines to commands of a rank |
+//! | `messages` | bytes to lines and messages, with bounds |
+//! | `command` | commands of a rank |
+//! | `version_1`, `version_2` | lines of PMI-1 and messages of PMI-2 to commands |
+//! | `reader` | bytes to commands, and answers in the rank's release |
 //! | `spawn` | the lines of a spawn |
-//! | `answer` | answers to lines |
+//! | `answer` | answers to commands |
 //!
 //! Promises:
 //! - bytes of a rank are data of a stranger: every length has a bound, and no input panics;
@@ -19,22 +22,27 @@
 //! reader.feed(b"cmd=get kvsname=job ");
 //! assert_eq!(reader.next_command(), Ok(None));
 //! reader.feed(b"key=address\n");
-//! let expected = Command::Get { kvsname: "job".into(), key: "address".into() };
+//! let expected = Command::Get { kvsname: Some("job".into()), key: "address".into() };
 //! assert_eq!(reader.next_command(), Ok(Some(expected)));
 //! let line = Answer::Got(Ok("10.0.0.1")).line();
 //! assert_eq!(line, "cmd=get_result rc=0 msg=success value=10.0.0.1\n");
 //! ```
 //!
-//! Source: the messages of MPICH 4.0 and 5.0 and of Intel MPI 2021 to their own launchers.
+//! Source: the messages of MPICH 4.0 and 5.0 and of Intel MPI 2021 to their own launchers; for PMI-2 the libraries of MPICH
+//! and Slurm.
 
 mod answer;
 mod command;
-mod lines;
+mod messages;
+mod reader;
 mod spawn;
+mod version_1;
+mod version_2;
 
-pub use answer::Answer;
-pub use command::{Command, CommandError, CommandReader};
-pub use lines::{LINE_BYTES_MAX, LineTooLong};
+pub use answer::{Answer, Place};
+pub use command::{Command, CommandError};
+pub use messages::{LINE_BYTES_MAX, MESSAGE_BYTES_MAX, MessageError};
+pub use reader::CommandReader;
 pub use spawn::{Program, SPAWN_BYTES_MAX, Spawn, SpawnLinesError};
 
 /// Longest key in bytes.

@@ -107,7 +107,7 @@ impl OpenSpawn {
 }
 
 /// Whether a name is this one with a number behind it.
-fn is_numbered(name: &str, start: &str) -> bool {
+pub(super) fn is_numbered(name: &str, start: &str) -> bool {
     name.strip_prefix(start)
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }

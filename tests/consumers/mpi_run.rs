@@ -138,6 +138,19 @@ fn every_mpi_that_can_spawn_joins_parents_and_children() {
     }
 }
 
+/// A library that looks for its launcher alone, as libpmi2 does, joins by PMI-2.
+#[test]
+fn ranks_with_slurms_library_use_every_call_of_pmi_2() {
+    let program = scratch().join("pmi2");
+    run_compiler(Command::new("cc").arg(repository().join("tests/mpi/pmi2.c")).arg("-o").arg(&program).arg("-lpmi2"));
+    let launcher = || Consumer::new(library(), crate::command::built("modex")).args(["run", "-n", "2", "--"]);
+    let ended = launcher().arg(&program).run().success();
+    let greeting = "child says semicolons; and blanks";
+    assert_eq!(ended.sorted(), [greeting, greeting, "rank 0 is done", "rank 1 is done"]);
+    let ended = launcher().arg(&program).arg("no more").run().code(1);
+    assert!(ended.err.contains("modex: rank 1 aborted the job with status 1: no more"), "{}", ended.err);
+}
+
 #[test]
 fn an_abort_of_every_mpi_ends_the_job_with_its_code() {
     for mpi in ALL {

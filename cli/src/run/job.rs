@@ -272,7 +272,7 @@ impl LaunchedJob {
                 let removed = PMI_VARIABLES.map(str::to_owned).into();
                 RankSetup { removed, suggested, environment: of_pmix, is_merged, ..RankSetup::default() }
             }
-            Protocol::Pmi1 => {
+            Protocol::Pmi => {
                 let names = of_pmix.into_iter().map(|(name, _)| name);
                 let removed = names.chain(PMI_VARIABLES.map(str::to_owned)).collect();
                 let number = inherited.map_or(0, |end| end.as_raw_fd());
@@ -311,7 +311,7 @@ impl LaunchedJob {
         let proc = ProcId::new(plan.namespace.clone(), id.rank);
         let channel = match mpi_setup.protocol {
             Protocol::Pmix => None,
-            Protocol::Pmi1 => Some(self.server.open_pmi(&proc)?),
+            Protocol::Pmi => Some(self.server.open_pmi(&proc)?),
         };
         let mut setup = self.set_up(&proc, mpi_setup, channel.as_ref().map(|channel| channel.rank_end().as_fd()))?;
         setup.place = plan.place(id.rank);

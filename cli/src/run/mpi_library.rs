@@ -19,19 +19,22 @@ use super::elf::Needs;
 /// The user's choice of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum PmiChoice {
-    /// By the MPI library that the program needs: PMI-1 for MPICH and Intel MPI, PMIx for all other programs
+    /// By the library that the program needs: PMI-1 or PMI-2 for MPICH, Intel MPI and Slurm's libpmi2, PMIx for all others
     Auto,
     /// PMIx
     Pmix,
     /// PMI-1, for programs whose MPI library the launcher can't see, such as Python with mpi4py on MPICH
     Pmi1,
+    /// The same as pmi1: the rank's library chooses between PMI-1 and PMI-2
+    Pmi2,
 }
 
 /// The protocol by which a rank joins its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Pmix,
-    Pmi1,
+    /// PMI-1 or PMI-2, as the rank's first line says.
+    Pmi,
 }
 
 /// A family of MPI libraries that needs the same setup.
@@ -43,6 +46,8 @@ enum MpiLibrary {
     Mpich,
     /// The common binary interface of Intel MPI, MPICH and others.
     MpichAbi,
+    /// Slurm's library of PMI-2, without an MPI library or below one.
+    Pmi2,
 }
 
 impl MpiLibrary {
@@ -55,6 +60,7 @@ impl MpiLibrary {
             (name, "40") if name == "libmpi" || name.starts_with("libmpi_") => Some(Self::OpenMpi),
             (name, "12") if name.starts_with("libmpich") => Some(Self::Mpich),
             ("libmpi" | "libmpifort" | "libmpicxx", "12") => Some(Self::MpichAbi),
+            ("libpmi2", "0") => Some(Self::Pmi2),
             _ => None,
         }
     }
@@ -65,6 +71,7 @@ impl MpiLibrary {
             Self::OpenMpi => "Open MPI",
             Self::Mpich => "MPICH",
             Self::MpichAbi => "Intel MPI or MPICH",
+            Self::Pmi2 => "PMI-2",
         }
     }
 
@@ -72,9 +79,9 @@ impl MpiLibrary {
     const fn advice(self, protocol: Protocol) -> &'static str {
         match (self, protocol) {
             (Self::OpenMpi, Protocol::Pmix) => "for Open MPI 4.1 write modex run -x JSM_JSRUN_PORT=1 ...",
-            (Self::OpenMpi, Protocol::Pmi1) => "Open MPI speaks PMIx: write modex run --pmi pmix ...",
-            (Self::Mpich | Self::MpichAbi, Protocol::Pmix) => "write modex run --pmi pmi1 ...",
-            (Self::Mpich | Self::MpichAbi, Protocol::Pmi1) => {
+            (Self::OpenMpi, Protocol::Pmi) => "Open MPI speaks PMIx: write modex run --pmi pmix ...",
+            (Self::Mpich | Self::MpichAbi | Self::Pmi2, Protocol::Pmix) => "write modex run --pmi pmi1 ...",
+            (Self::Mpich | Self::MpichAbi | Self::Pmi2, Protocol::Pmi) => {
                 "its library may be built for another launcher: try modex run --pmi pmix ..."
             }
         }
@@ -84,7 +91,7 @@ impl MpiLibrary {
     const fn settings(self) -> &'static [&'static str] {
         match self {
             Self::OpenMpi => &["JSM_JSRUN_PORT", "FLUX_JOB_ID"],
-            Self::Mpich => &[],
+            Self::Mpich | Self::Pmi2 => &[],
             Self::MpichAbi => &["I_MPI_PMI"],
         }
     }
@@ -109,10 +116,10 @@ impl MpiSetup {
         let is_chosen = found.as_ref().is_some_and(|found| found.library.settings().iter().any(is_set));
         let protocol = match (choice, found.as_ref().map(|found| found.library)) {
             (PmiChoice::Pmix, _) => Protocol::Pmix,
-            (PmiChoice::Pmi1, _) => Protocol::Pmi1,
-            (PmiChoice::Auto, Some(MpiLibrary::Mpich)) => Protocol::Pmi1,
+            (PmiChoice::Pmi1 | PmiChoice::Pmi2, _) => Protocol::Pmi,
+            (PmiChoice::Auto, Some(MpiLibrary::Mpich | MpiLibrary::Pmi2)) => Protocol::Pmi,
             // A user that has set I_MPI_PMI wants PMIx.
-            (PmiChoice::Auto, Some(MpiLibrary::MpichAbi)) if !is_chosen => Protocol::Pmi1,
+            (PmiChoice::Auto, Some(MpiLibrary::MpichAbi)) if !is_chosen => Protocol::Pmi,
             (PmiChoice::Auto, _) => Protocol::Pmix,
         };
         let settings = match setting.filter(|_| protocol == Protocol::Pmix && !is_chosen) {
@@ -217,7 +224,7 @@ impl MpiSearch {
         let (name, advice) = (library.name(), library.advice(protocol));
         let way = match protocol {
             Protocol::Pmix => "PMIx_Init",
-            Protocol::Pmi1 => "PMI-1",
+            Protocol::Pmi => "PMI",
         };
         Some(format!("modex: the program uses {name}, but no rank joined the job ({way}); {advice}\n"))
     }
@@ -245,6 +252,8 @@ mod tests {
             ("libmpichfort.so.12.2.0", Some(MpiLibrary::Mpich)),
             ("libmpi.so.12", Some(MpiLibrary::MpichAbi)),
             ("libmpifort.so.12.0.0", Some(MpiLibrary::MpichAbi)),
+            ("libpmi2.so.0", Some(MpiLibrary::Pmi2)),
+            ("libpmi.so.0", None),
             ("libmpi.so", None),
             ("libmpi.so.400", None),
             ("libmpi4.so.40", None),
@@ -275,7 +284,7 @@ mod tests {
     #[test]
     fn a_program_without_a_known_library_joins_by_pmix_unless_the_user_says_otherwise() {
         for (choice, protocol) in
-            [(PmiChoice::Auto, Protocol::Pmix), (PmiChoice::Pmix, Protocol::Pmix), (PmiChoice::Pmi1, Protocol::Pmi1)]
+            [(PmiChoice::Auto, Protocol::Pmix), (PmiChoice::Pmix, Protocol::Pmix), (PmiChoice::Pmi1, Protocol::Pmi)]
         {
             assert_eq!(MpiSetup::of(&app(&[]), choice, |_| None), MpiSetup { protocol, settings: Vec::new() });
         }

@@ -56,8 +56,8 @@ fn ranks_that_run_alone_are_a_reason_for_advice() {
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), OPEN_MPI));
     for (name, advice) in [
         ("libmpi_mpifh.so.40", "Open MPI, "),
-        ("libmpich.so.12", "MPICH, but no rank joined the job (PMI-1); its library may be built for another launcher"),
-        ("libmpi.so.12", "Intel MPI or MPICH, but no rank joined the job (PMI-1); "),
+        ("libmpich.so.12", "MPICH, but no rank joined the job (PMI); its library may be built for another launcher"),
+        ("libmpi.so.12", "Intel MPI or MPICH, but no rank joined the job (PMI); "),
     ] {
         let ended = Mpi::named(name).run(&["-n", "2"]);
         assert_eq!((ended.code(), ended.err.lines().count()), (Some(0), 1), "{ended:?}");
@@ -65,7 +65,7 @@ fn ranks_that_run_alone_are_a_reason_for_advice() {
     }
     for (name, choice, advice) in [
         ("libmpich.so.12", "pmix", "(PMIx_Init); write modex run --pmi pmi1 ...\n"),
-        ("libmpi.so.40", "pmi1", "(PMI-1); Open MPI speaks PMIx: write modex run --pmi pmix ...\n"),
+        ("libmpi.so.40", "pmi1", "(PMI); Open MPI speaks PMIx: write modex run --pmi pmix ...\n"),
     ] {
         let ended = Mpi::named(name).run(&["-n", "2", "--pmi", choice]);
         assert!(ended.code() == Some(0) && ended.err.ends_with(advice), "{ended:?}");

@@ -55,6 +55,8 @@ pub(super) struct Connection {
     large: Large,
     /// Whether the last request takes another turn.
     is_unfinished: bool,
+    /// Ranks with PMI-2 whose wait the last command ended.
+    woken: Vec<PeerId>,
     /// Number of replies that the decoder works on. Further requests wait for them.
     replies_away: usize,
     /// The peer's introduction, until its turn comes.
@@ -198,12 +200,13 @@ impl Connection {
             replies: Replies::default(),
             large: Large::None,
             is_unfinished: false,
+            woken: Vec::new(),
             replies_away: 0,
             introduction: None,
         }
     }
 
-    /// The same for a rank that speaks PMI-1.
+    /// The same for a rank that speaks PMI-1 or PMI-2.
     pub(super) fn of_pmi(self, rank: PmiRank) -> Self {
         Self { stage: Stage::Pmi(Box::new(rank)), ..self }
     }
@@ -497,12 +500,21 @@ impl Connection {
         self.begin_request(id, header, request)
     }
 
-    /// Handles the next command of a rank that speaks PMI-1. Most commands are answered at once.
+    /// The connections that can go on since the last request.
+    pub(super) fn take_woken(&mut self) -> Vec<PeerId> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Handles the next command of a rank that speaks PMI-1 or PMI-2. Most commands are answered at once.
     fn next_command(&mut self, id: PeerId, store: &Store) -> Result<Option<Input>, Dropped> {
         let Stage::Pmi(rank) = &mut self.stage else { return Ok(None) };
         match rank.step(id, store)? {
             Step::Ask(input) => return Ok(Some(input)),
-            Step::Say(line) => self.stream.queue(line.into_bytes(), None)?,
+            Step::Say(answer) => self.stream.queue(answer.into_bytes(), None)?,
+            Step::SayAndWake(answer, woken) => {
+                self.woken = woken;
+                self.stream.queue(answer.into_bytes(), None)?;
+            }
             Step::Wait => {}
         }
         Ok(None)

@@ -284,10 +284,13 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.has_work()) else {
             return false;
         };
-        match connection.next_request(id, store) {
+        let next = connection.next_request(id, store);
+        let woken = connection.take_woken();
+        match next {
             Ok(input) => self.inputs.extend(input),
             Err(dropped) => self.part(id, &dropped),
         }
+        woken.into_iter().for_each(|other| self.await_turn(other));
         self.await_decoder(id);
         true
     }

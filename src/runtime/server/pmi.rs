@@ -1,4 +1,4 @@
-//! Ranks that speak PMI-1. A put is a commit of the rank, a barrier a fence of its job, an abort an abort. A get is
+//! Ranks that speak PMI-1 or PMI-2. A put is a commit of the rank, a barrier a fence of its job, an abort an abort. A get is
 //! answered from the segment.
 //!
 //! Each such rank inherits one end of a socket. The rank becomes known to the core with its first line, so a program that
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest, Store};
 use crate::keys;
 use crate::os_error_hint::explain;
-use crate::pmi::{self, Answer, Command, CommandError, CommandReader, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::pmi::{self, Answer, Command, CommandError, CommandReader, KEY_BYTES_MAX, Place, VALUE_BYTES_MAX};
 use crate::proto::{self, Abort, Collective, Commit, Publish, Reply, Request, Service, Spawn, Tag, Unpublish, Version};
 use crate::server::{Credentials, Hello, Input, PeerId, StoreOffer};
 use crate::types::{App, AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
@@ -109,20 +109,53 @@ impl PmiJobs {
             job
         });
         let app_number = number(reader, proc.rank, keys::APPNUM.name()).unwrap_or_default();
-        let (reader, stage) = (CommandReader::default(), Stage::Silent);
-        Some(PmiRank { job, proc, uid, app_number, reader, stage, asked: None, has_sent_unknown: false })
+        Some(PmiRank {
+            job,
+            proc,
+            uid,
+            app_number,
+            reader: CommandReader::default(),
+            stage: Stage::Silent,
+            asked: None,
+            awaited: None,
+            node_attribute_count: 0,
+            has_sent_unknown: false,
+        })
     }
 }
 
 /// The facts that all ranks of a job share.
 struct PmiJob {
+    size: u32,
     universe_size: Option<u32>,
+    /// The job that spawned this one.
+    spawner: Option<Namespace>,
     /// The nodes of the ranks, as `PMI_process_mapping`. Without it, MPICH compares the names of hosts.
     mapping: Option<String>,
     /// The local rank that put a key last. PMI-1 has one key space for each job. A key of another node is searched among
     /// all ranks, and the lowest of several ranks counts.
     owners: Mutex<FxHashMap<Box<str>, u32>>,
+    node_attributes: Mutex<NodeAttributes>,
 }
+
+/// Values of PMI-2 for the ranks of this node, and the ranks that wait for values.
+#[derive(Default)]
+struct NodeAttributes {
+    values: FxHashMap<String, String>,
+    waiting: Vec<(PeerId, String)>,
+}
+
+impl NodeAttributes {
+    /// Stores a value. Returns the ranks that waited for it.
+    fn put(&mut self, key: String, value: String) -> Vec<PeerId> {
+        let woken = self.waiting.extract_if(.., |(_, awaited)| *awaited == key).map(|(id, _)| id).collect();
+        self.values.insert(key, value);
+        woken
+    }
+}
+
+/// Limit of the attributes that a rank puts. MPICH puts one for each window of shared memory.
+const NODE_ATTRIBUTES_MAX: u32 = 1024;
 
 impl PmiJob {
     fn read(namespace: &Namespace, reader: &NamespaceReader) -> Self {
@@ -133,7 +166,18 @@ impl PmiJob {
         let mapping = nodes.filter(|nodes| !nodes.is_empty()).map(|nodes| process_mapping(&nodes));
         let mapping = mapping.filter(|mapping| mapping.len() <= VALUE_BYTES_MAX);
         tracing::debug!(%namespace, size, ?mapping, "a job speaks PMI-1");
-        Self { universe_size: of_job(keys::UNIV_SIZE.name()), mapping, owners: Mutex::default() }
+        let parent = reader.get(&lookup(Rank::Wildcard, keys::PARENT_ID.name()));
+        Self {
+            size,
+            universe_size: of_job(keys::UNIV_SIZE.name()),
+            spawner: match parent.map(|parent| parent.to_value()) {
+                Ok(Ok(Value::Proc(parent))) => Some(parent.namespace),
+                _ => None,
+            },
+            mapping,
+            owners: Mutex::default(),
+            node_attributes: Mutex::default(),
+        }
     }
 }
 
@@ -161,7 +205,7 @@ fn process_mapping(nodes: &[u32]) -> String {
     format!("(vector{blocks})")
 }
 
-/// A rank that speaks PMI-1, between its lines and the core.
+/// A rank that speaks PMI-1 or PMI-2, between its messages and the core.
 pub(super) struct PmiRank {
     job: Arc<PmiJob>,
     proc: ProcId,
@@ -172,6 +216,10 @@ pub(super) struct PmiRank {
     stage: Stage,
     /// The request that the core has not answered. There is one at a time, because answers keep the order of commands.
     asked: Option<Asked>,
+    /// The attribute of the node that its last command waits for.
+    awaited: Option<String>,
+    /// The attributes of the node that it has put first.
+    node_attribute_count: u32,
     /// Whether the log has its first unknown command.
     has_sent_unknown: bool,
 }
@@ -207,8 +255,10 @@ enum Question {
 pub(super) enum Step {
     /// The core has to decide.
     Ask(Input),
-    /// The line of the answer.
+    /// The answer as the rank reads it.
     Say(String),
+    /// An answer, and the ranks that can go on now.
+    SayAndWake(String, Vec<PeerId>),
     /// Nothing.
     Wait,
 }
@@ -228,7 +278,11 @@ impl PmiRank {
 
     /// Whether a command can be handled now.
     pub(super) fn is_ready(&self) -> bool {
-        self.asked.is_none() && self.stage != Stage::Arriving && self.reader.is_ready()
+        let is_free = self.asked.is_none() && self.stage != Stage::Arriving;
+        match &self.awaited {
+            Some(key) => is_free && self.job.node_attributes.lock().values.contains_key(key),
+            None => is_free && self.reader.is_ready(),
+        }
     }
 
     /// Whether a line has begun that is not complete.
@@ -264,24 +318,35 @@ impl PmiRank {
             let hello = Hello { proc, credentials, store: StoreOffer::Socket, version: Version::OWN, strangers };
             return Ok(Step::Ask(Input::Connected(id, hello)));
         }
+        if let Some(key) = self.awaited.take() {
+            return Ok(self.get_node_attribute(id, key, true));
+        }
         let Some(command) = self.reader.next_command()? else { return Ok(Step::Wait) };
         Ok(self.handle(id, command, store))
     }
 
     fn handle(&mut self, id: PeerId, command: Command, store: &Store) -> Step {
-        let say = |answer: Answer<'_>| Step::Say(answer.line());
+        let say = |answer: Answer<'_>| Step::Say(self.reader.answer(answer));
         match command {
-            Command::Init { version: 1 } => say(Answer::Begun(Ok(()))),
-            Command::Init { .. } => say(Answer::Begun(Err("the launcher speaks version 1 alone"))),
+            Command::Init { version: version @ (1 | 2) } => say(Answer::Begun(Ok(version))),
+            Command::Init { .. } => say(Answer::Begun(Err("the launcher speaks versions 1 and 2"))),
+            Command::FullInit => say(Answer::Place(self.place())),
             Command::GetMaxes => say(Answer::Maxes),
             Command::GetAppnum => say(Answer::Appnum(self.app_number)),
             Command::GetMyKvsname => say(Answer::Kvsname(self.proc.namespace.as_str())),
             Command::GetUniverseSize => say(Answer::UniverseSize(self.job.universe_size)),
-            Command::Put { kvsname, key, value } => match self.put(&kvsname, &key, &value) {
+            Command::Put { kvsname, key, value } => match self.put(kvsname.as_deref(), &key, &value) {
                 Ok(commit) => self.ask(id, Question::Put { key }, value.len(), Request::Commit(commit)),
                 Err(reason) => say(Answer::Put(Err(reason))),
             },
-            Command::Get { kvsname, key } => say(Answer::Got(self.get(&kvsname, &key, store))),
+            Command::Get { kvsname, key } => say(Answer::Got(self.get(kvsname.as_deref(), &key, store))),
+            Command::GetJobAttribute { key } if key == "universeSize" => {
+                let size = self.job.universe_size.map(|size| size.to_string());
+                say(Answer::Got(size.as_deref().ok_or("unknown")))
+            }
+            Command::GetJobAttribute { key } => say(Answer::Got(self.get(None, &key, store))),
+            Command::PutNodeAttribute { key, value } => self.put_node_attribute(key, value),
+            Command::GetNodeAttribute { key, waits } => self.get_node_attribute(id, key, waits),
             Command::BarrierIn => self.ask(id, Question::Barrier, 0, Request::Fence(self.fence())),
             Command::PublishName { service, port } => match Key::for_put(service) {
                 Ok(key) => self.ask(id, Question::Publish, port.len(), self.publish(key, &port)),
@@ -342,20 +407,57 @@ impl PmiRank {
             Question::Publish => Answer::Published(outcome),
             Question::Lookup => Answer::Found(outcome.and_then(|()| port_in(reply).ok_or("service_not_found"))),
             Question::Unpublish => Answer::Unpublished(outcome),
-            Question::Spawn => Answer::Spawned(outcome),
+            Question::Spawn => Answer::Spawned(outcome.and_then(|()| job_in(reply).ok_or("no job"))),
             Question::Abort => return None,
             Question::Finalize => Answer::Finalized,
         };
-        Some(answer.line())
+        Some(self.reader.answer(answer))
     }
 
-    fn put(&self, kvsname: &str, key: &str, value: &str) -> Result<Commit, &'static str> {
+    fn place(&self) -> Place<'_> {
+        let spawner = self.job.spawner.as_ref().map(Namespace::as_str);
+        let rank = self.proc.rank.process().unwrap_or_default();
+        Place { rank, size: self.job.size, app_number: self.app_number, spawner }
+    }
+
+    fn put_node_attribute(&mut self, key: String, value: String) -> Step {
+        let mut attributes = self.job.node_attributes.lock();
+        let is_new = !attributes.values.contains_key(&key);
+        let checked = match stored(&key, &value) {
+            Ok(_) if is_new && self.node_attribute_count >= NODE_ATTRIBUTES_MAX => {
+                Err("the rank has put too many attributes")
+            }
+            checked => checked.map(|_| ()),
+        };
+        let answer = self.reader.answer(Answer::Put(checked));
+        if checked.is_err() {
+            return Step::Say(answer);
+        }
+        self.node_attribute_count += u32::from(is_new);
+        Step::SayAndWake(answer, attributes.put(key, value))
+    }
+
+    fn get_node_attribute(&mut self, id: PeerId, key: String, waits: bool) -> Step {
+        let mut attributes = self.job.node_attributes.lock();
+        if let Some(value) = attributes.values.get(&key) {
+            return Step::Say(self.reader.answer(Answer::Got(Ok(value))));
+        }
+        if !waits || key.len() > KEY_BYTES_MAX {
+            return Step::Say(self.reader.answer(Answer::Got(Err("not found"))));
+        }
+        attributes.waiting.push((id, key.clone()));
+        drop(attributes);
+        self.awaited = Some(key);
+        Step::Wait
+    }
+
+    fn put(&self, kvsname: Option<&str>, key: &str, value: &str) -> Result<Commit, &'static str> {
         self.check_space(kvsname)?;
         let (key, value) = stored(key, value)?;
         Ok(Commit { parts: vec![(Scope::Global, vec![Kval { key, value }])] })
     }
 
-    fn get<'a>(&'a self, kvsname: &str, key: &str, store: &'a Store) -> Result<&'a str, &'static str> {
+    fn get<'a>(&'a self, kvsname: Option<&str>, key: &str, store: &'a Store) -> Result<&'a str, &'static str> {
         self.check_space(kvsname)?;
         if key == "PMI_process_mapping"
             && let Some(mapping) = &self.job.mapping
@@ -373,8 +475,9 @@ impl PmiRank {
         found.as_str().ok_or("the value is no text")
     }
 
-    fn check_space(&self, kvsname: &str) -> Result<(), &'static str> {
-        if kvsname == self.proc.namespace.as_str() { Ok(()) } else { Err("unknown key space") }
+    fn check_space(&self, kvsname: Option<&str>) -> Result<(), &'static str> {
+        let is_own = kvsname.is_none_or(|name| name == self.proc.namespace.as_str());
+        if is_own { Ok(()) } else { Err("unknown key space") }
     }
 
     fn fence(&self) -> Collective {
@@ -452,6 +555,12 @@ fn port_in(reply: &Reply) -> Option<&str> {
         Value::String(port) => port.to_str().ok(),
         _ => None,
     }
+}
+
+/// The job in the answer to a spawn.
+fn job_in(reply: &Reply) -> Option<&str> {
+    let Reply::Spawned { namespace, .. } = reply else { return None };
+    namespace.to_str().ok()
 }
 
 fn reason(status: Status) -> String {
