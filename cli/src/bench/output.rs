@@ -24,7 +24,10 @@ Exit status:
   2  The command line makes no sense
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
+             have the time
+  MODEX_LOG_FORMAT
+             Form of the log: text or json [default: text]
   TMPDIR     Parent of the directory for the jobs' files [default: /tmp]
 
 JSON document (--json):

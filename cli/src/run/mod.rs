@@ -169,7 +169,10 @@ A rank that joined fails, with status 1, if it leaves others behind and ends wit
 A job of which no rank failed has status 1 if its output was lost.
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
+             have the time
+  MODEX_LOG_FORMAT
+             Form of the log: text or json [default: text]
   TMPDIR     Parent of the directory for the job's files [default: /tmp]
 
 The ranks get the launcher's environment, the variables of -x, and variables with which they join
