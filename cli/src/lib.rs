@@ -15,11 +15,13 @@ mod info;
 mod inspect;
 mod log;
 mod manual;
+mod origin;
 mod printing;
 mod ps;
 mod run;
 mod sim;
 mod time_table;
+mod universal_time;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::host::{Host, Moment};
 use super::request_quota::{Account, RequestOrigin};
-use crate::proto::Tag;
+use crate::proto::{Request, Tag};
 use crate::server::{Input, PeerId, ToolHello};
 use crate::types::{ProcId, footprint};
 
@@ -45,6 +45,7 @@ impl LifecycleObserver {
                 let (claimed, uid) = (claimed.clone(), credentials.uid);
                 self.known.insert(*peer, Known::Tool { uid, claimed, init_age: init_age(*peer) });
             }
+            Input::Request(peer, _, Request::Fence(_)) => self.reached(*peer, Moment::FenceBegun),
             Input::Lost(peer) => {
                 if let Some(Known::Process(proc)) = self.known.remove(peer) {
                     self.tell(&proc, Moment::Left);
@@ -143,7 +144,6 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::proto::Request;
     use crate::proto::Version;
     use crate::server::{Capabilities, Credentials, ToolKind};
     use crate::types::Namespace;
