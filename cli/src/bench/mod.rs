@@ -17,6 +17,7 @@ mod get;
 mod init;
 mod launch;
 mod measure;
+mod mpi;
 mod node;
 mod output;
 mod peer;
@@ -56,6 +57,8 @@ enum Scenario {
     Register(register::RegisterBenchOptions),
     /// `modex run` of the demo, beside the same run of programs that do nothing
     Launch(launch::LaunchBenchOptions),
+    /// A program of yours under `modex run`: wall clock, phases of the start, and the share of PMIx
+    Mpi(mpi::MpiBenchOptions),
     /// A process that measures (started by the others)
     #[command(hide = true)]
     Worker(worker::WorkerBenchOptions),
@@ -69,6 +72,7 @@ pub(super) fn run(options: &BenchOptions) -> Outcome {
         Scenario::Init(options) => init::run(options),
         Scenario::Register(options) => register::run(options),
         Scenario::Launch(options) => launch::run(options),
+        Scenario::Mpi(options) => mpi::run(options),
         Scenario::Worker(options) => worker::run(options),
     }
 }
