@@ -13,7 +13,7 @@ use super::super::run::{Guardian, SessionDirectory};
 use super::figure::figures;
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
-use super::output::{BenchOutput, progress};
+use super::output::BenchOutput;
 
 /// The hidden subcommand that ends at once.
 pub(crate) const NOTHING: &str = "nothing";
@@ -45,10 +45,11 @@ pub(super) fn run(options: &LaunchBenchOptions) -> Outcome {
         ("launch.nothing", &[this.as_os_str(), OsStr::new(NOTHING)]),
         ("launch.true", &[OsStr::new("true")]),
     ];
+    let progress = options.output.begin("launch", options.samples + 1)?;
     let mut walls = programs.map(|(name, _)| series(name));
     // One turn more than asked for: the first one reads the programs from the disk.
     for turn in 0..=options.samples {
-        progress(&format!("launch: turn {turn} of {}", options.samples));
+        progress.step("a run of each program");
         for ((_, program), wall) in programs.iter().zip(&mut walls) {
             let (time, ended) = timed(|| launch(&this, options.ranks, guardian.group(), &[], program));
             ended?;

@@ -5,12 +5,13 @@
 //!        |                                                          |
 //!        +-- figures <-- percentiles <-- series of samples <--------+
 //!               |
-//!               +--> table, JSON, plot
+//!               +--> table, JSON, plot, comparison
 //! ```
 //!
 //! Processes are this very program, started through the hidden `worker` subcommand. A sample of an operation that is
 //! too short for the clock is the mean of a batch. Nothing is ever asserted here: figures are for people.
 
+mod comparison;
 mod fence;
 mod figure;
 mod get;
@@ -23,6 +24,7 @@ mod output;
 mod peer;
 mod plot;
 mod probe;
+mod progress;
 mod put;
 mod ranks;
 mod register;
@@ -32,7 +34,7 @@ mod worker;
 
 use clap::{Args, Subcommand};
 pub(crate) use launch::NOTHING;
-pub(super) use output::progress;
+pub(super) use progress::progress;
 
 use super::Outcome;
 

@@ -12,7 +12,7 @@ use super::figure::figures;
 use super::launch::launch;
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
-use super::output::{BenchOutput, progress};
+use super::output::BenchOutput;
 
 #[derive(Args, Debug)]
 #[command(override_usage = "modex bench mpi [OPTIONS] -- PROGRAM [ARGS...]", after_long_help = HELP)]
@@ -42,6 +42,7 @@ Examples:
   modex bench mpi -n 4 -- ./hello
   modex bench mpi -n 16 --runs 50 --plot hello.svg -- ./hello
   modex bench mpi -n 4 --json -- ./hello > before.json
+  modex bench mpi -n 4 --compare before.json -- ./hello
   modex bench mpi -n 4 -- modex demo
 
 Figures (one sample for each run, or for each rank of each run):
@@ -90,11 +91,12 @@ pub(super) fn run(options: &MpiBenchOptions) -> Outcome {
     report_option.push(&report);
     let limit = options.timeout.map(|seconds| OsString::from(format!("--timeout={seconds}")));
     let words: Vec<OsString> = [report_option].into_iter().chain(limit).collect();
+    let progress = options.output.begin("mpi", options.runs + 1)?;
     let mut phases = Phases::new(options.ranks);
     let mut wall = Series::new("mpi.wall", Unit::Milliseconds).param("ranks", options.ranks.into());
     // One turn more than asked for: the first one reads the program from the disk.
     for turn in 0..=options.runs {
-        progress(&format!("mpi: run {turn} of {}", options.runs));
+        progress.step("a run of the program");
         let (time, ended) = timed(|| launch(&this, options.ranks, guardian.group(), &words, &options.command));
         ended?;
         if turn > 0 {

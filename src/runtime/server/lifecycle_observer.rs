@@ -144,7 +144,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::proto::Version;
+    use crate::proto::{Collective, Version};
     use crate::server::{Capabilities, Credentials, ToolKind};
     use crate::types::Namespace;
 
@@ -205,7 +205,10 @@ mod tests {
         lifecycle_observer.admitted(PeerId(1));
         let request = Input::Request(PeerId(1), Tag(101), Request::JobInfo);
         assert_eq!(lifecycle_observer.origin(&request, |_, _| (7, 0)).unwrap().account, Account::Process(proc));
+        let fence = Request::Fence(Collective { procs: vec![proc], directives: Vec::new() });
+        lifecycle_observer.see(&Input::Request(PeerId(1), Tag(102), fence), |_| None);
         lifecycle_observer.see(&Input::Lost(PeerId(1)), |_| None);
-        assert_eq!(*host.0.lock().unwrap(), [Moment::Connected, Moment::Admitted, Moment::Left]);
+        let expected = [Moment::Connected, Moment::Admitted, Moment::FenceBegun, Moment::Left];
+        assert_eq!(*host.0.lock().unwrap(), expected);
     }
 }
