@@ -39,6 +39,7 @@ mod plan;
 mod poller;
 mod rank_id;
 mod report;
+mod report_document;
 mod session;
 mod spawn_request;
 mod suspension;
@@ -59,8 +60,8 @@ use destination::OutputFiles;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
 use line_prefix::LineMarks;
-pub(super) use report::{RankMoments, ReportDocument};
 use report::{ReportWish, Reports};
+pub(super) use report_document::{RankMoments, ReportDocument};
 pub(super) use session::SessionDirectory;
 pub(super) use waiting::OPERATIONS;
 

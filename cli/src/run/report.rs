@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use modex::types::Time;
-use serde::{Deserialize, Serialize};
 
+use super::report_document::{RankMoments, ReportDocument};
 use super::timeline_picture;
 use crate::origin::Origin;
 use crate::time_table::time_table;
@@ -133,52 +133,6 @@ impl Timeline {
     fn spans(&self, of: Of, from: ProcessPhase, to: ProcessPhase) -> Vec<Duration> {
         let ranks = self.ranks.iter().filter(|moments| of != Of::Silent || moments.is_silent());
         ranks.filter_map(|moments| Some(moments.at(to)?.since(moments.at(from)?))).collect()
-    }
-}
-
-/// The report as JSON. The field names are part of the command's contract; see `modex run --help`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ReportDocument {
-    pub(crate) job: String,
-    pub(crate) ranks: u32,
-    #[serde(flatten)]
-    pub(crate) origin: Origin,
-    /// The unit of the moments: milliseconds.
-    pub(crate) unit: String,
-    pub(crate) moments: Vec<RankMoments>,
-}
-
-/// The moments of a rank after the first spawn; absent if it did not reach one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RankMoments {
-    pub(crate) rank: u32,
-    pub(crate) spawned: Option<f64>,
-    pub(crate) init_begun: Option<f64>,
-    pub(crate) connected: Option<f64>,
-    pub(crate) init_granted: Option<f64>,
-    pub(crate) fence_begun: Option<f64>,
-    pub(crate) fence_ended: Option<f64>,
-    pub(crate) finalized: Option<f64>,
-    pub(crate) ended: Option<f64>,
-}
-
-impl RankMoments {
-    /// The begin of Init. If the client does not report it, the arrival of its connect message.
-    pub(crate) fn entered(&self) -> Option<f64> {
-        self.init_begun.or(self.connected)
-    }
-
-    /// The finalize, or the end without one.
-    pub(crate) fn left(&self) -> Option<f64> {
-        self.finalized.or(self.ended)
-    }
-
-    /// The moments that it reached.
-    pub(super) fn all(&self) -> impl Iterator<Item = f64> {
-        let Self { rank: _, spawned, init_begun, connected, init_granted, fence_begun, fence_ended, finalized, ended } =
-            *self;
-        let all = [spawned, init_begun, connected, init_granted, fence_begun, fence_ended, finalized, ended];
-        all.into_iter().flatten()
     }
 }
 

@@ -5,7 +5,7 @@ use std::error::Error;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::report::{RankMoments, ReportDocument};
+use super::report_document::{RankMoments, ReportDocument};
 
 /// The phases of a row, in order of time: name, color, begin and end.
 type Bounds = fn(&RankMoments) -> Option<(f64, f64)>;

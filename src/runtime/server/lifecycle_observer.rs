@@ -204,7 +204,7 @@ mod tests {
         lifecycle_observer.see(&arrival(1, Some(proc.clone())), |_| None);
         lifecycle_observer.admitted(PeerId(1));
         let request = Input::Request(PeerId(1), Tag(101), Request::JobInfo);
-        assert_eq!(lifecycle_observer.origin(&request, |_, _| (7, 0)).unwrap().account, Account::Process(proc));
+        assert_eq!(lifecycle_observer.origin(&request, |_, _| (7, 0)).unwrap().account, Account::Process(proc.clone()));
         let fence = Request::Fence(Collective { procs: vec![proc], directives: Vec::new() });
         lifecycle_observer.see(&Input::Request(PeerId(1), Tag(102), fence), |_| None);
         lifecycle_observer.see(&Input::Lost(PeerId(1)), |_| None);
