@@ -1,7 +1,8 @@
 //! Messages of the library to the user: each `tracing` event is one line on standard error.
 //!
-//! The command and the C library install this subscriber. A Rust program has its own subscriber, or none. This crate
-//! has no spans. The registry of `tracing-subscriber` handles spans, and would cost every client 32 KiB.
+//! The C library installs this subscriber. The command has a subscriber of its own and uses the [`Lines`] here. A Rust
+//! program has its own subscriber, or none. This crate has no spans. The registry of `tracing-subscriber` handles spans,
+//! and would cost every client 32 KiB.
 //!
 //! - **N1** A line never holds up the process: if standard error can't take it at once, it is counted and dropped.
 //! - **N2** A line never ends the process: nothing is written to a pipe without a reader, or to a closed descriptor.
@@ -23,45 +24,21 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// The variable with the wanted level: `off`, `error`, `warn`, `info` or `debug`.
 pub const VARIABLE: &str = "MODEX_LOG";
 
-/// The program that writes lines. It decides their prefix and the default level.
-#[derive(Clone, Copy, Debug)]
-pub enum Speaker {
-    /// The command: `modex: ...`, warnings and errors.
-    Command,
-    /// The C library in another program's process: `modex[PID]: ...`, errors.
-    Library,
-}
-
-impl Speaker {
-    const fn default_level(self) -> LevelFilter {
-        match self {
-            Self::Command => LevelFilter::WARN,
-            Self::Library => LevelFilter::ERROR,
-        }
-    }
-
-    fn name(self) -> String {
-        match self {
-            Self::Command => "modex".to_owned(),
-            Self::Library => format!("modex[{}]", std::process::id()),
-        }
-    }
-}
-
-/// Shows events from now on, for the rest of the process. `wanted` is the value of [`VARIABLE`]. A subscriber that the
-/// process has already stays.
-pub fn install(speaker: Speaker, wanted: Option<&OsStr>) {
+/// Shows the events of the C library in another program's process from now on, as `modex[PID]: ...`. `wanted` is the value
+/// of [`VARIABLE`]; errors are shown without it. A subscriber that the process has already stays.
+pub fn install(wanted: Option<&OsStr>) {
     let wanted = wanted.filter(|text| !text.is_empty());
     let level = wanted.and_then(level);
-    let notices = StderrLog::new(speaker, level, |line: &str| write_line(std::io::stderr().as_fd(), line));
-    if tracing::subscriber::set_global_default(notices).is_ok()
+    let shown = StderrLog { level: level.unwrap_or(LevelFilter::ERROR), lines: Lines::on_stderr(level.is_none()) };
+    if tracing::subscriber::set_global_default(shown).is_ok()
         && let (Some(wanted), None) = (wanted, level)
     {
-        tracing::error!("{VARIABLE} is {wanted:?}; say \"off\", \"error\", \"warn\", \"info\" or \"debug\"");
+        complain_of_level(wanted);
     }
 }
 
-fn level(text: &OsStr) -> Option<LevelFilter> {
+/// The level with a name, in any case of letters.
+pub fn level(text: &OsStr) -> Option<LevelFilter> {
     let levels = [
         ("off", LevelFilter::OFF),
         ("error", LevelFilter::ERROR),
@@ -70,6 +47,11 @@ fn level(text: &OsStr) -> Option<LevelFilter> {
         ("debug", LevelFilter::DEBUG),
     ];
     levels.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, level)| level)
+}
+
+/// Says that [`VARIABLE`] is none of the levels.
+pub fn complain_of_level(wanted: &OsStr) {
+    tracing::error!("{VARIABLE} is {wanted:?}; say \"off\", \"error\", \"warn\", \"info\" or \"debug\"");
 }
 
 /// A peer's text with control and invisible format characters escaped, so that it stays one line, can't steer a
@@ -88,24 +70,14 @@ pub fn printable(text: &str) -> String {
 
 /// Whether a character changes the direction or the line of a text and is invisible itself (Unicode, categories Cf, Zl
 /// and Zp).
-const fn is_format(c: char) -> bool {
+pub const fn is_format(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Writes lines for events of a level.
 struct StderrLog<W> {
-    speaker: Speaker,
     level: LevelFilter,
-    /// Writes a line, and returns whether that succeeded.
-    write: W,
-    pace: Mutex<Pace>,
-}
-
-impl<W> StderrLog<W> {
-    fn new(speaker: Speaker, level: Option<LevelFilter>, write: W) -> Self {
-        let pace = Pace { is_bounded: level.is_none(), credit: LINES_AT_ONCE_MAX, since: Duration::ZERO, unsaid: 0 };
-        Self { speaker, level: level.unwrap_or(speaker.default_level()), write, pace: Mutex::new(pace) }
-    }
+    lines: Lines<W>,
 }
 
 impl<W: Fn(&str) -> bool + 'static> Subscriber for StderrLog<W> {
@@ -118,31 +90,11 @@ impl<W: Fn(&str) -> bool + 'static> Subscriber for StderrLog<W> {
     }
 
     fn event(&self, event: &Event<'_>) {
-        // In a forked child, a thread that does not exist there may hold the lock (N1).
-        let Some(mut pace) = self.pace.try_lock_for(LOCK_TIME_MAX) else { return };
-        if !pace.admits(time()) {
-            return;
-        }
-        let mut line = format!("{}: ", self.speaker.name());
-        if pace.unsaid > 0 {
-            // Writing to a string does not fail, here and below.
-            let _ = write!(line, "({} messages before this one were dropped) ", pace.unsaid);
-        }
-        line.push_str(match *event.metadata().level() {
-            Level::ERROR => "error: ",
-            Level::WARN => "warning: ",
-            _ => "",
+        let start = || format!("modex[{}]: ", std::process::id());
+        self.lines.put(|unsaid| match unsaid {
+            0 => format!("{}{}\n", start(), text_of(event)),
+            _ => format!("{}{} {}\n", start(), text_of_unsaid(unsaid), text_of(event)),
         });
-        let mut words = Words::default();
-        event.record(&mut words);
-        words.append_to(&mut line);
-        truncate(&mut line);
-        line.push('\n');
-        if (self.write)(&line) {
-            pace.unsaid = 0;
-        } else {
-            pace.unsaid = pace.unsaid.saturating_add(1);
-        }
     }
 
     /// This crate has no spans.
@@ -154,6 +106,64 @@ impl<W: Fn(&str) -> bool + 'static> Subscriber for StderrLog<W> {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
+}
+
+/// An event in words: `warning: connection refused: not registered (peer 4, pid 7)`.
+pub fn text_of(event: &Event<'_>) -> String {
+    let mut text = match *event.metadata().level() {
+        Level::ERROR => "error: ",
+        Level::WARN => "warning: ",
+        _ => "",
+    }
+    .to_owned();
+    let mut words = Words::default();
+    event.record(&mut words);
+    words.append_to(&mut text);
+    text
+}
+
+/// Words about messages that were not written.
+pub fn text_of_unsaid(unsaid: u64) -> String {
+    format!("({unsaid} messages before this one were dropped)")
+}
+
+/// The place where lines go, under the rules N1, N2 and N4.
+#[derive(Debug)]
+pub struct Lines<W> {
+    /// Writes a line, and returns whether that succeeded.
+    write: W,
+    pace: Mutex<Pace>,
+}
+
+impl Lines<fn(&str) -> bool> {
+    /// Lines on standard error.
+    pub const fn on_stderr(is_bounded: bool) -> Self {
+        Self::new(is_bounded, |line| write_line(std::io::stderr().as_fd(), line))
+    }
+}
+
+impl<W: Fn(&str) -> bool> Lines<W> {
+    /// `is_bounded`: whether the number of lines is limited.
+    pub const fn new(is_bounded: bool, write: W) -> Self {
+        let pace = Pace { is_bounded, credit: LINES_AT_ONCE_MAX, since: Duration::ZERO, unsaid: 0 };
+        Self { write, pace: Mutex::new(pace) }
+    }
+
+    /// Writes one line if it is allowed now. `line` gets the number of lines before it that were not written.
+    pub fn put(&self, line: impl FnOnce(u64) -> String) {
+        // In a forked child, a thread that does not exist there may hold the lock (N1).
+        let Some(mut pace) = self.pace.try_lock_for(LOCK_TIME_MAX) else { return };
+        if !pace.admits(time()) {
+            return;
+        }
+        let mut line = line(pace.unsaid);
+        truncate(&mut line);
+        if (self.write)(&line) {
+            pace.unsaid = 0;
+        } else {
+            pace.unsaid = pace.unsaid.saturating_add(1);
+        }
+    }
 }
 
 /// Bounds the number of lines (N4).
@@ -227,11 +237,11 @@ impl Visit for Words {
     }
 }
 
-/// Cuts the line to the size that a pipe takes in one piece, with room for the line's end.
+/// Cuts the line to the size that a pipe takes in one piece.
 fn truncate(line: &mut String) {
-    if line.len() >= LINE_BYTES_MAX {
+    if line.len() > LINE_BYTES_MAX {
         line.truncate(line.floor_char_boundary(LINE_BYTES_MAX - 4));
-        line.push_str("...");
+        line.push_str("...\n");
     }
 }
 
@@ -251,7 +261,7 @@ fn time() -> Duration {
 }
 
 /// POSIX's `PIPE_BUF` on Linux, including the line's end.
-const LINE_BYTES_MAX: usize = 4096;
+pub const LINE_BYTES_MAX: usize = 4096;
 /// Longest wait for another thread that writes its line.
 const LOCK_TIME_MAX: Duration = Duration::from_millis(100);
 /// Number of lines allowed at once while the user has set no level.
@@ -266,36 +276,42 @@ mod tests {
 
     use super::*;
 
-    type Lines = Arc<Mutex<Vec<String>>>;
+    type Written = Arc<Mutex<Vec<String>>>;
 
-    fn notices(speaker: Speaker, level: Option<LevelFilter>) -> (impl Subscriber + Send + Sync, Lines) {
-        let lines = Lines::default();
+    fn notices(level: Option<LevelFilter>) -> (impl Subscriber + Send + Sync, Written) {
+        let lines = Written::default();
         let written = Arc::clone(&lines);
         let write = move |line: &str| {
             written.lock().push(line.to_owned());
             true
         };
-        (StderrLog::new(speaker, level, write), lines)
+        let shown = level.unwrap_or(LevelFilter::ERROR);
+        (StderrLog { level: shown, lines: Lines::new(level.is_none(), write) }, lines)
+    }
+
+    fn of_this_process(text: &str) -> String {
+        format!("modex[{}]: {text}\n", std::process::id())
     }
 
     #[test]
     fn a_warning_is_a_line_that_says_what_why_and_with_what() {
-        let (subscriber, lines) = notices(Speaker::Command, None);
+        let (subscriber, lines) = notices(Some(LevelFilter::WARN));
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(peer = 4, refusal = "not registered", pid = 7_u32, "connection refused");
             tracing::info!("not shown");
         });
-        assert_eq!(*lines.lock(), ["modex: warning: connection refused: not registered (peer 4, pid 7)\n"],);
+        let expected = of_this_process("warning: connection refused: not registered (peer 4, pid 7)");
+        assert_eq!(*lines.lock(), [expected]);
     }
 
     #[test]
     fn a_library_says_whose_it_is_and_shows_errors_alone() {
-        let (subscriber, lines) = notices(Speaker::Library, None);
+        let (subscriber, lines) = notices(None);
         tracing::subscriber::with_default(subscriber, || {
             tracing::error!("it broke");
             tracing::warn!("not shown");
         });
-        assert_eq!(*lines.lock(), [format!("modex[{}]: error: it broke\n", std::process::id())]);
+        assert_eq!(*lines.lock(), [of_this_process("error: it broke")]);
     }
 
     #[test]
@@ -317,7 +333,7 @@ mod tests {
     /// N3: a peer must not control the terminal of a user.
     #[test]
     fn a_peer_can_not_write_lines_of_its_own() {
-        let (subscriber, lines) = notices(Speaker::Command, Some(LevelFilter::WARN));
+        let (subscriber, lines) = notices(Some(LevelFilter::WARN));
         let version = "5.0\n\u{1b}[2Jmodex: all is well";
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(error = %version, name = version, "refused");
@@ -334,7 +350,7 @@ mod tests {
         let mut pace = Pace { is_bounded: true, credit: LINES_AT_ONCE_MAX, since: Duration::ZERO, unsaid: 0 };
         let mut at = |second| (0..100).filter(|_| pace.admits(Duration::from_secs(second))).count();
         assert_eq!([at(0), at(0), at(1), at(4), at(1000)], [32, 0, 1, 3, 32]);
-        let (subscriber, lines) = notices(Speaker::Command, Some(LevelFilter::WARN));
+        let (subscriber, lines) = notices(Some(LevelFilter::WARN));
         tracing::subscriber::with_default(subscriber, || (0..100).for_each(|_| tracing::warn!("asked for")));
         assert_eq!(lines.lock().len(), 100);
     }
@@ -355,9 +371,8 @@ mod tests {
         let takes = Arc::new(takes);
         let now_takes = Arc::clone(&takes);
         let relaxed = std::sync::atomic::Ordering::Relaxed;
-        let subscriber = StderrLog::new(Speaker::Command, Some(LevelFilter::WARN), move |line: &str| {
-            now_takes.load(relaxed) && write_line(writer.as_fd(), line)
-        });
+        let write = move |line: &str| now_takes.load(relaxed) && write_line(writer.as_fd(), line);
+        let subscriber = StderrLog { level: LevelFilter::WARN, lines: Lines::new(false, write) };
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!("lost");
             tracing::warn!("lost");
@@ -367,6 +382,7 @@ mod tests {
         });
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "modex: (2 messages before this one were dropped) warning: seen\nmodex: warning: seen\n");
+        let first = of_this_process("(2 messages before this one were dropped) warning: seen");
+        assert_eq!(text, first + &of_this_process("warning: seen"));
     }
 }

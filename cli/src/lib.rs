@@ -13,12 +13,15 @@ mod demo;
 mod generate;
 mod info;
 mod inspect;
+mod log;
 mod manual;
+mod origin;
 mod printing;
 mod ps;
 mod run;
 mod sim;
 mod time_table;
+mod universal_time;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -54,7 +57,10 @@ The status of `modex run` is that of the first rank that fails. The reader of an
 pipe early, as `head` does: this is no error.
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
+             have the time
+  MODEX_LOG_FORMAT
+             Form of the log: text or json [default: text]
   TMPDIR     Directory of the files by which jobs are found [default: /tmp]";
 
 #[derive(Debug, Subcommand)]
@@ -183,7 +189,8 @@ impl Command {
 
 #[expect(clippy::disallowed_methods, reason = "an edge: the command has no other configuration for this")]
 fn show_notices() {
-    stderr_log::install(stderr_log::Speaker::Command, std::env::var_os(stderr_log::VARIABLE).as_deref());
+    let [level, format] = [stderr_log::VARIABLE, log::FORMAT_VARIABLE].map(std::env::var_os);
+    log::install(level.as_deref(), format.as_deref());
 }
 
 /// Stack of the main thread where the limit is lower: Linux's usual limit.

@@ -8,7 +8,7 @@ use super::super::Outcome;
 use super::figure::figures;
 use super::measure::{Series, Unit, timed};
 use super::node::{Failure, Node, words};
-use super::output::{BenchOutput, progress};
+use super::output::BenchOutput;
 
 /// Fences before anything is measured, until all processes run.
 const WARM_UP_COUNT: usize = 20;
@@ -40,9 +40,10 @@ pub(super) struct FenceTask {
 }
 
 pub(super) fn run(options: &FenceBenchOptions) -> Outcome {
+    let progress = options.output.begin("fence", options.processes.len())?;
     let mut all = Vec::new();
     for &processes in &options.processes {
-        progress(&format!("fence: {processes} processes"));
+        progress.step(&format!("{processes} processes"));
         let samples = format!("--samples={}", options.samples);
         let task = words([&"fence", &format!("--processes={processes}"), &samples]);
         all.extend(Node::start(processes)?.workers(processes, &task)?);

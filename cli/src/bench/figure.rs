@@ -13,9 +13,17 @@ pub(super) struct Figure {
     pub(super) params: BTreeMap<String, u64>,
     pub(super) n: usize,
     pub(super) min: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p25: Option<f64>,
     pub(super) p50: f64,
-    pub(super) p90: f64,
-    pub(super) p99: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p75: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p90: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p99: Option<f64>,
+    #[serde(rename = "p99.9", skip_serializing_if = "Option::is_none")]
+    pub(super) p999: Option<f64>,
     pub(super) max: f64,
     pub(super) unit: &'static str,
     /// Median divided by the median of the figure that `ratio_to` names.
@@ -23,25 +31,37 @@ pub(super) struct Figure {
     pub(super) ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio_to: Option<String>,
-    /// Every percentile from 0 to 100, for plots.
+    /// Values with the part of the samples below them, for plots.
     #[serde(skip)]
-    pub(super) curve: Vec<f64>,
+    pub(super) curve: Vec<(f64, f64)>,
 }
+
+/// Points of a curve. They lie closer to each other where values are rare.
+const POINT_COUNT: u32 = 400;
 
 impl Figure {
     /// Percentiles of a series; `None` if it is empty.
     pub(super) fn of(series: Series) -> Option<Self> {
         let mut sorted = series.samples;
         sorted.sort_by(f64::total_cmp);
-        let percentile = |p: usize| sorted.get((sorted.len() * p / 100).min(sorted.len().saturating_sub(1))).copied();
+        let count = sorted.len();
+        let at = |thousandths: usize| {
+            let index = (count * thousandths / 1000).min(count.saturating_sub(1));
+            sorted.get(index).copied()
+        };
+        // A percentile of fewer samples would be the maximum under another name.
+        let with = |samples_min: usize, thousandths| at(thousandths).filter(|_| count >= samples_min);
         Some(Self {
-            min: percentile(0)?,
-            p50: percentile(50)?,
-            p90: percentile(90)?,
-            p99: percentile(99)?,
-            max: percentile(100)?,
-            curve: (0..=100).filter_map(percentile).collect(),
-            n: sorted.len(),
+            min: at(0)?,
+            p25: with(4, 250),
+            p50: at(500)?,
+            p75: with(4, 750),
+            p90: with(10, 900),
+            p99: with(100, 990),
+            p999: with(1000, 999),
+            max: at(1000)?,
+            curve: curve(&sorted),
+            n: count,
             name: series.name,
             params: series.params.into_iter().collect(),
             unit: series.unit.name(),
@@ -60,9 +80,35 @@ impl Figure {
 
     /// Name and circumstances in one line.
     pub(super) fn label(&self) -> String {
-        let params = self.params.iter().map(|(name, value)| format!(" {name}={value}"));
-        std::iter::once(self.name.clone()).chain(params).collect()
+        label(&self.name, &self.params)
     }
+}
+
+/// A name and circumstances in one line.
+pub(super) fn label(name: &str, params: &BTreeMap<String, u64>) -> String {
+    let params = params.iter().map(|(name, value)| format!(" {name}={value}"));
+    std::iter::once(name.to_owned()).chain(params).collect()
+}
+
+/// The values of sorted samples over the part of the samples below each.
+fn curve(sorted: &[f64]) -> Vec<(f64, f64)> {
+    let count = u32::try_from(sorted.len()).map_or(f64::INFINITY, f64::from);
+    let nines = count.log10();
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut last = None;
+    for step in 0..=POINT_COUNT {
+        let part = 1.0 - 10_f64.powf(-nines * f64::from(step) / f64::from(POINT_COUNT));
+        // The sum of a small number puts the last point on the last sample in spite of rounding.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index, checked by `get`")]
+        let index = (part * count + 1e-6) as usize;
+        if last != Some(index)
+            && let Some(value) = sorted.get(index)
+        {
+            points.push((part, *value));
+            last = Some(index);
+        }
+    }
+    points
 }
 
 /// Figures of all series; those of the same thing under the same circumstances become one.
@@ -109,10 +155,22 @@ mod tests {
     #[test]
     fn percentiles_are_samples_in_order_whatever_order_they_came_in() {
         let figure = Figure::of(series("a", 1, (0..100).rev().map(f64::from).collect())).unwrap();
-        let found = [figure.min, figure.p50, figure.p90, figure.p99, figure.max].map(|v| v.to_string());
-        assert_eq!(found, ["0", "50", "90", "99", "99"]);
-        assert_eq!((figure.n, figure.curve.len()), (100, 101));
+        assert_eq!((figure.min, figure.p25, figure.p50, figure.p75), (0.0, Some(25.0), 50.0, Some(75.0)));
+        assert_eq!((figure.p90, figure.p99, figure.p999, figure.max), (Some(90.0), Some(99.0), None, 99.0));
+        assert_eq!((figure.n, figure.curve.first(), figure.curve.last().unwrap().1), (100, Some(&(0.0, 0.0)), 99.0));
         assert!(Figure::of(series("a", 1, Vec::new())).is_none());
+    }
+
+    /// The p99 of five samples was their maximum.
+    #[test]
+    fn a_percentile_needs_samples_above_it() {
+        let of = |count: u32| {
+            let figure = Figure::of(series("a", 1, (0..count).map(f64::from).collect())).unwrap();
+            [figure.p25, figure.p75, figure.p90, figure.p99, figure.p999].map(|value| value.is_some())
+        };
+        assert_eq!(of(3), [false; 5]);
+        assert_eq!([of(9), of(10)], [[true, true, false, false, false], [true, true, true, false, false]]);
+        assert_eq!([of(99)[3], of(100)[3], of(999)[4], of(1000)[4]], [false, true, false, true]);
     }
 
     #[test]

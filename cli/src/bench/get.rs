@@ -9,7 +9,7 @@ use super::super::Outcome;
 use super::figure::{compare_with, figures};
 use super::measure::{Series, Unit, batched};
 use super::node::{Failure, words};
-use super::output::{BenchOutput, progress};
+use super::output::BenchOutput;
 use super::peer::{Targets, with_peer};
 use super::probe::{HashProbe, L1_SLOTS};
 use super::ranks;
@@ -74,10 +74,12 @@ pub(super) fn run(options: &GetBenchOptions) -> Outcome {
     if options.quiet_loop {
         return syscalls::start(options.count, &options.sizes);
     }
+    let steps = options.processes.len() * options.threads.len() + usize::from(options.ranks.is_some());
+    let progress = options.output.begin("get", steps)?;
     let mut all = Vec::new();
     for &processes in &options.processes {
         for &threads in &options.threads {
-            progress(&format!("get: {processes} processes of {threads} threads"));
+            progress.step(&format!("{processes} processes of {threads} threads"));
             let measuring = processes.saturating_mul(threads).max(1);
             let samples = usize::try_from(options.samples / measuring)?.max(ROUND_COUNT);
             let sizes = options.sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
@@ -92,7 +94,7 @@ pub(super) fn run(options: &GetBenchOptions) -> Outcome {
         }
     }
     if let Some(ranks) = options.ranks {
-        progress(&format!("get: random ranks of {ranks}"));
+        progress.step(&format!("random ranks of {ranks}"));
         all.extend(ranks::measure(ranks, usize::try_from(options.samples)?)?);
     }
     let mut figures = figures(all);

@@ -7,7 +7,7 @@ use super::super::Outcome;
 use super::figure::{compare_with_first, figures};
 use super::measure::{Series, Unit, timed};
 use super::node::{Failure, Node, words};
-use super::output::{BenchOutput, progress};
+use super::output::BenchOutput;
 use super::shape::{RANKS_MAX, RankPlacement, Shape};
 
 #[derive(Args, Debug)]
@@ -36,15 +36,17 @@ pub(super) struct InitTask {
 }
 
 pub(super) fn run(options: &InitBenchOptions) -> Outcome {
+    let steps = options.ranks.len() + usize::try_from(options.processes)?;
+    let progress = options.output.begin("init", steps)?;
     let mut nodes = Vec::new();
     for &ranks in &options.ranks {
-        progress(&format!("init: a job of {ranks} ranks"));
+        progress.step(&format!("a job of {ranks} ranks"));
         let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: RankPlacement::Block };
         nodes.push((Node::start_of(shape)?, shape));
     }
     let mut all = Vec::new();
     for number in 0..options.processes {
-        progress(&format!("init: process {number} of {}", options.processes));
+        progress.step("a process that connects and leaves");
         for (node, shape) in &nodes {
             // The same ranks of each, so that nothing differs but the job.
             let rank = number % shape.ranks.min(ALIKE);

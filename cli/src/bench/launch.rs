@@ -1,6 +1,6 @@
 //! The cost of a job under `modex run`, compared with starting as many processes that do nothing.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use super::super::run::{Guardian, SessionDirectory};
 use super::figure::figures;
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
-use super::output::{BenchOutput, progress};
+use super::output::BenchOutput;
 
 /// The hidden subcommand that ends at once.
 pub(crate) const NOTHING: &str = "nothing";
@@ -45,12 +45,13 @@ pub(super) fn run(options: &LaunchBenchOptions) -> Outcome {
         ("launch.nothing", &[this.as_os_str(), OsStr::new(NOTHING)]),
         ("launch.true", &[OsStr::new("true")]),
     ];
+    let progress = options.output.begin("launch", options.samples + 1)?;
     let mut walls = programs.map(|(name, _)| series(name));
     // One turn more than asked for: the first one reads the programs from the disk.
     for turn in 0..=options.samples {
-        progress(&format!("launch: turn {turn} of {}", options.samples));
+        progress.step("a run of each program");
         for ((_, program), wall) in programs.iter().zip(&mut walls) {
-            let (time, ended) = timed(|| launch(&this, options.ranks, guardian.group(), program));
+            let (time, ended) = timed(|| launch(&this, options.ranks, guardian.group(), &[], program));
             ended?;
             if turn > 0 {
                 wall.add(time);
@@ -65,9 +66,16 @@ pub(super) fn run(options: &LaunchBenchOptions) -> Outcome {
     options.output.show("launch", &figures(walls.clone().into_iter().chain(beyond)))
 }
 
-fn launch(this: &Path, ranks: u32, group: Pid, program: &[&OsStr]) -> Result<(), Failure> {
+/// Runs a job to its end. Its status must be 0.
+pub(super) fn launch(
+    this: &Path,
+    ranks: u32,
+    group: Pid,
+    options: &[OsString],
+    program: &[impl AsRef<OsStr>],
+) -> Result<(), Failure> {
     let mut command = Command::new(this);
-    command.args(["run", "-n", &ranks.to_string(), "--"]).args(program);
+    command.args(["run", "-n", &ranks.to_string()]).args(options).arg("--").args(program);
     command.process_group(group.as_raw());
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }

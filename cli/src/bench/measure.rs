@@ -39,6 +39,9 @@ pub(super) enum Unit {
     /// Bytes.
     #[serde(rename = "B")]
     Bytes,
+    /// Hundredths.
+    #[serde(rename = "%")]
+    Percent,
 }
 
 impl Series {
@@ -66,14 +69,14 @@ impl Series {
 }
 
 impl Unit {
-    /// A duration in this unit; bytes have none.
+    /// A duration in this unit; bytes and shares have none.
     pub(super) fn of(self, time: Duration) -> f64 {
         let seconds = time.as_secs_f64();
         match self {
             Self::Nanoseconds => seconds * 1e9,
             Self::Microseconds => seconds * 1e6,
             Self::Milliseconds => seconds * 1e3,
-            Self::Bytes => 0.0,
+            Self::Bytes | Self::Percent => 0.0,
         }
     }
 
@@ -84,6 +87,7 @@ impl Unit {
             Self::Microseconds => "us",
             Self::Milliseconds => "ms",
             Self::Bytes => "B",
+            Self::Percent => "%",
         }
     }
 }

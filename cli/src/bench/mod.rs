@@ -5,23 +5,26 @@
 //!        |                                                          |
 //!        +-- figures <-- percentiles <-- series of samples <--------+
 //!               |
-//!               +--> table, JSON, plot
+//!               +--> table, JSON, plot, comparison
 //! ```
 //!
 //! Processes are this very program, started through the hidden `worker` subcommand. A sample of an operation that is
 //! too short for the clock is the mean of a batch. Nothing is ever asserted here: figures are for people.
 
+mod comparison;
 mod fence;
 mod figure;
 mod get;
 mod init;
 mod launch;
 mod measure;
+mod mpi;
 mod node;
 mod output;
 mod peer;
 mod plot;
 mod probe;
+mod progress;
 mod put;
 mod ranks;
 mod register;
@@ -31,7 +34,7 @@ mod worker;
 
 use clap::{Args, Subcommand};
 pub(crate) use launch::NOTHING;
-pub(super) use output::progress;
+pub(super) use progress::progress;
 
 use super::Outcome;
 
@@ -56,6 +59,8 @@ enum Scenario {
     Register(register::RegisterBenchOptions),
     /// `modex run` of the demo, beside the same run of programs that do nothing
     Launch(launch::LaunchBenchOptions),
+    /// A program of yours under `modex run`: wall clock, phases of the start, and the share of PMIx
+    Mpi(mpi::MpiBenchOptions),
     /// A process that measures (started by the others)
     #[command(hide = true)]
     Worker(worker::WorkerBenchOptions),
@@ -69,6 +74,7 @@ pub(super) fn run(options: &BenchOptions) -> Outcome {
         Scenario::Init(options) => init::run(options),
         Scenario::Register(options) => register::run(options),
         Scenario::Launch(options) => launch::run(options),
+        Scenario::Mpi(options) => mpi::run(options),
         Scenario::Worker(options) => worker::run(options),
     }
 }

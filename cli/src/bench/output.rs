@@ -1,15 +1,19 @@
-//! Output of figures: a table, a JSON document, a plot, and progress lines on a terminal.
+//! Output of figures: a table, a JSON document, a plot, and a comparison with an earlier run.
 
-use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
+use super::super::origin::Origin;
 use super::super::{Outcome, printing};
+use super::comparison::{Comparison, EarlierRun};
 use super::figure::Figure;
+use super::node::Failure;
 use super::plot;
+use super::progress::{Progress, progress};
 
 /// The contract of `--json`.
 pub(super) const HELP: &str = "\
@@ -17,6 +21,9 @@ Examples:
   modex bench get
   modex bench launch -n 64 --json
   modex bench fence --plot fence.svg
+  modex bench fence --json > before.json
+  modex bench fence --compare before.json
+  modex bench mpi -n 4 -- ./program
 
 Exit status:
   0  The measurement is complete
@@ -24,17 +31,32 @@ Exit status:
   2  The command line makes no sense
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
+             have the time
+  MODEX_LOG_FORMAT
+             Form of the log: text or json [default: text]
   TMPDIR     Parent of the directory for the jobs' files [default: /tmp]
 
 JSON document (--json):
-  command, version, figures[]; a figure has
+  command, version, date (UTC), machine (host, processor, processors, kernel), figures[]; with
+  --compare also compared. A figure has
   name      what was measured, such as \"get.job_key\"
   params    under which circumstances: an object of numbers, such as {\"threads\": 4}
   n         number of samples
-  min p50 p90 p99 max   percentiles of the samples
-  unit      of the percentiles: \"ns\", \"us\", \"ms\" or \"B\"
-  ratio     median divided by the median of the figure named in ratio_to (both may be missing)";
+  min p25 p50 p75 p90 p99 p99.9 max
+            percentiles of the samples. A percentile is missing if there are too few: p25 and p75
+            need 4 samples, p90 10, p99 100, p99.9 1000
+  unit      of the percentiles: \"ns\", \"us\", \"ms\", \"B\" or \"%\"
+  ratio     median divided by the median of the figure named in ratio_to (both may be missing)
+  compared has file, version, date and machine of the earlier run, and rows[] with name, params, unit
+  before now  the medians
+  ratio     now / before
+  spread_before spread_now
+            half of the distance of the quartiles, divided by the median
+  change    \"less\" or \"more\"; \"noise\" if the ratio differs from 1 by no more than the larger
+            spread; \"unknown\" without a spread
+
+The spread is that of the samples of one run. Runs at other times may differ by more: repeat both.";
 
 /// Options of every scenario.
 #[derive(Args, Debug)]
@@ -43,51 +65,65 @@ pub(super) struct BenchOutput {
     #[arg(long)]
     json: bool,
 
-    /// Also draw the percentiles into an SVG file
+    /// Also draw the distributions into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+
+    /// Also compare the medians with those of an earlier run, a file made with --json
+    #[arg(long, value_name = "FILE.json", value_parser = OsStringValueParser::new().try_map(EarlierRun::read))]
+    compare: Option<EarlierRun>,
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
     command: &'a str,
-    version: &'a str,
+    #[serde(flatten)]
+    origin: &'a Origin,
     figures: &'a [Figure],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compared: Option<&'a Comparison>,
 }
 
 impl BenchOutput {
+    /// The begin of a scenario with this number of steps.
+    pub(super) fn begin(&self, scenario: &'static str, steps: usize) -> Result<Progress, Failure> {
+        self.compare.as_ref().map_or(Ok(()), |earlier| earlier.check(scenario))?;
+        Ok(Progress::new(scenario, steps))
+    }
+
     /// Prints the figures of a scenario.
     pub(super) fn show(&self, command: &str, figures: &[Figure]) -> Outcome {
         progress("");
+        let origin = Origin::now();
+        let comparison = self.compare.as_ref().map(|earlier| earlier.compare(figures));
         if self.json {
-            let document = Document { command, version: env!("CARGO_PKG_VERSION"), figures };
+            let document = Document { command, origin: &origin, figures, compared: comparison.as_ref() };
             printing::print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
         } else {
-            printing::print(&format!("{}\n", table(figures)))?;
+            let compared = comparison.as_ref().map(|comparison| format!("\n{}", comparison_text(comparison)));
+            printing::print(&format!("{}\n{}", table(figures), compared.unwrap_or_default()))?;
         }
         if let Some(file) = &self.plot {
-            plot::percentiles(file, command, figures)
+            let drawn = plot::distributions(command, &origin, figures);
+            drawn
+                .and_then(|picture| Ok(std::fs::write(file, picture)?))
                 .map_err(|reason| format!("cannot draw the plot {}: {reason}", file.display()))?;
         }
+        if let Some(note) = self.compare.as_ref().and_then(|earlier| earlier.note(&origin)) {
+            printing::complain(&note);
+        }
         Ok(0)
-    }
-}
-
-/// Shows the present step on one line, which the next one overwrites; only on a terminal.
-pub(crate) fn progress(what: &str) {
-    let mut terminal = stderr();
-    if terminal.is_terminal() {
-        // An error about a progress line would help nobody.
-        let _ = write!(terminal, "\r\x1b[K{what}").and_then(|()| terminal.flush());
     }
 }
 
 fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["figure", "n", "min", "p50", "p90", "p99", "max", "unit", "ratio", "to"]);
+    table.set_header(["figure", "n", "min", "p50", "p90", "p99", "p99.9", "max", "unit", "ratio", "to"]);
     for figure in figures {
-        let numbers = [figure.min, figure.p50, figure.p90, figure.p99, figure.max].map(short);
+        let Figure { min, p50, p90, p99, p999, max, .. } = figure;
+        let numbers = [Some(*min), Some(*p50), *p90, *p99, *p999, Some(*max)];
+        let numbers = numbers.map(|number| number.map_or_else(|| "-".to_owned(), short));
         let mut row = vec![figure.label(), figure.n.to_string()];
         row.extend(numbers);
         row.push(figure.unit.to_owned());
@@ -95,10 +131,36 @@ fn table(figures: &[Figure]) -> Table {
         row.push(figure.ratio_to.clone().unwrap_or_default());
         table.add_row(row);
     }
-    for column in table.column_iter_mut().skip(1).take(6) {
+    for column in table.column_iter_mut().skip(1).take(7) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+/// The medians of both runs side by side.
+fn comparison_text(comparison: &Comparison) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["figure", "before", "now", "unit", "now/before", "spread before", "spread now", "change"]);
+    let percent = |spread: Option<f64>| spread.map_or("-".to_owned(), |spread| format!("{:.1} %", spread * 100.0));
+    for row in &comparison.rows {
+        table.add_row([
+            row.label(),
+            short(row.before),
+            short(row.now),
+            row.unit.to_owned(),
+            row.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}")),
+            percent(row.spread_before),
+            percent(row.spread_now),
+            row.change.name().to_owned(),
+        ]);
+    }
+    for column in [1, 2, 4, 5, 6] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{}\n{table}\n", comparison.head())
 }
 
 /// Four digits or so.
@@ -117,17 +179,25 @@ mod tests {
     use super::*;
 
     fn figures() -> Vec<Figure> {
-        let series = Series::new("get.job_key", Unit::Nanoseconds).param("threads", 4).with(vec![1.5, 2.5]);
+        let series =
+            Series::new("get.job_key", Unit::Nanoseconds).param("threads", 4).with((0..1000).map(f64::from).collect());
         vec![Figure::of(series).unwrap()]
     }
 
     #[test]
     fn json_has_the_fields_that_the_help_names() {
         let figures = figures();
-        let document = Document { command: "get", version: "1", figures: &figures };
+        let origin = Origin::now();
+        let document = Document { command: "get", origin: &origin, figures: &figures, compared: None };
         let json = serde_json::to_value(&document).unwrap();
+        for field in ["command", "version", "date", "machine"] {
+            assert!(HELP.contains(field) && !json[field].is_null(), "{field} in {json}");
+        }
+        for field in ["host", "processor", "processors", "kernel"] {
+            assert!(HELP.contains(field) && !json["machine"][field].is_null(), "{field} in {json}");
+        }
         let figure = &json["figures"][0];
-        for field in ["name", "params", "n", "min", "p50", "p90", "p99", "max", "unit"] {
+        for field in ["name", "params", "n", "min", "p25", "p50", "p75", "p90", "p99", "p99.9", "max", "unit"] {
             assert!(HELP.contains(field) && !figure[field].is_null(), "{field} in {figure}");
         }
         assert_eq!(figure["params"]["threads"], 4);
@@ -137,6 +207,14 @@ mod tests {
     #[test]
     fn the_table_has_a_row_for_each_figure() {
         let text = table(&figures()).to_string();
-        assert!(text.lines().any(|line| line.contains("get.job_key threads=4") && line.contains("2.500")), "{text}");
+        assert!(text.lines().any(|line| line.contains("get.job_key threads=4") && line.contains("999.0")), "{text}");
+    }
+
+    #[test]
+    fn a_missing_percentile_is_a_dash() {
+        let series = Series::new("a", Unit::Bytes).with(vec![1.0, 2.0]);
+        let text = table(&[Figure::of(series).unwrap()]).to_string();
+        let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(row, ["a", "2", "1.000", "2.000", "-", "-", "-", "2.000", "B"]);
     }
 }

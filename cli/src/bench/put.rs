@@ -8,7 +8,7 @@ use super::super::Outcome;
 use super::figure::figures;
 use super::measure::{Series, Unit, batched, timed};
 use super::node::{Failure, Node, words};
-use super::output::{BenchOutput, progress};
+use super::output::BenchOutput;
 
 #[derive(Args, Debug)]
 pub(super) struct PutBenchOptions {
@@ -40,7 +40,8 @@ pub(super) struct PutTask {
 }
 
 pub(super) fn run(options: &PutBenchOptions) -> Outcome {
-    progress("put");
+    let progress = options.output.begin("put", 1)?;
+    progress.step("a process that puts and commits");
     let values = options.values.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let task = words([
         &"put",

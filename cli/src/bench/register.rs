@@ -12,7 +12,8 @@ use super::super::Outcome;
 use super::figure::{compare_with, compare_with_first, figures};
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
-use super::output::{BenchOutput, progress};
+use super::output::BenchOutput;
+use super::progress::Progress;
 use super::shape::{RANKS_MAX, RankPlacement, Shape};
 
 /// Ranks of each node of a job described rank by rank.
@@ -81,13 +82,14 @@ impl std::fmt::Display for Part {
 }
 
 pub(super) fn run(options: &RegisterBenchOptions) -> Outcome {
+    let progress = options.output.begin("register", steps(options))?;
     let mut all = Vec::new();
     for part in &options.parts {
         all.extend(match part {
-            Part::Maps => by_maps(options)?,
-            Part::RankByRank => rank_by_rank(&options.ranks, options.samples)?,
-            Part::Many => many(options)?,
-            Part::Attach => attachments(&options.attach_ranks, options.attach_samples)?,
+            Part::Maps => by_maps(options, &progress)?,
+            Part::RankByRank => rank_by_rank(&options.ranks, options.samples, &progress)?,
+            Part::Many => many(options, &progress)?,
+            Part::Attach => attachments(&options.attach_ranks, options.attach_samples, &progress)?,
         });
     }
     let mut figures = figures(all);
@@ -98,13 +100,24 @@ pub(super) fn run(options: &RegisterBenchOptions) -> Outcome {
     options.output.show("register", &figures)
 }
 
-fn by_maps(options: &RegisterBenchOptions) -> Result<Vec<Series>, Failure> {
+/// The steps of all parts.
+fn steps(options: &RegisterBenchOptions) -> usize {
+    let of_part = |part: &Part| match part {
+        Part::Maps => options.placements.len() * options.ranks_per_node.len() * options.ranks.len(),
+        Part::RankByRank => options.ranks.len(),
+        Part::Many => usize::try_from(options.jobs).unwrap_or(usize::MAX),
+        Part::Attach => options.attach_ranks.len(),
+    };
+    options.parts.iter().map(of_part).fold(0, usize::saturating_add)
+}
+
+fn by_maps(options: &RegisterBenchOptions, progress: &Progress) -> Result<Vec<Series>, Failure> {
     let mut all = Vec::new();
     for &placement in &options.placements {
         for &ranks_per_node in &options.ranks_per_node {
             for &ranks in &options.ranks {
                 let shape = Shape { ranks, ranks_per_node, placement };
-                progress(&format!("register.maps: {ranks} ranks, {placement}, {} nodes", shape.nodes()));
+                progress.step(&format!("maps: {ranks} ranks, {placement}, {} nodes", shape.nodes()));
                 let named = |what: &str| format!("register.maps{what}.{placement}");
                 all.extend(registrations(named, shape, &shape.maps(), options.samples)?);
             }
@@ -113,10 +126,10 @@ fn by_maps(options: &RegisterBenchOptions) -> Result<Vec<Series>, Failure> {
     Ok(all)
 }
 
-fn rank_by_rank(sizes: &[u32], samples: usize) -> Result<Vec<Series>, Failure> {
+fn rank_by_rank(sizes: &[u32], samples: usize, progress: &Progress) -> Result<Vec<Series>, Failure> {
     let mut all = Vec::new();
     for &ranks in sizes {
-        progress(&format!("register.rank_by_rank: {ranks} ranks"));
+        progress.step(&format!("rank by rank: {ranks} ranks"));
         let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: RankPlacement::Block };
         let description = describe(shape)?;
         let mut reading = Series::new(READING, Unit::Milliseconds).param("ranks", ranks.into());
@@ -155,7 +168,7 @@ fn registrations(
 
 /// The cost of a server that holds several large jobs, by the number of registered jobs: time, segments, and private
 /// memory. The private memory must not grow with the number of ranks.
-fn many(options: &RegisterBenchOptions) -> Result<Vec<Series>, Failure> {
+fn many(options: &RegisterBenchOptions, progress: &Progress) -> Result<Vec<Series>, Failure> {
     let ranks = options.ranks.iter().copied().max().unwrap_or_default();
     let ranks_per_node = options.ranks_per_node.first().copied().unwrap_or(RANKS_PER_NODE);
     let shape = Shape { ranks, ranks_per_node, placement: RankPlacement::Block };
@@ -165,7 +178,7 @@ fn many(options: &RegisterBenchOptions) -> Result<Vec<Series>, Failure> {
     let mut all = Vec::new();
     let mut segments = 0;
     for number in 1..=options.jobs {
-        progress(&format!("register.many: job {number} of {} with {ranks} ranks", options.jobs));
+        progress.step(&format!("many: job {number} with {ranks} ranks"));
         let job = Namespace::new(&format!("bench-job-{number}"))?;
         let (time, registered) = timed(|| store.register(&job, &description));
         check(&store, &job, registered?, shape)?;
@@ -210,10 +223,10 @@ fn read(infos: &[Info]) -> u64 {
 }
 
 /// The cost for a process that maps the job and reads its first value, for jobs of these sizes in turn.
-fn attachments(sizes: &[u32], samples: usize) -> Result<Vec<Series>, Failure> {
+fn attachments(sizes: &[u32], samples: usize, progress: &Progress) -> Result<Vec<Series>, Failure> {
     let mut stores = Vec::new();
     for &ranks in sizes {
-        progress(&format!("attach: {ranks} ranks"));
+        progress.step(&format!("attach: {ranks} ranks"));
         let mut store = store();
         let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: RankPlacement::Block };
         let summary = store.register(&job()?, &describe(shape)?)?;

@@ -71,7 +71,10 @@ Exit status:
   2  The command line makes no sense
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
+             have the time
+  MODEX_LOG_FORMAT
+             Form of the log: text or json [default: text]
 
 JSON document (--json):
   format      version of this document, 1; fields may be added without a new version

@@ -177,13 +177,17 @@ impl Host for LauncherHost {
         }
         let (phase, age) = match moment {
             Moment::Left => return self.note(proc, ProcessNews::Left),
-            Moment::Finalized => return self.note(proc, ProcessNews::Finalized),
+            Moment::Finalized => {
+                self.note(proc, ProcessNews::Finalized);
+                (ProcessPhase::Finalized, Duration::ZERO)
+            }
             Moment::InitBegun { age } => (ProcessPhase::InitBegun, age),
             Moment::Connected => {
                 self.note(proc, ProcessNews::Connected);
                 (ProcessPhase::Connected, Duration::ZERO)
             }
             Moment::Admitted => (ProcessPhase::Initialized, Duration::ZERO),
+            Moment::FenceBegun => (ProcessPhase::FenceBegun, Duration::ZERO),
             Moment::Fenced => (ProcessPhase::Fenced, Duration::ZERO),
             _ => return,
         };

@@ -41,7 +41,7 @@ use super::output_writer::OutputWriter;
 use super::plan::Plan;
 use super::poller::{LOOKS_AFTER, Poller, Wakeup};
 use super::rank_id::{FIRST_JOB, RankId};
-use super::report::{ProcessPhase, Timeline};
+use super::report::{ProcessPhase, ReportFileError, Reports, Timeline};
 use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
@@ -59,6 +59,9 @@ const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
 /// lives longer belongs to another process, such as the rank's child.
 const LOSS_TIME: Duration = Duration::from_secs(1);
 
+/// The exit status of a job that succeeded, but of which a report could not be written.
+const REPORT_LOST: u8 = 1;
+
 /// The variables of PMI-1. If the launcher runs as such a rank itself, its ranks must not speak on its connection.
 const PMI_VARIABLES: [&str; 8] =
     ["PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
@@ -74,7 +77,7 @@ pub(super) struct Settings {
     pub(super) grace: Duration,
     pub(super) no_tcp: bool,
     pub(super) pmi: PmiChoice,
-    pub(super) report: bool,
+    pub(super) reports: Reports,
 }
 
 /// Why a job could not be run.
@@ -98,6 +101,9 @@ pub(crate) enum JobError {
     /// No files for the ranks' output.
     #[error(transparent)]
     Files(#[from] OutputFilesError),
+    /// No file for a report.
+    #[error(transparent)]
+    Report(#[from] ReportFileError),
     /// No place for the job's files.
     #[error(
         "the launcher cannot make the job's directory {path}: {reason}; \
@@ -188,7 +194,7 @@ impl LaunchedJob {
         let directory =
             SessionDirectory::create(path.clone()).map_err(|reason| JobError::Directory { path, reason })?;
         let (sender, news) = unbounded();
-        let host = LauncherHost::new(sender, bell.clone(), clock, settings.report);
+        let host = LauncherHost::new(sender, bell.clone(), clock, !settings.reports.is_empty());
         let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
         let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
         let server = Server::builder()
@@ -364,10 +370,13 @@ impl LaunchedJob {
         drop(directory);
         children.finish();
         drop(self.guardian);
-        let report = if self.settings.report && outcome.is_ok() { timeline.table() } else { String::new() };
+        let (report, is_complete) = match &outcome {
+            Ok(()) => self.settings.reports.write(&timeline, self.plan.namespace.as_str()),
+            Err(_) => (String::new(), true),
+        };
         let last = LastOutput { poller, output_writer, verdict: self.verdict, clock: self.clock };
         let status = last.pass_on(streams, &(advice + &report));
-        outcome.map(|()| status)
+        outcome.map(|()| if status == 0 && !is_complete { REPORT_LOST } else { status })
     }
 
     fn run(&mut self) -> Result<(), JobError> {

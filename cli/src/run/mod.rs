@@ -39,10 +39,12 @@ mod plan;
 mod poller;
 mod rank_id;
 mod report;
+mod report_document;
 mod session;
 mod spawn_request;
 mod suspension;
 mod syslog;
+mod timeline_picture;
 mod verdict;
 mod waiting;
 
@@ -51,12 +53,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) use apps::{AppError, with_two_dashes};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 pub(super) use cores::print as print_cores;
 use destination::OutputFiles;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
 use line_prefix::LineMarks;
+use report::{ReportWish, Reports};
+pub(super) use report_document::{RankMoments, ReportDocument};
 pub(super) use session::SessionDirectory;
 pub(super) use waiting::OPERATIONS;
 
@@ -133,9 +138,11 @@ pub(super) struct RunOptions {
     #[arg(long)]
     no_tcp: bool,
 
-    /// Print the time that each phase of the start took
-    #[arg(long)]
-    report: bool,
+    /// Print the time that each phase of the start took, or write each rank's phases to a file: a picture
+    /// (FILE.svg), or JSON (FILE.json). Can be given several times
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = report::TABLE,
+          value_parser = OsStringValueParser::new().try_map(ReportWish::of))]
+    report: Vec<ReportWish>,
 
     #[command(flatten)]
     of_others: apps::OthersJobOptions,
@@ -152,11 +159,12 @@ Examples:
   modex run -n 2 -x A=3 ./first : -n 1 --wdir /tmp ./second     # one job of two programs
   modex run -n 16 --output out --timestamp --merge ./program    # out/rank.00.out and so on
   modex run -n 8 --bind core --timeout 60 --report ./program    # a core each, a minute at most
+  modex run -n 64 --report=start.svg ./program                  # the start of each rank as a picture
   modex run -n 2 --pmi pmi1 python3 script.py                   # mpi4py on MPICH or Intel MPI
 
 Exit status:
   0      No rank failed
-  1      The ranks' output can't be written, as on a full disk, or the job can't be started
+  1      The ranks' output or a report can't be written, as on a full disk, or the job can't be started
   2      The command line makes no sense
   124    --timeout ended the job
   126    A program can't be executed
@@ -169,7 +177,10 @@ A rank that joined fails, with status 1, if it leaves others behind and ends wit
 A job of which no rank failed has status 1 if its output was lost.
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
+             have the time
+  MODEX_LOG_FORMAT
+             Form of the log: text or json [default: text]
   TMPDIR     Parent of the directory for the job's files [default: /tmp]
 
 The ranks get the launcher's environment, the variables of -x, and variables with which they join
@@ -192,7 +203,20 @@ Output:
   --merge gives each rank one output for both, as 2>&1 does. Its tag is stdout, its file rank.N.out.
   --timestamp shows the time at which the launcher read the end of the line, or 64 KiB of it.
 
+JSON document (--report=FILE.json):
+  job, ranks, version, date, machine, unit, moments[]; a rank's moments, in ms after the first spawn,
+  are null if the rank did not reach them
+  spawned        The launcher asked for the process
+  init_begun     The process entered Init, near the start of main, if the client tells
+  connected      Its connect message reached the server
+  init_granted   The server admitted it
+  fence_begun    Its request for its first fence reached the server
+  fence_ended    The server released its first fence
+  finalized      The server took its finalize
+  ended          The launcher saw its end
+
 Notes:
+  The picture of --report shows the same moments of the first job, without those of spawned jobs.
   --pmi auto looks at the program's file and the libraries that it needs. It sees no library that a
   script or interpreter loads: write --pmi pmi1 for Python with mpi4py on MPICH or Intel MPI.
   PMIx tools find the job by this command's process number, such as `pps --pid PID`.
@@ -223,7 +247,7 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         grace: options.grace,
         no_tcp: options.no_tcp,
         pmi: options.pmi,
-        report: options.report,
+        reports: Reports::open(&options.report).map_err(job::JobError::from)?,
     };
     match job::LaunchedJob::start(plan, settings) {
         Ok(job) => Ok(job.finish()?),

@@ -1,9 +1,18 @@
-//! The durations of the phases of the job's start, per rank, as minimum, median and maximum.
+//! The phases of the job's start: a table of their durations, all moments of each rank as JSON, or a picture.
 
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use modex::types::Time;
 
+use super::report_document::{RankMoments, ReportDocument};
+use super::timeline_picture;
+use crate::origin::Origin;
 use crate::time_table::time_table;
 
 /// A moment in a rank's life, in order.
@@ -18,8 +27,12 @@ pub(super) enum ProcessPhase {
     Connected,
     /// The server has admitted it. The rest of Init happens in the process itself.
     Initialized,
+    /// Its request for its first fence has reached the server.
+    FenceBegun,
     /// The server has released its first fence.
     Fenced,
+    /// The server has taken its finalize.
+    Finalized,
     /// The process has ended.
     Ended,
 }
@@ -52,7 +65,7 @@ pub(super) struct Timeline {
 
 /// The moments of one rank, by phase.
 #[derive(Clone, Copy, Debug, Default)]
-struct Moments([Option<Time>; 6]);
+struct Moments([Option<Time>; 8]);
 
 impl Moments {
     fn at(&self, phase: ProcessPhase) -> Option<Time> {
@@ -95,10 +108,120 @@ impl Timeline {
         time_table("phase (ms)", 1e3, rows.map(|(of, name, from, to)| (name, self.spans(of, from, to)))) + "\n"
     }
 
+    /// All moments, in milliseconds after the first spawn.
+    pub(super) fn document(&self, job: &str) -> ReportDocument {
+        let begun = self.ranks.iter().filter_map(|moments| moments.at(ProcessPhase::Spawned)).min();
+        let row = |(rank, moments): (u32, &Moments)| {
+            let at = |phase| Some(moments.at(phase)?.since(begun?).as_secs_f64() * 1e3);
+            RankMoments {
+                rank,
+                spawned: at(ProcessPhase::Spawned),
+                init_begun: at(ProcessPhase::InitBegun),
+                connected: at(ProcessPhase::Connected),
+                init_granted: at(ProcessPhase::Initialized),
+                fence_begun: at(ProcessPhase::FenceBegun),
+                fence_ended: at(ProcessPhase::Fenced),
+                finalized: at(ProcessPhase::Finalized),
+                ended: at(ProcessPhase::Ended),
+            }
+        };
+        let moments: Vec<RankMoments> = (0..).zip(&self.ranks).map(row).collect();
+        let ranks = u32::try_from(moments.len()).unwrap_or(u32::MAX);
+        ReportDocument { job: job.to_owned(), ranks, origin: Origin::now(), unit: "ms".to_owned(), moments }
+    }
+
     fn spans(&self, of: Of, from: ProcessPhase, to: ProcessPhase) -> Vec<Duration> {
         let ranks = self.ranks.iter().filter(|moments| of != Of::Silent || moments.is_silent());
         ranks.filter_map(|moments| Some(moments.at(to)?.since(moments.at(from)?))).collect()
     }
+}
+
+/// The value of `--report`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ReportWish {
+    /// A table on standard error.
+    Table,
+    /// A file of JSON.
+    Json(PathBuf),
+    /// A picture.
+    Svg(PathBuf),
+}
+
+/// The value of `--report` without a file.
+pub(super) const TABLE: &str = "table";
+
+impl ReportWish {
+    /// The ending of a file's name chooses its form.
+    pub(super) fn of(value: OsString) -> Result<Self, String> {
+        let path = PathBuf::from(value);
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("json") => Ok(Self::Json(path)),
+            Some("svg") => Ok(Self::Svg(path)),
+            _ if path == Path::new(TABLE) => Ok(Self::Table),
+            _ => Err("the name of a report ends with .svg or .json; write --report alone for the table".to_owned()),
+        }
+    }
+}
+
+/// No file for a report.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the report {path}: {reason}")]
+pub(crate) struct ReportFileError {
+    /// The file.
+    path: PathBuf,
+    /// The operating system's reason.
+    reason: io::Error,
+}
+
+/// The open places of the reports.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reports(Vec<(ReportWish, Option<Arc<File>>)>);
+
+impl Reports {
+    /// Makes the files, so that a job does not run in vain.
+    pub(super) fn open(wishes: &[ReportWish]) -> Result<Self, ReportFileError> {
+        let open = |wish: &ReportWish| {
+            let (ReportWish::Json(path) | ReportWish::Svg(path)) = wish else { return Ok((wish.clone(), None)) };
+            let file = File::create(path).map_err(|reason| ReportFileError { path: path.clone(), reason })?;
+            Ok((wish.clone(), Some(Arc::new(file))))
+        };
+        Ok(Self(wishes.iter().map(open).collect::<Result<_, _>>()?))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes all files. Returns the text for the user, and whether all could be written.
+    pub(super) fn write(&self, timeline: &Timeline, job: &str) -> (String, bool) {
+        let (mut text, mut is_complete) = (String::new(), true);
+        for (wish, file) in &self.0 {
+            let written = match wish {
+                ReportWish::Table => {
+                    text += &timeline.table();
+                    Ok(())
+                }
+                ReportWish::Json(_) => json(&timeline.document(job)).and_then(|json| fill(file.as_deref(), &json)),
+                ReportWish::Svg(_) => {
+                    timeline_picture::draw(&timeline.document(job)).and_then(|svg| fill(file.as_deref(), &svg))
+                }
+            };
+            if let (Err(reason), ReportWish::Json(path) | ReportWish::Svg(path)) = (written, wish) {
+                text += &format!("modex: cannot write the report {}: {reason}\n", path.display());
+                is_complete = false;
+            }
+        }
+        (text, is_complete)
+    }
+}
+
+fn json(document: &ReportDocument) -> Result<String, Box<dyn Error>> {
+    Ok(serde_json::to_string_pretty(document)? + "\n")
+}
+
+fn fill(file: Option<&File>, text: &str) -> Result<(), Box<dyn Error>> {
+    let Some(mut file) = file else { return Ok(()) };
+    Ok(file.write_all(text.as_bytes())?)
 }
 
 #[cfg(test)]
@@ -156,5 +279,34 @@ mod tests {
     fn a_phase_nobody_reached_has_no_figures() {
         let timeline = Timeline::new(1);
         assert!(timeline.table().lines().skip(1).all(|row| row.trim_end().ends_with('0') && row.contains('-')));
+    }
+
+    #[test]
+    fn the_document_has_the_moments_of_each_rank_after_the_first_spawn() {
+        let mut timeline = Timeline::new(2);
+        timeline.mark(0, ProcessPhase::Spawned, at(5));
+        timeline.mark(1, ProcessPhase::Spawned, at(7));
+        timeline.mark(1, ProcessPhase::FenceBegun, at(9));
+        timeline.mark(1, ProcessPhase::Ended, at(11));
+        let document = timeline.document("job");
+        assert_eq!((document.ranks, document.moments[0].spawned), (2, Some(0.0)));
+        let second = RankMoments {
+            rank: 1,
+            spawned: Some(2.0),
+            fence_begun: Some(4.0),
+            ended: Some(6.0),
+            ..RankMoments::default()
+        };
+        assert_eq!(document.moments[1], second);
+        assert_eq!(serde_json::from_str::<ReportDocument>(&json(&document).unwrap()).unwrap(), document);
+    }
+
+    #[test]
+    fn the_ending_of_the_name_chooses_the_form() {
+        let wish = |value: &str| ReportWish::of(value.into());
+        assert_eq!(wish("table"), Ok(ReportWish::Table));
+        assert_eq!(wish("a/b.svg"), Ok(ReportWish::Svg("a/b.svg".into())));
+        assert_eq!(wish("b.json"), Ok(ReportWish::Json("b.json".into())));
+        assert!(wish("b.png").is_err() && wish("").is_err() && wish("svg").is_err());
     }
 }

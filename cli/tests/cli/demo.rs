@@ -55,6 +55,42 @@ fn the_report_of_programs_that_are_no_clients_has_no_figures_for_them() {
     assert!(ended.err.lines().nth(2).is_some_and(|row| row.contains('-') && row.ends_with(" 0")), "{ended:?}");
 }
 
+#[test]
+fn a_report_has_every_moment_of_every_rank_as_json_and_as_a_picture() {
+    let place = tempfile::tempdir().unwrap();
+    let [json, svg] = ["start.json", "start.svg"].map(|name| place.path().join(name));
+    let of = |path: &std::path::Path| format!("--report={}", path.display());
+    let ended = modex(["run", "-n", "3", &of(&json), &of(&svg), "--report", MODEX, "demo"]).run();
+    assert!(ended.status.success() && ended.err.starts_with("phase (ms)"), "{ended:?}");
+    let document: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!((&document["ranks"], document["moments"].as_array().map(Vec::len)), (&3.into(), Some(3)));
+    let names =
+        ["spawned", "init_begun", "connected", "init_granted", "fence_begun", "fence_ended", "finalized", "ended"];
+    for rank in document["moments"].as_array().unwrap() {
+        let times: Vec<f64> = names.map(|name| rank[name].as_f64().unwrap_or_else(|| panic!("{name}: {rank}"))).into();
+        assert!(times.is_sorted(), "{rank}");
+    }
+    assert!(document["machine"]["processors"].is_u64() && document["date"].is_string(), "{document}");
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains(document["job"].as_str().unwrap()), "{picture}");
+}
+
+#[test]
+fn a_report_that_can_not_be_written_is_an_error_before_a_rank_starts() {
+    let ended = modex(["run", "--report=/no/such/place/x.svg", "echo", "never"]).run();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(1), ""), "{ended:?}");
+    assert!(ended.err.starts_with("modex: cannot write the report /no/such/place/x.svg: "), "{ended:?}");
+    let ended = modex(["run", "--report=x.png", "echo", "never"]).run();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(2), ""), "{ended:?}");
+    assert!(ended.err.contains("ends with .svg or .json"), "{ended:?}");
+    let full = tempfile::tempdir().unwrap();
+    let link = full.path().join("full.json");
+    std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+    let ended = modex(["run", &format!("--report={}", link.display()), "true"]).run();
+    assert_eq!((ended.code(), ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.err.starts_with("modex: cannot write the report "), "{ended:?}");
+}
+
 /// The error of a client with these variables and no others of a launcher.
 fn complaint(variables: &[(&str, &OsStr)]) -> String {
     let launch = modex(["demo"]).without(&["PMIX_NAMESPACE", "PMIX_RANK", "MODEX_SERVER_URI", "PMIX_SECURITY_MODE"]);

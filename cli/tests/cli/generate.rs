@@ -76,13 +76,22 @@ fn man_pages_are_written_for_every_subcommand() {
     }
     assert!(modex(["man"]).run().success().contains(".TH"));
     let written: Vec<_> = crate::launch::entries(&pages);
-    assert_eq!(written.len(), 1 + SUBCOMMANDS.len() + 6 + 5, "no page for hidden commands: {written:?}");
+    assert_eq!(written.len(), 1 + SUBCOMMANDS.len() + 7 + 5, "no page for hidden commands: {written:?}");
     for page in &written {
         let text = std::fs::read_to_string(page).unwrap();
         assert!(text.contains(".SH \"EXIT STATUS\"") && text.contains(".SH EXAMPLES"), "{page:?}: {text}");
         assert!(!text.contains(".SH EXTRA") && !text.contains("hostfile"), "{page:?}: {text}");
     }
-    for name in ["modex", "modex-run", "modex-inspect", "modex-get", "modex-query", "modex-bench", "modex-bench-get"] {
+    for name in [
+        "modex",
+        "modex-run",
+        "modex-inspect",
+        "modex-get",
+        "modex-query",
+        "modex-bench",
+        "modex-bench-get",
+        "modex-bench-mpi",
+    ] {
         let text = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
         assert!(text.contains(".SH ENVIRONMENT\n.TP\n"), "{name}: {text}");
     }

@@ -111,7 +111,21 @@ fn why_a_rank_was_refused_is_said() {
     let quiet = script(&["-n", "1"], &demo).env("MODEX_LOG", "off").run();
     assert!(!quiet.err.contains("connection refused"), "{quiet:?}");
     let asked = script(&["-n", "1"], "true").env("MODEX_LOG", "info").run();
-    assert!(asked.err.lines().any(|line| line.starts_with("modex: namespace registered (")), "{asked:?}");
+    assert!(asked.err.lines().any(|line| line.contains("Z info: namespace registered (")), "{asked:?}");
+    assert!(asked.err.lines().all(|line| line.starts_with("modex: 2")), "{asked:?}");
+}
+
+#[test]
+fn a_log_of_json_has_an_object_in_each_line() {
+    let ended =
+        modex(["run", "-n", "2", MODEX, "demo"]).env("MODEX_LOG", "debug").env("MODEX_LOG_FORMAT", "json").run();
+    let objects: Vec<serde_json::Value> = ended.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let message = |text: &str| objects.iter().find(|object| object["fields"]["message"] == text);
+    let registered = message("namespace registered").unwrap_or_else(|| panic!("{ended:?}"));
+    assert_eq!((&registered["level"], &registered["fields"]["job_size"]), (&"INFO".into(), &2.into()), "{registered}");
+    assert!(registered["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{registered}");
+    let unknown = script(&["-n", "1"], "true").env("MODEX_LOG_FORMAT", "xml").run();
+    assert_eq!(unknown.err, "modex: error: MODEX_LOG_FORMAT is \"xml\"; say \"text\" or \"json\"\n");
 }
 
 /// Regression: the lines showed structures of the program, such as `Some(2)` and `Participants([..])`.

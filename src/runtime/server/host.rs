@@ -193,6 +193,8 @@ pub enum Moment {
     Connected,
     /// It has been admitted: Init returns.
     Admitted,
+    /// Its request for a fence has arrived.
+    FenceBegun,
     /// A fence with this process has succeeded.
     Fenced,
     /// It has finalized. The reply follows.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::host::{Host, Moment};
 use super::request_quota::{Account, RequestOrigin};
-use crate::proto::Tag;
+use crate::proto::{Request, Tag};
 use crate::server::{Input, PeerId, ToolHello};
 use crate::types::{ProcId, footprint};
 
@@ -45,6 +45,7 @@ impl LifecycleObserver {
                 let (claimed, uid) = (claimed.clone(), credentials.uid);
                 self.known.insert(*peer, Known::Tool { uid, claimed, init_age: init_age(*peer) });
             }
+            Input::Request(peer, _, Request::Fence(_)) => self.reached(*peer, Moment::FenceBegun),
             Input::Lost(peer) => {
                 if let Some(Known::Process(proc)) = self.known.remove(peer) {
                     self.tell(&proc, Moment::Left);
@@ -143,8 +144,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::proto::Request;
-    use crate::proto::Version;
+    use crate::proto::{Collective, Version};
     use crate::server::{Capabilities, Credentials, ToolKind};
     use crate::types::Namespace;
 
@@ -204,8 +204,11 @@ mod tests {
         lifecycle_observer.see(&arrival(1, Some(proc.clone())), |_| None);
         lifecycle_observer.admitted(PeerId(1));
         let request = Input::Request(PeerId(1), Tag(101), Request::JobInfo);
-        assert_eq!(lifecycle_observer.origin(&request, |_, _| (7, 0)).unwrap().account, Account::Process(proc));
+        assert_eq!(lifecycle_observer.origin(&request, |_, _| (7, 0)).unwrap().account, Account::Process(proc.clone()));
+        let fence = Request::Fence(Collective { procs: vec![proc], directives: Vec::new() });
+        lifecycle_observer.see(&Input::Request(PeerId(1), Tag(102), fence), |_| None);
         lifecycle_observer.see(&Input::Lost(PeerId(1)), |_| None);
-        assert_eq!(*host.0.lock().unwrap(), [Moment::Connected, Moment::Admitted, Moment::Left]);
+        let expected = [Moment::Connected, Moment::Admitted, Moment::FenceBegun, Moment::Left];
+        assert_eq!(*host.0.lock().unwrap(), expected);
     }
 }

@@ -1,0 +1,255 @@
+//! A real program under `modex run`, several times: the wall clock, the phases that the server sees, and the share of PMIx.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::BufReader;
+
+use clap::Args;
+
+use super::super::run::{Guardian, RankMoments, ReportDocument, SessionDirectory};
+use super::super::{Outcome, printing};
+use super::figure::figures;
+use super::launch::launch;
+use super::measure::{Series, Unit, timed};
+use super::node::Failure;
+use super::output::BenchOutput;
+
+#[derive(Args, Debug)]
+#[command(override_usage = "modex bench mpi [OPTIONS] -- PROGRAM [ARGS...]", after_long_help = HELP)]
+pub(super) struct MpiBenchOptions {
+    /// Ranks of the job
+    #[arg(short = 'n', long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    ranks: u32,
+
+    /// Runs that count; one more before them reads the program from the disk
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    runs: usize,
+
+    /// End a run after this many seconds, and with it the measurement
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<f64>,
+
+    #[command(flatten)]
+    output: BenchOutput,
+
+    /// Program and arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+const HELP: &str = "\
+Examples:
+  modex bench mpi -n 4 -- ./hello
+  modex bench mpi -n 16 --runs 50 --plot hello.svg -- ./hello
+  modex bench mpi -n 4 --json -- ./hello > before.json
+  modex bench mpi -n 4 --compare before.json -- ./hello
+  modex bench mpi -n 4 -- modex demo
+
+Figures (one sample for each run, or for each rank of each run):
+  mpi.wall                       The whole `modex run`, from its start to its exit; one for each run
+  mpi.spawn_to_init              The process is asked for, until it enters PMIx_Init
+  mpi.init                       It enters PMIx_Init, until the server grants it
+  mpi.init_to_first_fence        From there to the arrival of its first fence at the server
+  mpi.first_fence                The first fence, with the wait for other ranks
+  mpi.first_fence.of_last_rank   The part after the arrival of the last rank: no wait for others
+  mpi.spawn_to_first_fence_done  The sum of the phases so far
+  mpi.first_fence_to_finalize    The program, until the server takes the finalize
+  mpi.finalize_to_exit           From there to the end of the process
+  mpi.spawn_to_exit              The life of the process
+  mpi.share.pmix                 (mpi.init + mpi.first_fence.of_last_rank) / mpi.spawn_to_exit
+  mpi.share.fence_wait           The wait for other ranks in the first fence / mpi.spawn_to_exit
+
+The server sees PMIx, not MPI. MPI_Init ends after PMIx_Init and, in most MPI libraries, after a first
+fence. So mpi.spawn_to_first_fence_done is the time to the last point of MPI_Init that the server sees.
+
+mpi.share.pmix leaves out later requests, and work of the PMIx library without the server.
+Other PMIx libraries do not tell when a process enters PMIx_Init. Their mpi.init begins when the
+connect message arrives, and the time before counts to mpi.spawn_to_init.
+A figure without samples is left out, such as that of a fence in a program without one.
+
+Exit status:
+  0  The measurement is complete
+  1  A run failed, or the result can't be written
+  2  The command line makes no sense
+
+Environment:
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
+             have the time
+  MODEX_LOG_FORMAT
+             Form of the log: text or json [default: text]
+  TMPDIR     Parent of the directory for the jobs' files [default: /tmp]
+
+The program's standard output is dropped. Its standard error is kept.";
+
+pub(super) fn run(options: &MpiBenchOptions) -> Outcome {
+    let this = std::env::current_exe()?;
+    let path = SessionDirectory::choose(&std::env::temp_dir());
+    let guardian = Guardian::start(&path)?;
+    let directory = SessionDirectory::create(path)?;
+    let report = directory.path().join("report.json");
+    let mut report_option = OsString::from("--report=");
+    report_option.push(&report);
+    let limit = options.timeout.map(|seconds| OsString::from(format!("--timeout={seconds}")));
+    let words: Vec<OsString> = [report_option].into_iter().chain(limit).collect();
+    let progress = options.output.begin("mpi", options.runs + 1)?;
+    let mut phases = Phases::new(options.ranks);
+    let mut wall = Series::new("mpi.wall", Unit::Milliseconds).param("ranks", options.ranks.into());
+    // One turn more than asked for: the first one reads the program from the disk.
+    for turn in 0..=options.runs {
+        progress.step("a run of the program");
+        let (time, ended) = timed(|| launch(&this, options.ranks, guardian.group(), &words, &options.command));
+        ended?;
+        if turn > 0 {
+            wall.add(time);
+            phases.add(&read(&report)?);
+        }
+    }
+    let note = phases.note();
+    let status = options.output.show("mpi", &figures([wall].into_iter().chain(phases.series)))?;
+    if let Some(note) = note {
+        printing::complain(note);
+    }
+    Ok(status)
+}
+
+fn read(report: &std::path::Path) -> Result<ReportDocument, Failure> {
+    let file = File::open(report).map_err(|reason| format!("the run left no report: {reason}"))?;
+    Ok(serde_json::from_reader(BufReader::new(file))?)
+}
+
+/// The samples of all runs by phase.
+struct Phases {
+    series: Vec<Series>,
+    rank_count: usize,
+    joined_count: usize,
+}
+
+/// A phase of a rank in milliseconds, or a share in percent. It may need the arrival of the last rank at the first fence.
+type Span = fn(&RankMoments, Option<f64>) -> Option<f64>;
+
+const SPANS: [(&str, Unit, Span); 11] = [
+    ("mpi.spawn_to_init", Unit::Milliseconds, |rank, _| between(rank.spawned, rank.entered())),
+    ("mpi.init", Unit::Milliseconds, |rank, _| init(rank)),
+    ("mpi.init_to_first_fence", Unit::Milliseconds, |rank, _| between(rank.init_granted, rank.fence_begun)),
+    ("mpi.first_fence", Unit::Milliseconds, |rank, _| between(rank.fence_begun, rank.fence_ended)),
+    ("mpi.first_fence.of_last_rank", Unit::Milliseconds, |rank, last| between(last, rank.fence_ended)),
+    ("mpi.spawn_to_first_fence_done", Unit::Milliseconds, |rank, _| between(rank.spawned, rank.fence_ended)),
+    ("mpi.first_fence_to_finalize", Unit::Milliseconds, |rank, _| between(rank.fence_ended, rank.finalized)),
+    ("mpi.finalize_to_exit", Unit::Milliseconds, |rank, _| between(rank.finalized, rank.ended)),
+    ("mpi.spawn_to_exit", Unit::Milliseconds, |rank, _| life(rank)),
+    ("mpi.share.pmix", Unit::Percent, |rank, last| {
+        // A program without a fence has the Init alone.
+        let fence = between(last, rank.fence_ended).unwrap_or(0.0);
+        share(init(rank)? + fence, rank)
+    }),
+    ("mpi.share.fence_wait", Unit::Percent, |rank, last| share(between(rank.fence_begun, last)?, rank)),
+];
+
+fn between(begin: Option<f64>, end: Option<f64>) -> Option<f64> {
+    Some(end? - begin?).filter(|span| *span >= 0.0)
+}
+
+fn init(rank: &RankMoments) -> Option<f64> {
+    between(rank.entered(), rank.init_granted)
+}
+
+fn life(rank: &RankMoments) -> Option<f64> {
+    between(rank.spawned, rank.ended)
+}
+
+fn share(part: f64, of: &RankMoments) -> Option<f64> {
+    life(of).filter(|life| *life > 0.0).map(|life| part / life * 100.0)
+}
+
+impl Phases {
+    fn new(rank_count: u32) -> Self {
+        let series = |(name, unit, _): &(&str, Unit, Span)| Series::new(name, *unit).param("ranks", rank_count.into());
+        Self { series: SPANS.iter().map(series).collect(), rank_count: 0, joined_count: 0 }
+    }
+
+    fn add(&mut self, run: &ReportDocument) {
+        // If a rank has no fence, the fences of the others may be of some ranks only: the last one is not known.
+        let arrivals = run.moments.iter().map(|rank| rank.fence_begun);
+        let last = arrivals.reduce(|last, at| Some(f64::max(last?, at?))).flatten();
+        for rank in &run.moments {
+            self.rank_count += 1;
+            self.joined_count += usize::from(rank.entered().is_some());
+            for ((_, _, span), series) in SPANS.iter().zip(&mut self.series) {
+                series.samples.extend(span(rank, last));
+            }
+        }
+    }
+
+    /// A line for the user if the server saw less than it should.
+    fn note(&self) -> Option<&'static str> {
+        if self.joined_count == 0 {
+            return Some("no rank joined its job: the program uses no PMIx here, and the phases are unknown");
+        }
+        let some = "some ranks did not join their job: the phases are those of the others";
+        (self.joined_count < self.rank_count).then_some(some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::origin::Origin;
+    use super::*;
+
+    fn document(moments: Vec<RankMoments>) -> ReportDocument {
+        let ranks = u32::try_from(moments.len()).unwrap();
+        ReportDocument { job: "job".to_owned(), ranks, origin: Origin::now(), unit: "ms".to_owned(), moments }
+    }
+
+    fn rank(rank: u32, late: f64) -> RankMoments {
+        RankMoments {
+            rank,
+            spawned: Some(late),
+            init_begun: Some(late + 2.0),
+            connected: Some(late + 2.5),
+            init_granted: Some(late + 3.0),
+            fence_begun: Some(late + 4.0),
+            fence_ended: Some(10.0),
+            finalized: Some(18.0),
+            ended: Some(20.0 + late),
+        }
+    }
+
+    fn samples(phases: &Phases, name: &str) -> Vec<f64> {
+        phases.series.iter().find(|series| series.name == name).unwrap().samples.clone()
+    }
+
+    #[test]
+    fn the_wait_for_the_last_rank_is_not_the_fences_own_time() {
+        let mut phases = Phases::new(2);
+        phases.add(&document(vec![rank(0, 0.0), rank(1, 5.0)]));
+        assert_eq!(samples(&phases, "mpi.init"), [1.0, 1.0]);
+        assert_eq!(samples(&phases, "mpi.first_fence"), [6.0, 1.0]);
+        assert_eq!(samples(&phases, "mpi.first_fence.of_last_rank"), [1.0, 1.0]);
+        assert_eq!(samples(&phases, "mpi.share.pmix"), [10.0, 10.0]);
+        assert_eq!(samples(&phases, "mpi.share.fence_wait"), [25.0, 0.0]);
+        assert_eq!(phases.note(), None);
+    }
+
+    #[test]
+    fn ranks_that_do_not_join_have_a_life_alone() {
+        let mut phases = Phases::new(2);
+        let stranger = RankMoments { rank: 1, spawned: Some(0.0), ended: Some(4.0), ..RankMoments::default() };
+        phases.add(&document(vec![stranger]));
+        assert!(phases.note().is_some_and(|note| note.starts_with("no rank joined")));
+        phases.add(&document(vec![rank(0, 0.0), stranger]));
+        assert_eq!(
+            (samples(&phases, "mpi.spawn_to_exit"), samples(&phases, "mpi.init")),
+            (vec![4.0, 20.0, 4.0], vec![1.0])
+        );
+        // The last rank of the fence is not known.
+        assert!(samples(&phases, "mpi.first_fence.of_last_rank").is_empty());
+        assert!(phases.note().is_some_and(|note| note.starts_with("some ranks")));
+    }
+
+    #[test]
+    fn the_help_names_every_figure() {
+        for (name, ..) in SPANS {
+            assert!(HELP.contains(&format!("  {name} ")), "{name}");
+        }
+    }
+}

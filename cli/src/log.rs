@@ -1,0 +1,317 @@
+//! The log of the command on standard error: lines for people, or JSON for programs.
+//!
+//! - Without a wish of the user, a line is a message: `modex: warning: ...`.
+//! - A user who sets `MODEX_LOG` asks for a log. Its lines have time and level: `modex: 2026-10-07T10:34:56.789012Z info: ...`.
+//! - `MODEX_LOG_FORMAT=json` makes each line an object, in the form of `tracing-subscriber`.
+//!
+//! The rules of [`stderr_log`] hold for all of them: no line holds up or ends the command, and a peer's text can't steer
+//! a terminal.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+
+use modex::stderr_log::{self, LINE_BYTES_MAX, Lines, is_format, text_of, text_of_unsaid};
+use serde_json::{Value, json};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The variable with the form of the lines: `text` or `json`.
+pub(super) const FORMAT_VARIABLE: &str = "MODEX_LOG_FORMAT";
+
+/// Shows events from now on. `level` and `format` are the values of [`stderr_log::VARIABLE`] and [`FORMAT_VARIABLE`].
+pub(super) fn install(level: Option<&OsStr>, format: Option<&OsStr>) {
+    let [level, format] = [level, format].map(|text| text.filter(|text| !text.is_empty()));
+    let known_level = level.and_then(stderr_log::level);
+    let known_format = format.map(LogFormat::of);
+    let lines = Lines::on_stderr(known_level.is_none());
+    let is_set = subscribe(known_format.flatten(), level.is_some(), known_level.unwrap_or(LevelFilter::WARN), lines);
+    if !is_set {
+        return;
+    }
+    if let (Some(level), None) = (level, known_level) {
+        stderr_log::complain_of_level(level);
+    }
+    if let (Some(format), Some(None)) = (format, known_format) {
+        tracing::error!("{FORMAT_VARIABLE} is {format:?}; say \"text\" or \"json\"");
+    }
+}
+
+/// The form of the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+impl LogFormat {
+    fn of(text: &OsStr) -> Option<Self> {
+        let formats = [("text", Self::Text), ("json", Self::Json)];
+        formats.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, format)| format)
+    }
+}
+
+/// Makes it the subscriber of the process. Returns whether there was none before.
+fn subscribe<W>(format: Option<LogFormat>, has_time: bool, level: LevelFilter, lines: Lines<W>) -> bool
+where
+    W: Fn(&str) -> bool + Send + Sync + 'static,
+{
+    let global = tracing::subscriber::set_global_default::<Box<dyn Subscriber + Send + Sync>>;
+    global(subscriber(format, has_time, level, lines)).is_ok()
+}
+
+fn subscriber<W>(
+    format: Option<LogFormat>,
+    has_time: bool,
+    level: LevelFilter,
+    lines: Lines<W>,
+) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: Fn(&str) -> bool + Send + Sync + 'static,
+{
+    // The crate reports a failed write with a macro that panics without a standard error.
+    let builder = tracing_subscriber::fmt().with_max_level(level).log_internal_errors(false);
+    match format {
+        Some(LogFormat::Json) => Box::new(builder.json().with_writer(JsonLog(lines)).finish()),
+        Some(LogFormat::Text) | None => {
+            Box::new(builder.event_format(Words { has_time }).with_writer(TextLog(lines)).finish())
+        }
+    }
+}
+
+/// The form of an event for people.
+struct Words {
+    has_time: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for Words
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        to.write_str("modex: ")?;
+        if self.has_time {
+            SystemTime.format_time(&mut to)?;
+            to.write_char(' ')?;
+            match *event.metadata().level() {
+                Level::INFO => to.write_str("info: ")?,
+                Level::DEBUG => to.write_str("debug: ")?,
+                _ => {}
+            }
+        }
+        writeln!(to, "{}", text_of(event))
+    }
+}
+
+/// Lines for people.
+struct TextLog<W>(Lines<W>);
+
+/// Objects of JSON.
+struct JsonLog<W>(Lines<W>);
+
+/// The end of a log that takes whole lines.
+struct LineEnd<'a>(&'a dyn TakesLines);
+
+trait TakesLines {
+    fn take(&self, line: &str);
+}
+
+impl<W: Fn(&str) -> bool> TakesLines for TextLog<W> {
+    fn take(&self, line: &str) {
+        self.0.put(|unsaid| match unsaid {
+            0 => line.to_owned(),
+            _ => format!("modex: {}\n{line}", text_of_unsaid(unsaid)),
+        });
+    }
+}
+
+impl<W: Fn(&str) -> bool> TakesLines for JsonLog<W> {
+    fn take(&self, line: &str) {
+        let line = escaped(&if line.len() > JSON_BYTES_MAX { shortened(line) } else { line.to_owned() });
+        self.0.put(|unsaid| match unsaid {
+            0 => line,
+            _ => {
+                let fields = json!({ "message": text_of_unsaid(unsaid), "count": unsaid });
+                format!("{}\n{line}", json!({ "level": "WARN", "fields": fields, "target": "modex" }))
+            }
+        });
+    }
+}
+
+impl io::Write for LineEnd<'_> {
+    /// The formatter writes each line at once.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.take(&String::from_utf8_lossy(line));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a, W: Fn(&str) -> bool + 'a> MakeWriter<'a> for TextLog<W> {
+    type Writer = LineEnd<'a>;
+
+    fn make_writer(&'a self) -> LineEnd<'a> {
+        LineEnd(self)
+    }
+}
+
+impl<'a, W: Fn(&str) -> bool + 'a> MakeWriter<'a> for JsonLog<W> {
+    type Writer = LineEnd<'a>;
+
+    fn make_writer(&'a self) -> LineEnd<'a> {
+        LineEnd(self)
+    }
+}
+
+/// The same JSON without characters that could steer a terminal. They occur within strings alone, apart from the line's
+/// end.
+fn escaped(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    for c in line.trim_end_matches('\n').chars() {
+        if c.is_control() || is_format(c) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown + "\n"
+}
+
+/// The object of a long line with the beginning of each text. If that is too long, it has its message alone.
+fn shortened(line: &str) -> String {
+    let Ok(mut object) = serde_json::from_str::<Value>(line) else { return String::new() };
+    if let Some(Value::Object(fields)) = object.get_mut("fields") {
+        for value in fields.values_mut() {
+            if let Value::String(text) = value
+                && let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX)
+            {
+                text.truncate(end);
+                text.push_str("...");
+            }
+        }
+        if escaped(&Value::Object(fields.clone()).to_string()).len() > JSON_BYTES_MAX - FRAME_BYTES_MAX {
+            fields.retain(|name, _| name == "message");
+        }
+    }
+    object.to_string()
+}
+
+/// Longest object. The rest of the bytes that a pipe takes at once is for the line about dropped lines.
+const JSON_BYTES_MAX: usize = LINE_BYTES_MAX - 256;
+/// Room for time, level and target of an object.
+const FRAME_BYTES_MAX: usize = 256;
+/// Characters of a text in a shortened object. Escaped, each has at most six bytes.
+const TEXT_CHARS_MAX: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    type Written = Arc<Mutex<Vec<String>>>;
+
+    fn written(format: LogFormat, has_time: bool, log: impl FnOnce()) -> Vec<String> {
+        let written = Written::default();
+        let copy = Arc::clone(&written);
+        let write = move |line: &str| {
+            let mut lines = copy.lock().unwrap();
+            let is_lost = lines.is_empty() && line.contains("lost");
+            if !is_lost {
+                lines.push(line.to_owned());
+            }
+            !is_lost
+        };
+        let subscriber = subscriber(Some(format), has_time, LevelFilter::INFO, Lines::new(false, write));
+        tracing::subscriber::with_default(subscriber, log);
+        let lines = written.lock().unwrap();
+        lines.clone()
+    }
+
+    fn events() {
+        tracing::warn!(peer = 4, refusal = "not registered", "connection refused");
+        tracing::info!(count = 2, "namespace registered");
+        tracing::debug!("not shown");
+    }
+
+    #[test]
+    fn a_message_has_no_time() {
+        let lines = written(LogFormat::Text, false, events);
+        let expected = [
+            "modex: warning: connection refused: not registered (peer 4)\n",
+            "modex: namespace registered (count 2)\n",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_line_of_the_log_has_time_and_level() {
+        let lines = written(LogFormat::Text, true, events);
+        let rests: Vec<&str> = lines.iter().filter_map(|line| Some(line.split_once('Z')?.1)).collect();
+        let expected =
+            [" warning: connection refused: not registered (peer 4)\n", " info: namespace registered (count 2)\n"];
+        assert_eq!(rests, expected);
+        assert!(lines.iter().all(|line| line.starts_with("modex: 2")), "{lines:?}");
+    }
+
+    #[test]
+    fn an_object_has_time_level_and_fields() {
+        let lines = written(LogFormat::Json, true, events);
+        let [warning, info]: [Value; 2] = [0, 1].map(|at| serde_json::from_str(&lines[at]).unwrap());
+        assert_eq!((&warning["level"], &warning["fields"]["peer"]), (&json!("WARN"), &json!(4)));
+        assert_eq!(warning["fields"]["refusal"], "not registered");
+        assert_eq!((&info["level"], &info["fields"]["message"]), (&json!("INFO"), &json!("namespace registered")));
+        assert!(info["timestamp"].as_str().unwrap().ends_with('Z') && info["target"].is_string(), "{info}");
+    }
+
+    #[test]
+    fn lost_lines_are_counted_in_each_form() {
+        for (format, words) in [(LogFormat::Text, "modex: (2 messages before"), (LogFormat::Json, "\"count\":2")] {
+            let log = || ["lost", "lost", "kept"].iter().for_each(|text| tracing::warn!("{text}"));
+            let lines = written(format, false, log);
+            assert!(lines.len() == 1 && lines[0].lines().count() == 2, "{lines:?}");
+            assert!(lines[0].lines().next().unwrap().contains(words), "{lines:?}");
+        }
+    }
+
+    /// A peer chooses the text of some fields.
+    #[test]
+    fn foreign_text_stays_one_short_line_that_steers_no_terminal() {
+        let foreign = "\u{202e}\u{9b}2J\n\u{1b}[2J".repeat(1000);
+        let log = || {
+            tracing::warn!(error = %foreign, name = %foreign, "refused");
+            tracing::warn!(error = %"\u{9b}2J\n", "refused");
+        };
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let lines = written(format, true, log);
+            for line in &lines {
+                assert!(line.len() <= LINE_BYTES_MAX && line.ends_with('\n'), "{}: {line}", line.len());
+                let text = line.trim_end_matches('\n');
+                assert!(!text.chars().any(|c| c.is_control() || is_format(c)), "{line:?}");
+            }
+            if format == LogFormat::Json {
+                let all: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+                assert_eq!(
+                    (&all[0]["fields"]["message"], all[1]["fields"]["error"].as_str()),
+                    (&json!("refused"), Some("\u{9b}2J\n"))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_forms_have_names() {
+        let names = ["text", "JSON", "xml"].map(|name| LogFormat::of(OsStr::new(name)));
+        assert_eq!(names, [Some(LogFormat::Text), Some(LogFormat::Json), None]);
+    }
+}
