@@ -44,6 +44,7 @@ Examples:
   modex inspect
   modex get -n modex-4711 -r 0 PMIX_HOSTNAME
   modex query PMIX_QUERY_NAMESPACES
+  modex events watch -n modex-4711
 
 Exit status:
   0  Done
@@ -73,6 +74,8 @@ enum Command {
     Get(ask::GetOptions),
     /// Ask a live server what it knows: namespaces, process tables, and what its host answers
     Query(ask::QueryOptions),
+    /// Raise events, and watch those that a live server delivers
+    Events(ask::EventsOptions),
     /// Publish data that processes of a live job can look up
     Publish(ask::PublishOptions),
     /// Look up data that a process of a live job has published
@@ -149,6 +152,7 @@ fn run_command() -> ExitCode {
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),
+        Command::Events(options) => ask::events(&options),
         Command::Publish(options) => ask::publish(&options),
         Command::Lookup(options) => ask::lookup(&options),
         Command::Bench(options) => bench::run(&options),

@@ -119,7 +119,7 @@ fn text_of(value: &Value) -> String {
 }
 
 /// A state of a process (`pmix_proc_state_t`).
-const fn state_in_words(state: u8) -> &'static str {
+pub(crate) const fn state_in_words(state: u8) -> &'static str {
     use proc_state as state_of;
     match state {
         state_of::PROC_STATE_PREPPED => "expected",

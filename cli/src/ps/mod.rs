@@ -10,7 +10,7 @@ mod table;
 
 use clap::Args;
 pub(super) use find::servers;
-pub(super) use jobs::directions;
+pub(super) use jobs::{directions, state_in_words};
 use modex::stderr_log::printable;
 use serde_json::json;
 

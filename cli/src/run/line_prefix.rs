@@ -54,7 +54,7 @@ impl LinePrefix {
 }
 
 /// A time since 1970 as RFC 3339 has it, in UTC with microseconds.
-fn universal_time(since_epoch: Duration) -> String {
+pub(crate) fn universal_time(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
     let (days, second) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
     let (year, month, day) = date(days);

@@ -28,6 +28,7 @@ mod job;
 mod job_processes;
 mod jobs;
 mod last_output;
+mod life_events;
 mod line_prefix;
 mod lines;
 mod log_request;
@@ -57,6 +58,7 @@ use destination::OutputFiles;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
 use line_prefix::LineMarks;
+pub(super) use line_prefix::universal_time;
 pub(super) use session::SessionDirectory;
 pub(super) use waiting::OPERATIONS;
 

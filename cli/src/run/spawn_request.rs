@@ -126,8 +126,13 @@ const KNOWN: [&str; 17] = [
     keys::FIRST_ENVAR.name(),
 ];
 
-/// Directives for a job alone.
-const KNOWN_OF_JOB: [&str; 1] = [keys::NOTIFY_COMPLETION.name()];
+/// Directives for a job alone. The launcher raises these events for each job.
+const KNOWN_OF_JOB: [&str; 4] = [
+    keys::NOTIFY_COMPLETION.name(),
+    keys::NOTIFY_JOB_EVENTS.name(),
+    keys::NOTIFY_PROC_TERMINATION.name(),
+    keys::NOTIFY_PROC_ABNORMAL_TERMINATION.name(),
+];
 
 /// The longest list of hosts in bytes.
 const HOSTFILE_BYTES_MAX: u64 = 1 << 20;
@@ -190,11 +195,6 @@ fn working_directory(
 /// Values for all ranks of the job that its requester has put into the key space of PMI-1.
 pub(super) fn pmi_values(request: &Spawn) -> impl Iterator<Item = &Info> {
     request.job.iter().filter(|info| info.key.as_str().starts_with("pmi."))
-}
-
-/// Whether the requester wants to know when the job ends.
-pub(super) fn awaits_completion(request: &Spawn) -> bool {
-    is_set(&request.job, keys::NOTIFY_COMPLETION)
 }
 
 fn check_required(infos: &[Info], known: &[&str]) -> Result<(), SpawnRefusal> {

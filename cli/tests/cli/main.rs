@@ -12,6 +12,7 @@ mod control;
 mod ctl;
 mod demo;
 mod endings;
+mod events;
 mod generate;
 mod info;
 mod install;
@@ -54,6 +55,7 @@ fn client_process() {
         Ok("log to several") => log::log_to_several(),
         Ok("flood the log") => log::flood_the_log(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
+        Ok("hear the end of another") => events::hear_the_end_of_another(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}
