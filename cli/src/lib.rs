@@ -19,6 +19,7 @@ mod ps;
 mod run;
 mod sim;
 mod time_table;
+mod top;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -40,6 +41,7 @@ const HELP: &str = "\
 Examples:
   modex run -n 4 -- ./program arg
   modex ps
+  modex top
   modex ctl modex-4711 pause
   modex inspect
   modex get -n modex-4711 -r 0 PMIX_HOSTNAME
@@ -66,6 +68,8 @@ enum Command {
     Demo(demo::DemoOptions),
     /// List the jobs of this user on this machine, and what they wait for
     Ps(ps::PsOptions),
+    /// Show the processes of the jobs of this user, and what they use, again and again
+    Top(top::TopOptions),
     /// Pause, resume, signal or end a job of this user
     Ctl(ctl::CtlOptions),
     /// Show the namespaces and segments of a live server
@@ -148,6 +152,7 @@ fn run_command() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Ps(options) => ps::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Ctl(options) => ctl::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),

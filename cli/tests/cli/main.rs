@@ -28,6 +28,7 @@ mod programs;
 mod shortage;
 mod sim;
 mod spawn;
+mod top;
 mod unread;
 mod who_is_missing;
 
