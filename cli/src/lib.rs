@@ -78,6 +78,8 @@ enum Command {
     Get(ask::GetOptions),
     /// Ask a live server what it knows: namespaces, process tables, and what its host answers
     Query(ask::QueryOptions),
+    /// List the attributes that client, server, tool and host support, for each function
+    Attrs(ask::AttrsOptions),
     /// Raise events, and watch those that a live server delivers
     Events(ask::EventsOptions),
     /// Publish data that processes of a live job can look up
@@ -157,6 +159,7 @@ fn run_command() -> ExitCode {
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),
+        Command::Attrs(options) => ask::attrs(&options),
         Command::Events(options) => ask::events(&options),
         Command::Publish(options) => ask::publish(&options),
         Command::Lookup(options) => ask::lookup(&options),

@@ -24,6 +24,7 @@ mod fair_queue;
 mod forward;
 mod guardian;
 mod host;
+mod host_attributes;
 mod job;
 mod job_processes;
 mod jobs;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 16] = [
+const SUBCOMMANDS: [&str; 17] = [
     "run",
     "demo",
     "ps",
@@ -14,6 +14,7 @@ const SUBCOMMANDS: [&str; 16] = [
     "get",
     "query",
     "events",
+    "attrs",
     "publish",
     "lookup",
     "bench",

@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
 
 mod ask;
+mod attrs;
 mod cleanup;
 mod control;
 mod ctl;
