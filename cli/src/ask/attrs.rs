@@ -210,16 +210,16 @@ mod tests {
         let (level, function) = (keys::HOST_ATTRIBUTES.name(), "PMIx_Spawn");
         let by_level = info(level, Value::info_array(vec![info(function, array.clone())]));
         let by_function = info(function, Value::info_array(vec![info(level, array.clone())]));
-        let expected = Row {
+        let expected = [Row {
             function: function.to_owned(),
             level: Level::Host,
             name: "PMIX_HOST".to_owned(),
             key: "pmix.host".to_owned(),
             data_type: Some("PMIX_STRING"),
             meaning: "names".to_owned(),
-        };
-        assert_eq!(rows_of(&by_level), [expected.clone()]);
-        assert_eq!(rows_of(&by_function), [expected]);
+        }];
+        assert_eq!(rows_of(&by_level), expected);
+        assert_eq!(rows_of(&by_function), expected);
         assert_eq!(rows_of(&info("a", Value::info_array(vec![info("b", array)]))), []);
         assert_eq!(rows_of(&info(level, Value::from("text"))), []);
     }

@@ -410,7 +410,8 @@ mod tests {
         let words: BTreeSet<&str> =
             text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
         for (_, function, attributes) in OF_LIBRARY {
-            for attribute in *attributes {
+            // This file itself honours the names of levels.
+            for attribute in attributes.iter().filter(|attribute| Level::of(attribute).is_none()) {
                 let name = keys::by_name(attribute).unwrap().macro_name.strip_prefix("PMIX_").unwrap();
                 assert!(words.contains(name), "{function}: {name}");
             }
