@@ -21,6 +21,7 @@ mod ps;
 mod run;
 mod sim;
 mod time_table;
+mod top;
 mod universal_time;
 
 use std::ffi::OsString;
@@ -43,10 +44,12 @@ const HELP: &str = "\
 Examples:
   modex run -n 4 -- ./program arg
   modex ps
+  modex top
   modex ctl modex-4711 pause
   modex inspect
   modex get -n modex-4711 -r 0 PMIX_HOSTNAME
   modex query PMIX_QUERY_NAMESPACES
+  modex events watch -n modex-4711
 
 Exit status:
   0  Done
@@ -71,6 +74,8 @@ enum Command {
     Demo(demo::DemoOptions),
     /// List the jobs of this user on this machine, and what they wait for
     Ps(ps::PsOptions),
+    /// Show the processes of the jobs of this user, and what they use, again and again
+    Top(top::TopOptions),
     /// Pause, resume, signal or end a job of this user
     Ctl(ctl::CtlOptions),
     /// Show the namespaces and segments of a live server
@@ -79,6 +84,10 @@ enum Command {
     Get(ask::GetOptions),
     /// Ask a live server what it knows: namespaces, process tables, and what its host answers
     Query(ask::QueryOptions),
+    /// List the attributes that client, server, tool and host support, for each function
+    Attrs(ask::AttrsOptions),
+    /// Raise events, and watch those that a live server delivers
+    Events(ask::EventsOptions),
     /// Publish data that processes of a live job can look up
     Publish(ask::PublishOptions),
     /// Look up data that a process of a live job has published
@@ -151,10 +160,13 @@ fn run_command() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Ps(options) => ps::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Ctl(options) => ctl::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),
+        Command::Attrs(options) => ask::attrs(&options),
+        Command::Events(options) => ask::events(&options),
         Command::Publish(options) => ask::publish(&options),
         Command::Lookup(options) => ask::lookup(&options),
         Command::Bench(options) => bench::run(&options),

@@ -9,10 +9,20 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// The same for text that another crate made.
 pub(crate) fn print_bytes(text: &[u8]) -> io::Result<()> {
+    write(text).map(|_| ())
+}
+
+/// As [`print`], for a command that goes on printing. Returns whether the reader is still there.
+pub(crate) fn print_on(text: &str) -> io::Result<bool> {
+    write(text.as_bytes())
+}
+
+fn write(text: &[u8]) -> io::Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

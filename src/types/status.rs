@@ -53,6 +53,11 @@ impl Status {
         NAMES.iter().find(|(_, full)| is_this(full)).map(|&(code, _)| Self(code))
     }
 
+    /// All codes that have a name, in order of their numbers.
+    pub fn named() -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|&(code, _)| Self(code))
+    }
+
     /// Whether an operation that returned this code has succeeded: `SUCCESS` or `OPERATION_SUCCEEDED`.
     ///
     /// A non-blocking call that finished at once returns `OPERATION_SUCCEEDED`, which is nevertheless negative.
@@ -137,6 +142,12 @@ mod tests {
         assert!(Status::SUCCESS.is_success() && !Status::SUCCESS.is_error());
         assert!(Status::ERR_TIMEOUT.is_error() && !Status::ERR_TIMEOUT.is_success());
         assert!(!Status::from_raw(7).is_error() && !Status::from_raw(7).is_success());
+    }
+
+    #[test]
+    fn every_named_code_is_found_by_its_name() {
+        assert!(Status::named().all(|code| code.name().and_then(Status::from_name) == Some(code)));
+        assert!(Status::named().count() > 150);
     }
 
     #[test]

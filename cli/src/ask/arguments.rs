@@ -1,7 +1,7 @@
 //! Names of keys, ranks and qualifiers as people write them.
 
 use modex::keys::{self, ValueKind};
-use modex::types::{Info, Key, KeyError, Namespace, NamespaceError, Rank, Scope, Value};
+use modex::types::{Info, Key, KeyError, Namespace, NamespaceError, ProcId, Rank, Scope, Status, Value};
 
 /// Why a word on the command line was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,8 +18,39 @@ pub(crate) enum ArgumentError {
     Qualifier(String),
     #[error("{0:?} is not data to publish; write KEY=VALUE, or KEY=TYPE:VALUE")]
     Data(String),
+    #[error("{word:?} is no status code{}", suggestion(.similar.as_deref()))]
+    Status { word: String, similar: Option<&'static str> },
+    #[error("{0:?} is not a process; write NAMESPACE:RANK, such as modex-4711:0 or modex-4711:*")]
+    Process(String),
     #[error("{key} needs {wanted}; the command line cannot convert {value:?} to one")]
     Value { key: String, wanted: &'static str, value: String },
+}
+
+fn suggestion(similar: Option<&str>) -> String {
+    similar.map_or_else(String::new, |similar| format!("; did you mean {similar}?"))
+}
+
+/// A status or event code: a number, or its name in any case, with or without `PMIX_`.
+pub(super) fn status(word: &str) -> Result<Status, ArgumentError> {
+    let name = word.to_ascii_uppercase();
+    if let Some(status) = word.parse().ok().map(Status::from_raw).or_else(|| Status::from_name(&name)) {
+        return Ok(status);
+    }
+    let name = name.strip_prefix("PMIX_").unwrap_or(&name);
+    let likeness = |known: &str| strsim::jaro_winkler(name, known.strip_prefix("PMIX_").unwrap_or(known));
+    let known = Status::named().filter_map(Status::name).map(|known| (likeness(known), known));
+    let similar =
+        known.max_by(|(one, _), (other, _)| one.total_cmp(other)).filter(|(likeness, _)| *likeness > LIKENESS_MIN);
+    Err(ArgumentError::Status { word: word.to_owned(), similar: similar.map(|(_, known)| known) })
+}
+
+/// Likeness from which a name may be a misspelling of another (Jaro and Winkler, 1 for the same).
+const LIKENESS_MIN: f64 = 0.8;
+
+/// A process or, with a rank such as `*`, several.
+pub(super) fn process(word: &str) -> Result<ProcId, ArgumentError> {
+    let (name, number) = word.rsplit_once(':').ok_or_else(|| ArgumentError::Process(word.to_owned()))?;
+    Ok(ProcId { namespace: namespace(name)?, rank: rank(number)? })
 }
 
 /// A key by its name, or by that of its attribute (`PMIX_JOB_SIZE`).
@@ -104,6 +135,9 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
         Some(ValueKind::Pid) => small("a process number").map(Value::Pid),
         Some(ValueKind::Rank) => rank(text).map(Value::ProcRank),
         Some(ValueKind::Scope) => scope(text).map(|scope| Value::Scope(scope.to_raw())),
+        Some(ValueKind::Status) => status(text).map(|status| Value::Status(status.to_raw())),
+        Some(ValueKind::Proc) => process(text).map(Value::from),
+        Some(ValueKind::Time) => number("seconds since 1970").map(Value::Time),
         Some(ValueKind::DeviceType) => number("a number").map(Value::DeviceType),
         Some(_) => Err(refuse("a value of its own kind")),
     }
@@ -142,6 +176,28 @@ mod tests {
         for word in ["", "-1", "x", "4294967294"] {
             assert_eq!(rank(word), Err(ArgumentError::Rank(word.to_owned())));
         }
+    }
+
+    #[test]
+    fn statuses_are_numbers_or_names_and_a_misspelt_one_has_a_suggestion() {
+        for word in ["-145", "PMIX_EVENT_JOB_END", "event_job_end"] {
+            assert_eq!(status(word), Ok(Status::EVENT_JOB_END));
+        }
+        assert_eq!(status("4711"), Ok(Status::from_raw(4711)));
+        for word in ["PMIX_EVENT_JBO_END", "event_job_ent", "event-job-end"] {
+            let refused = status(word).unwrap_err().to_string();
+            assert!(refused.contains("is no status code; did you mean PMIX_EVENT_JOB_END?"), "{refused}");
+        }
+        assert_eq!(status("qqqq").unwrap_err().to_string(), "\"qqqq\" is no status code");
+    }
+
+    #[test]
+    fn a_process_has_a_namespace_and_a_rank() {
+        let namespace = Namespace::new("a:b").unwrap();
+        assert_eq!(process("a:b:3"), Ok(ProcId::new(namespace.clone(), 3)));
+        assert_eq!(process("a:b:*"), Ok(ProcId { namespace, rank: Rank::Wildcard }));
+        assert_eq!(process("a"), Err(ArgumentError::Process("a".to_owned())));
+        assert_eq!(process("a:x"), Err(ArgumentError::Rank("x".to_owned())));
     }
 
     #[test]

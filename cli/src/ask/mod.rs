@@ -1,8 +1,8 @@
-//! `modex get`, `query`, `publish` and `lookup`: ask a live server, as a tool does.
+//! `modex get`, `query`, `publish`, `lookup`, `events` and `attrs`: ask a live server, as a tool does.
 //!
 //! - [`target`]: the choice of the server
 //! - [`arguments`]: names of keys, ranks and qualifiers as people write them
-//! - [`get`], [`query`], [`names`]: the requests
+//! - [`get`], [`query`], [`names`], [`events`], [`attrs`]: the requests
 //! - [`absence`]: the reason for a value that is not there
 //! - [`answer`]: the printed answer, as text or as JSON
 
@@ -23,12 +23,16 @@ Environment:
 mod absence;
 mod answer;
 mod arguments;
+mod attrs;
+mod events;
 mod get;
 mod names;
 mod query;
 mod target;
 
 pub(super) use arguments::ArgumentError;
+pub(super) use attrs::{AttrsOptions, run as attrs};
+pub(super) use events::{EventsOptions, run as events};
 pub(super) use get::{GetOptions, run as get};
 pub(super) use names::{LookupOptions, PublishOptions, lookup, publish};
 pub(super) use query::{QueryOptions, run as query};

@@ -61,7 +61,7 @@ pub(crate) struct LookupOptions {
 
 /// The ranges of a tool, which is in a namespace of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RangeName {
+pub(super) enum RangeName {
     /// The server's own process
     Rm,
     /// The processes of this node
@@ -189,13 +189,16 @@ fn time_limit(seconds: Option<u32>) -> Option<Info> {
 
 impl RangeName {
     fn directive(self) -> Info {
-        let code = match self {
+        Info::new(Key::from_static(keys::RANGE.name()), Value::DataRange(self.code()))
+    }
+
+    pub(super) const fn code(self) -> u8 {
+        match self {
             Self::Rm => range::RANGE_RM,
             Self::Local => range::RANGE_LOCAL,
             Self::Session => range::RANGE_SESSION,
             Self::Global => range::RANGE_GLOBAL,
-        };
-        Info::new(Key::from_static(keys::RANGE.name()), Value::DataRange(code))
+        }
     }
 }
 

@@ -65,7 +65,8 @@ impl Target {
     /// The process number of the `modex run` that gave a job its name, if no option names a server.
     fn launcher_of(&self, job: Option<&Namespace>) -> Option<u32> {
         let is_given = self.pid.is_some() || self.uri.is_some() || self.file.is_some() || self.server.is_some();
-        if is_given { None } else { job?.as_str().strip_prefix("modex-")?.parse().ok() }
+        // The name of a spawned job has a number of its own behind that of the process.
+        if is_given { None } else { job?.as_str().strip_prefix("modex-")?.split('-').next()?.parse().ok() }
     }
 }
 
@@ -79,6 +80,7 @@ mod tests {
         let job = Namespace::new("modex-4711").unwrap();
         let nobody = Target::default();
         assert_eq!(nobody.launcher_of(Some(&job)), Some(4711));
+        assert_eq!(nobody.launcher_of(Some(&Namespace::new("modex-4711-2").unwrap())), Some(4711));
         assert_eq!(nobody.launcher_of(None), None);
         for target in [
             Target { pid: Some(1), ..Target::default() },

@@ -12,7 +12,7 @@ use modex::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Value};
 
 use super::Outcome;
 use server::CtlError;
-pub(super) use words::WordError;
+pub(super) use words::{WordError, ranks};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]

@@ -38,7 +38,7 @@ pub(super) fn signal(word: &str) -> Result<i32, WordError> {
 }
 
 /// The ranks of a list, in order, each once.
-pub(super) fn ranks(word: &str) -> Result<Vec<u32>, WordError> {
+pub(crate) fn ranks(word: &str) -> Result<Vec<u32>, WordError> {
     let refuse = || WordError::Ranks(word.to_owned());
     let number = |text: &str| text.trim().parse().ok().filter(|rank| *rank <= Rank::PROCESS_MAX);
     let mut ranks = Vec::new();

@@ -1,13 +1,13 @@
 //! The jobs of one server, by queries of the standard, and the operations that wait, by one of ours.
 
 use std::fs;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use modex::ptl::rendezvous::Found;
 use modex::types::codes::proc_state;
 use modex::types::{AsStatus, Info, Key, Namespace, ProcInfo, Query, Status, Text, Value};
-use modex::{Client, Tool, ToolDirections, keys};
+use modex::{AttachError, Client, Tool, ToolDirections, keys};
 use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
@@ -18,52 +18,76 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// A server and its jobs.
 #[derive(Debug, Serialize)]
-pub(super) struct ServerReport {
-    pub(super) pid: Option<u32>,
-    pub(super) name: String,
-    pub(super) jobs: Vec<JobReport>,
+pub(crate) struct ServerReport {
+    pub(crate) pid: Option<u32>,
+    pub(crate) name: String,
+    pub(crate) jobs: Vec<JobReport>,
     /// `None`: the server can't tell.
-    pub(super) operations: Option<Vec<String>>,
+    pub(crate) operations: Option<Vec<String>>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct JobReport {
-    pub(super) name: String,
-    pub(super) age_s: Option<u64>,
-    pub(super) ranks: Vec<RankReport>,
+pub(crate) struct JobReport {
+    pub(crate) name: String,
+    pub(crate) age_s: Option<u64>,
+    pub(crate) ranks: Vec<RankReport>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct RankReport {
-    pub(super) rank: Option<u32>,
-    pub(super) pid: u32,
-    pub(super) host: Option<String>,
-    pub(super) program: Option<String>,
-    pub(super) state: &'static str,
+pub(crate) struct RankReport {
+    pub(crate) rank: Option<u32>,
+    pub(crate) pid: u32,
+    pub(crate) host: Option<String>,
+    pub(crate) program: Option<String>,
+    pub(crate) state: &'static str,
 }
 
-/// Asks a server.
-pub(super) fn of(found: &Found) -> Result<ServerReport, Box<dyn std::error::Error>> {
-    let tool = Tool::builder().directions(directions(found)).connect()?;
-    let client = tool.client()?;
-    let pid = found.contents.pid;
-    let names = ask(&client, keys::QUERY_NAMESPACES.name(), None)?;
-    let names = names.iter().filter_map(Value::as_str).flat_map(|names| names.split(','));
-    let mut jobs = Vec::new();
-    for name in names.filter(|name| !name.is_empty()) {
-        let namespace = Namespace::new(name)?;
-        let table = ask(&client, keys::QUERY_PROC_TABLE.name(), Some(&namespace))?;
-        let ranks: Vec<RankReport> = table.iter().flat_map(rows).map(rank_report).collect();
-        let pids = ranks.iter().map(|rank| rank.pid).filter(|pid| *pid != 0);
-        let age_s = pids.filter_map(age).max().or_else(|| age(pid?)).map(|age| age.as_secs());
-        jobs.push(JobReport { name: name.to_owned(), age_s, ranks });
+/// A connection to a server, for one question or several.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    tool: Tool,
+    client: Arc<Client>,
+    pid: Option<u32>,
+}
+
+impl Connection {
+    pub(crate) fn open(found: &Found) -> Result<Self, AttachError> {
+        let tool = Tool::builder().directions(directions(found)).connect()?;
+        let client = tool.client()?;
+        Ok(Self { tool, client, pid: found.contents.pid })
     }
-    let operations = ask(&client, OPERATIONS, None)?;
-    let operations = operations.first().map(|value| elements(value).iter().map(text_of).collect());
-    let name = client.server().to_string();
-    // The end of the connection has the same effect.
-    let _ = tool.finalize();
-    Ok(ServerReport { pid, name, jobs, operations })
+
+    /// The jobs of the server now.
+    pub(crate) fn report(&self) -> Result<ServerReport, Box<dyn std::error::Error>> {
+        let Self { client, pid, .. } = self;
+        let names = ask(client, keys::QUERY_NAMESPACES.name(), None)?;
+        let names = names.iter().filter_map(Value::as_str).flat_map(|names| names.split(','));
+        let mut jobs = Vec::new();
+        for name in names.filter(|name| !name.is_empty()) {
+            let namespace = Namespace::new(name)?;
+            let table = ask(client, keys::QUERY_PROC_TABLE.name(), Some(&namespace))?;
+            let ranks: Vec<RankReport> = table.iter().flat_map(rows).map(rank_report).collect();
+            let pids = ranks.iter().map(|rank| rank.pid).filter(|pid| *pid != 0);
+            let age_s = pids.filter_map(age).max().or_else(|| age((*pid)?)).map(|age| age.as_secs());
+            jobs.push(JobReport { name: name.to_owned(), age_s, ranks });
+        }
+        let operations = ask(client, OPERATIONS, None)?;
+        let operations = operations.first().map(|value| elements(value).iter().map(text_of).collect());
+        Ok(ServerReport { pid: *pid, name: client.server().to_string(), jobs, operations })
+    }
+
+    pub(crate) fn close(self) {
+        // The end of the connection has the same effect.
+        let _ = self.tool.finalize();
+    }
+}
+
+/// Asks a server once.
+pub(super) fn of(found: &Found) -> Result<ServerReport, Box<dyn std::error::Error>> {
+    let connection = Connection::open(found)?;
+    let report = connection.report()?;
+    connection.close();
+    Ok(report)
 }
 
 /// The way to a server, which gets some seconds to answer.
@@ -119,7 +143,7 @@ fn text_of(value: &Value) -> String {
 }
 
 /// A state of a process (`pmix_proc_state_t`).
-const fn state_in_words(state: u8) -> &'static str {
+pub(crate) const fn state_in_words(state: u8) -> &'static str {
     use proc_state as state_of;
     match state {
         state_of::PROC_STATE_PREPPED => "expected",

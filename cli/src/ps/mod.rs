@@ -10,7 +10,9 @@ mod table;
 
 use clap::Args;
 pub(super) use find::servers;
-pub(super) use jobs::directions;
+#[cfg(test)]
+pub(super) use jobs::JobReport;
+pub(super) use jobs::{Connection, RankReport, ServerReport, directions, state_in_words};
 use modex::stderr_log::printable;
 use serde_json::json;
 

@@ -118,7 +118,7 @@ const OTHERS_KNOWN: [&str; 4] =
 const REAL_TIME: std::ops::RangeInclusive<i64> = 32..=64;
 
 /// Actions that are on or off.
-const SWITCHES: [(&str, ControlAction); 4] = [
+pub(super) const SWITCHES: [(&str, ControlAction); 4] = [
     (keys::JOB_CTRL_PAUSE.name(), ControlAction::Pause),
     (keys::JOB_CTRL_RESUME.name(), ControlAction::Resume),
     (keys::JOB_CTRL_TERMINATE.name(), ControlAction::Terminate),

@@ -1,12 +1,16 @@
 //! The server's host. A launcher of one node exchanges data with no other host, so it answers requests itself, or passes
 //! them on to the launcher's loop.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
 use modex::types::{Info, Namespace, ProcId, Status, Time};
-use modex::{AbortUpcall, Capabilities, Host, JobControl, Log, Moment, QueryInfo, Requester, Responder, Spawn};
+use modex::{
+    AbortUpcall, Capabilities, Host, HostFacts, JobControl, Log, Moment, QueryInfo, Requester, Responder, Spawn,
+};
 
+use super::host_attributes;
 use super::poller::Bell;
 use super::report::ProcessPhase;
 use super::waiting::OPERATIONS;
@@ -113,11 +117,13 @@ pub(super) struct LauncherHost {
     clock: Clock,
     /// Whether the launcher reports the phases.
     times_phases: bool,
+    /// Made for the first query, so that it costs no launch.
+    facts: OnceLock<HostFacts>,
 }
 
 impl LauncherHost {
     pub(super) fn new(news: Sender<News>, bell: Bell, clock: Clock, times_phases: bool) -> Self {
-        Self { news, bell, clock, times_phases }
+        Self { news, bell, clock, times_phases, facts: OnceLock::new() }
     }
 
     /// Wakes the launcher's loop.
@@ -162,8 +168,12 @@ impl Host for LauncherHost {
         self.tell(News::Log { requester: requester.proc, request: Box::new(request), reply });
     }
 
-    /// Answers queries for the operations that wait, each in a request of its own. The server answers all others.
+    /// Answers queries for supported attributes, and those for the operations that wait, each in a request of its own.
+    /// The server answers all others.
     fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+        let Some((request, reply)) = self.facts.get_or_init(host_attributes::facts).answer(request, reply) else {
+            return;
+        };
         let mut keys = request.queries.iter().flat_map(|query| &query.keys).peekable();
         if keys.peek().is_none() || keys.any(|key| key.as_bytes() != OPERATIONS.as_bytes()) {
             return reply.fail(Status::ERR_NOT_SUPPORTED);

@@ -3,6 +3,7 @@
 mod controlling;
 mod description;
 mod logging;
+mod reporting;
 mod spawning;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,6 +246,8 @@ impl LaunchedJob {
             app.check_environment(&job.set_up(&first, mpi_setup, None)?.environment)?;
         }
         job.start_ranks(&plan, &mpi_setups)?;
+        job.report_start(&plan.namespace, false);
+        job.report_start(&plan.namespace, true);
         if let Some(limit) = job.settings.timeout {
             job.verdict.limit_time(job.clock.now(), limit);
         }
@@ -472,11 +475,16 @@ impl LaunchedJob {
             if ending.is_success() || self.speaks_pmi.contains(&rank) {
                 self.await_loss(rank, now + LOSS_TIME);
             }
+            let end = self.rank_end(rank, ending);
             self.forget(rank);
             let action = self.verdict.ended(now, rank, ending);
+            self.report_rank_end(rank, end);
             self.act(action);
-            if rank.job != FIRST_JOB && self.verdict.is_over(rank.job) {
-                self.end_spawned(rank.job);
+            if self.verdict.is_over(rank.job) {
+                self.report_job_end(rank.job);
+                if rank.job != FIRST_JOB {
+                    self.end_spawned(rank.job);
+                }
             }
         }
     }
@@ -506,13 +514,7 @@ impl LaunchedJob {
 
     fn take_news(&mut self, news: News) {
         match news {
-            News::Abort { requester, status, message } => {
-                let rank = self.jobs.rank(&requester);
-                let requester = self.name_of(&requester);
-                let cause = Cause::Abort { requester, rank, status, message };
-                let action = self.verdict.stop(self.clock.now(), cause);
-                self.act(action);
-            }
+            News::Abort { requester, status, message } => self.abort(&requester, status, message),
             News::Operations(asker) => self.askers.push(asker),
             News::Spawn(call) => self.spawning.add(call),
             News::Control { requester, request, reply } => {
@@ -529,6 +531,15 @@ impl LaunchedJob {
                 }
             }
         }
+    }
+
+    fn abort(&mut self, proc: &ProcId, status: i32, message: String) {
+        let (rank, requester) = (self.jobs.rank(proc), self.name_of(proc));
+        if !self.verdict.is_stopped() {
+            self.report_abort(proc, status, &message);
+        }
+        let action = self.verdict.stop(self.clock.now(), Cause::Abort { requester, rank, status, message });
+        self.act(action);
     }
 
     /// The words about the ranks that have to end for this cause.

@@ -26,14 +26,12 @@ pub(super) struct Job {
     pub(super) apps: Vec<App>,
     /// For each rank, the index of its program.
     pub(super) app_of_rank: Vec<usize>,
-    /// The process that wants to know when it ends.
-    pub(super) awaited_by: Option<ProcId>,
 }
 
 impl Job {
-    pub(super) fn of(plan: &Plan, awaited_by: Option<ProcId>) -> Self {
+    pub(super) fn of(plan: &Plan) -> Self {
         let Plan { namespace, apps, app_of_rank, .. } = plan.clone();
-        Self { namespace, apps, app_of_rank, awaited_by }
+        Self { namespace, apps, app_of_rank }
     }
 }
 
@@ -41,7 +39,7 @@ impl Jobs {
     /// The job on the command line.
     pub(super) fn new(first: &Plan) -> Self {
         Self {
-            running: BTreeMap::from([(FIRST_JOB, Job::of(first, None))]),
+            running: BTreeMap::from([(FIRST_JOB, Job::of(first))]),
             next: FIRST_JOB + 1,
             rank_count: first.rank_count(),
         }
@@ -124,7 +122,7 @@ mod tests {
         let mut spawned = plan.spawned(number, ProcId::new(name("a"), 0), apps, 1).unwrap();
         assert_eq!(spawned.namespace, name("a-1"));
         spawned.namespace = name("b");
-        jobs.insert(number, Job::of(&spawned, None));
+        jobs.insert(number, Job::of(&spawned));
         let rank = RankId { job: 1, rank: 7 };
         let proc = ProcId::new(name("b"), 7);
         assert_eq!((jobs.rank(&proc), jobs.proc(rank)), (Some(rank), Some(proc.clone())));

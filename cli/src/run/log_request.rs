@@ -78,9 +78,7 @@ pub(super) enum LogEntry {
 }
 
 /// Directives that are honoured, and facts that the server adds.
-const KNOWN: [&str; 8] = [
-    keys::USERID.name(),
-    keys::GRPID.name(),
+pub(super) const KNOWN: [&str; 6] = [
     keys::LOG_SOURCE.name(),
     keys::LOG_TIMESTAMP.name(),
     keys::LOG_SYSLOG_PRI.name(),
@@ -89,11 +87,20 @@ const KNOWN: [&str; 8] = [
     keys::LOG_TIMESTAMP_OUTPUT.name(),
 ];
 
+/// The channels.
+pub(super) const CHANNELS: [&str; 4] =
+    [keys::LOG_STDOUT.name(), keys::LOG_STDERR.name(), keys::LOG_SYSLOG.name(), keys::LOG_LOCAL_SYSLOG.name()];
+
+/// Whether a directive is known, or is a fact that the server adds.
+fn is_known(key: &str) -> bool {
+    KNOWN.contains(&key) || [keys::USERID.name(), keys::GRPID.name()].contains(&key)
+}
+
 impl LogRequest {
     /// Reads a request.
     pub(super) fn read(log: &Log) -> Result<Self, LogRefusal> {
         let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
-        let refused = log.directives.iter().find(|info| is_required(info) && !KNOWN.contains(&info.key.as_str()));
+        let refused = log.directives.iter().find(|info| is_required(info) && !is_known(info.key.as_str()));
         if let Some(info) = refused {
             return Err(LogRefusal::Required { key: info.key.to_string() });
         }
@@ -162,9 +169,7 @@ impl LogEntry {
     }
 
     fn read(info: &Info, room: &mut usize) -> Result<Self, LogRefusal> {
-        let channels =
-            [keys::LOG_STDOUT.name(), keys::LOG_STDERR.name(), keys::LOG_SYSLOG.name(), keys::LOG_LOCAL_SYSLOG.name()];
-        let Some(key) = channels.into_iter().find(|key| *key == info.key.as_str()) else {
+        let Some(key) = CHANNELS.into_iter().find(|key| *key == info.key.as_str()) else {
             return Ok(Self::Unsupported);
         };
         let Value::String(text) = &info.value else { return Err(LogRefusal::Invalid { key }) };

@@ -105,14 +105,18 @@ pub(super) struct Surroundings<'a> {
     pub(super) lookup: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-/// Directives for a job or an application, and facts that the server adds.
-const KNOWN: [&str; 17] = [
+/// Facts that the server adds.
+const ADDED: [&str; 6] = [
     keys::USERID.name(),
     keys::GRPID.name(),
     keys::SPAWNED.name(),
     keys::PARENT_ID.name(),
     keys::REQUESTOR_IS_CLIENT.name(),
     keys::REQUESTOR_IS_TOOL.name(),
+];
+
+/// Directives for a job or an application.
+pub(super) const KNOWN: [&str; 11] = [
     keys::WDIR.name(),
     keys::SET_SESSION_CWD.name(),
     keys::PREFIX.name(),
@@ -126,8 +130,13 @@ const KNOWN: [&str; 17] = [
     keys::FIRST_ENVAR.name(),
 ];
 
-/// Directives for a job alone.
-const KNOWN_OF_JOB: [&str; 1] = [keys::NOTIFY_COMPLETION.name()];
+/// Directives for a job alone. The launcher raises these events for each job.
+pub(super) const KNOWN_OF_JOB: [&str; 4] = [
+    keys::NOTIFY_COMPLETION.name(),
+    keys::NOTIFY_JOB_EVENTS.name(),
+    keys::NOTIFY_PROC_TERMINATION.name(),
+    keys::NOTIFY_PROC_ABNORMAL_TERMINATION.name(),
+];
 
 /// The longest list of hosts in bytes.
 const HOSTFILE_BYTES_MAX: u64 = 1 << 20;
@@ -192,13 +201,8 @@ pub(super) fn pmi_values(request: &Spawn) -> impl Iterator<Item = &Info> {
     request.job.iter().filter(|info| info.key.as_str().starts_with("pmi."))
 }
 
-/// Whether the requester wants to know when the job ends.
-pub(super) fn awaits_completion(request: &Spawn) -> bool {
-    is_set(&request.job, keys::NOTIFY_COMPLETION)
-}
-
 fn check_required(infos: &[Info], known: &[&str]) -> Result<(), SpawnRefusal> {
-    let is_known = |key: &str| KNOWN.contains(&key) || known.contains(&key);
+    let is_known = |key: &str| ADDED.contains(&key) || KNOWN.contains(&key) || known.contains(&key);
     let is_refused = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !is_known(info.key.as_str());
     match infos.iter().find(is_refused) {
         Some(info) => Err(SpawnRefusal::Required { key: info.key.to_string() }),

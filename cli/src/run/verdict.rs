@@ -481,6 +481,21 @@ impl Verdict {
         self.stopped.is_some()
     }
 
+    /// The cause that has ended the jobs.
+    pub(super) fn cause(&self) -> Option<&Cause> {
+        self.stopped.as_ref().map(|stopped| &stopped.cause)
+    }
+
+    /// Whether all ranks of a job have ended well.
+    pub(super) fn has_succeeded(&self, job: u32) -> bool {
+        self.ranks_of(job).all(|(_, ending)| ending.is_some_and(Ending::is_success))
+    }
+
+    /// Whether a process has asked for this end of a rank.
+    pub(super) fn has_request(&self, rank: RankId, ending: Ending) -> bool {
+        self.requester_of_end(rank, Some(ending)).is_some()
+    }
+
     /// The ranks that have not ended.
     pub(super) fn running_ranks(&self) -> impl Iterator<Item = RankId> {
         self.endings.iter().filter(|(_, ending)| ending.is_none()).map(|(rank, _)| *rank)

@@ -4,14 +4,17 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 14] = [
+const SUBCOMMANDS: [&str; 17] = [
     "run",
     "demo",
     "ps",
+    "top",
     "ctl",
     "inspect",
     "get",
     "query",
+    "events",
+    "attrs",
     "publish",
     "lookup",
     "bench",
@@ -76,7 +79,7 @@ fn man_pages_are_written_for_every_subcommand() {
     }
     assert!(modex(["man"]).run().success().contains(".TH"));
     let written: Vec<_> = crate::launch::entries(&pages);
-    assert_eq!(written.len(), 1 + SUBCOMMANDS.len() + 7 + 5, "no page for hidden commands: {written:?}");
+    assert_eq!(written.len(), 1 + SUBCOMMANDS.len() + 7 + 5 + 2, "no page for hidden commands: {written:?}");
     for page in &written {
         let text = std::fs::read_to_string(page).unwrap();
         assert!(text.contains(".SH \"EXIT STATUS\"") && text.contains(".SH EXAMPLES"), "{page:?}: {text}");

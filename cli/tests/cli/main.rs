@@ -7,12 +7,14 @@
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
 
 mod ask;
+mod attrs;
 mod bench;
 mod cleanup;
 mod control;
 mod ctl;
 mod demo;
 mod endings;
+mod events;
 mod generate;
 mod info;
 mod install;
@@ -28,6 +30,7 @@ mod programs;
 mod shortage;
 mod sim;
 mod spawn;
+mod top;
 mod unread;
 mod who_is_missing;
 
@@ -55,6 +58,7 @@ fn client_process() {
         Ok("log to several") => log::log_to_several(),
         Ok("flood the log") => log::flood_the_log(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
+        Ok("hear the end of another") => events::hear_the_end_of_another(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
 
+use super::attribute_support::{self, HostAttributes};
 use super::host::{Responder, Taker};
 use crate::keys::{self, TypedKey};
 use crate::proto::QueryInfo;
 use crate::server::HostReply;
-use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Regattr, Status, Text, Value, footprint};
+use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Status, Text, Value, footprint};
 
 /// Process sets and supported attributes of a host, and the answers to queries about them. A host gives its queries to
-/// [`HostFacts::answer`] first, and answers the rest itself.
+/// [`HostFacts::answer`] first, and answers the rest itself. Queries for `PMIX_QUERY_ATTRIBUTE_SUPPORT` also find the
+/// attributes that this library honours as client, server and tool.
 ///
 /// A key that is repeated in one query is answered once. An answer above the memory limit is refused. Results are a
 /// flat list of the found keys, as hosts and tools of OpenPMIx expect.
@@ -45,7 +47,7 @@ use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Rega
 pub struct HostFacts {
     process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
     /// For each function.
-    attributes: Mutex<BTreeMap<String, Vec<String>>>,
+    attributes: Mutex<HostAttributes>,
 }
 
 /// Why a fact was refused.
@@ -142,9 +144,9 @@ impl HostFacts {
             keys.retain(|key| seen.insert(key.clone()));
             if keys.first().is_some_and(|key| is(key, keys::QUERY_ATTRIBUTE_SUPPORT)) {
                 let before = found.infos.len();
-                for function in keys.iter().skip(1) {
-                    self.supported(function).map_or(Ok(()), |info| found.push(info))?;
-                }
+                let functions = keys.get(1..).unwrap_or_default();
+                let infos = attribute_support::answers(functions, &qualifiers, &self.attributes.lock());
+                infos.into_iter().try_for_each(|info| found.push(info))?;
                 if found.infos.len() == before {
                     rest.push(Query { keys, qualifiers });
                 }
@@ -183,17 +185,6 @@ impl HostFacts {
             return info(keys::QUERY_PSET_MEMBERSHIP.name(), processes(sets.get(name)?));
         }
         None
-    }
-
-    /// The attributes that the host has registered for a function, under the host's level.
-    fn supported(&self, function: &Text) -> Option<Info> {
-        let known = self.attributes.lock();
-        let name = function.to_str().ok()?;
-        let elements =
-            known.get(name)?.iter().map(|attribute| Value::Regattr(Box::new(described(attribute)))).collect();
-        let attributes = Value::DataArray(Box::new(DataArray { element_type: DataType::Regattr, elements }));
-        let level = Info::new(Key::from_static(keys::HOST_ATTRIBUTES.name()), attributes);
-        Some(Info::new(Key::new(name.to_owned()).ok()?, Value::info_array(vec![level])))
     }
 }
 
@@ -236,18 +227,6 @@ fn processes(procs: &[ProcId]) -> Value {
     Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
 }
 
-/// An attribute, found by its macro's name or its key string, with the data of our table.
-fn described(attribute: &str) -> Regattr {
-    let known = keys::by_macro(attribute).or_else(|| keys::by_name(attribute));
-    let data_type = known.map_or(DataType::Undefined, |known| known.value_type.data_type());
-    Regattr {
-        name: Some(Text::from(known.map_or(attribute, |known| known.macro_name))),
-        key: Text::from(known.map_or(attribute, |known| known.name)),
-        data_type: data_type.to_raw(),
-        description: known.into_iter().map(|known| Text::from(known.meaning)).collect(),
-    }
-}
-
 fn is<T: ?Sized>(text: &Text, key: TypedKey<T>) -> bool {
     text.as_bytes() == key.name().as_bytes()
 }
@@ -285,12 +264,7 @@ mod tests {
         facts.register_attributes("PMIx_Spawn", vec!["PMIX_TIMEOUT".into(), "host.own".into()]).unwrap();
         let (found, rest) =
             facts.divide(ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Spawn"], Vec::new())).unwrap();
-        let regattrs = [described("pmix.timeout"), described("host.own")];
-        assert_eq!((regattrs[0].data_type, regattrs[1].data_type), (DataType::Int.to_raw(), 0));
-        let elements = regattrs.map(|attribute| Value::Regattr(Box::new(attribute))).to_vec();
-        let attributes = Value::DataArray(Box::new(DataArray { element_type: DataType::Regattr, elements }));
-        let level = Info::new(Key::from_static(keys::HOST_ATTRIBUTES.name()), attributes);
-        assert_eq!(found, [Info::new(Key::from_static("PMIx_Spawn"), Value::info_array(vec![level]))]);
+        assert_eq!((found.len(), found[0].key.as_str()), (1, "PMIx_Spawn"));
         assert_eq!(rest, []);
     }
 

@@ -1,5 +1,6 @@
 //! A server: its loop, its connections, and the thread of the host.
 
+pub(super) mod attribute_support;
 pub(super) mod cleaner;
 pub(super) mod connection;
 pub(super) mod connection_limits;

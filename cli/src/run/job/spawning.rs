@@ -1,11 +1,9 @@
 //! Jobs that processes of a running job ask for (`PMIx_Spawn`).
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use modex::types::codes::range::RANGE_CUSTOM;
-use modex::types::{Info, Key, Namespace, NamespaceError, ProcId, Rank, Status, Time, Value};
-use modex::{Responder, ServerError, Spawn, keys};
+use modex::types::{Namespace, NamespaceError, ProcId, Status, Time};
+use modex::{Responder, Spawn};
 
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::RANK_COUNT_MAX;
@@ -105,10 +103,21 @@ impl LaunchedJob {
             }
         }
         let Some(mut starting) = self.spawning.starting.take() else { return };
-        match self.start_some(&mut starting) {
+        let was_begun = starting.started > 0;
+        let outcome = self.start_some(&mut starting);
+        if !was_begun && starting.started > 0 {
+            self.report_start(&starting.plan.namespace, false);
+        }
+        match outcome {
             Ok(()) if starting.started < starting.plan.app_of_rank.len() => self.spawning.starting = Some(starting),
-            Ok(()) => starting.reply.succeed(starting.plan.namespace),
+            Ok(()) => {
+                self.report_start(&starting.plan.namespace, true);
+                starting.reply.succeed(starting.plan.namespace);
+            }
             Err(failure) => {
+                if starting.started > 0 {
+                    self.report_failed_start(&starting.plan.namespace, failure.status());
+                }
                 self.output_writer.close_job(starting.plan.job);
                 self.remove(starting.plan.job);
                 refuse(&starting.requester, &failure, starting.reply);
@@ -132,8 +141,7 @@ impl LaunchedJob {
         let mut plan = self.plan.spawned(number, requester.clone(), apps, self.children.count())?;
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
         plan.values = spawn_request::pmi_values(request).cloned().collect();
-        let awaited_by = spawn_request::awaits_completion(request).then(|| requester.clone());
-        self.jobs.insert(number, Job::of(&plan, awaited_by));
+        self.jobs.insert(number, Job::of(&plan));
         self.verdict.add(number, plan.rank_count());
         match self.prepare(&plan) {
             Ok(mpi_setups) => Ok((plan, mpi_setups)),
@@ -173,14 +181,8 @@ impl LaunchedJob {
         if self.verdict.is_stopped() {
             return;
         }
-        let is_dismissed = self.verdict.is_dismissed(number);
-        let status = if is_dismissed { Status::ERR_JOB_KILLED_BY_CMD } else { Status::SUCCESS };
         self.spawning.ended.push((self.clock.now() + LAST_OUTPUT_TIME, number));
-        let Some(job) = self.remove(number) else { return };
-        let Some(awaited_by) = job.awaited_by else { return };
-        if let Err(error) = self.report_end(&job.namespace, awaited_by, status) {
-            tracing::warn!(job = %job.namespace, %error, "the launcher cannot report the end of a spawned job");
-        }
+        self.remove(number);
     }
 
     /// Closes the output of ended jobs, after its last lines.
@@ -226,38 +228,18 @@ impl LaunchedJob {
         Ok(true)
     }
 
-    fn report_end(&self, namespace: &Namespace, awaited_by: ProcId, status: Status) -> Result<(), ServerError> {
-        let info = |key, value: Value| Info::new(Key::from_static(key), value);
-        let affected = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
-        let infos = [
-            info(keys::EVENT_AFFECTED_PROC.name(), affected.into()),
-            info(keys::NSPACE.name(), namespace.as_str().into()),
-            info(keys::JOB_TERM_STATUS.name(), Value::Status(status.to_raw())),
-            info(keys::EVENT_TIMESTAMP.name(), Value::Time(seconds_since_epoch())),
-            info(keys::EVENT_CUSTOM_RANGE.name(), awaited_by.into()),
-        ];
-        let source = Some(self.server.proc());
-        self.server.notify_event(Status::EVENT_JOB_END, source, RANGE_CUSTOM, &infos).wait()
-    }
-
-    fn remove(&mut self, number: u32) -> Option<Job> {
+    fn remove(&mut self, number: u32) {
         self.children.remove(number);
         self.verdict.remove(number);
         self.speaks_pmi.retain(|id| id.job != number);
-        let job = self.jobs.remove(number)?;
+        let Some(job) = self.jobs.remove(number) else { return };
         if let Err(error) = self.server.deregister_namespace(&job.namespace).wait() {
             tracing::warn!(job = %job.namespace, %error, "the launcher cannot report the end of a job to the server");
         }
-        Some(job)
     }
 }
 
 fn refuse(requester: &ProcId, failure: &SpawnFailure, reply: Responder<Namespace>) {
     tracing::warn!(%requester, "the job that a process asks for can't be spawned: {failure}");
     reply.fail(failure.status());
-}
-
-#[expect(clippy::disallowed_methods, reason = "events carry the wall-clock time")]
-fn seconds_since_epoch() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

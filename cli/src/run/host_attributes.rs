@@ -1,0 +1,46 @@
+//! The attributes that the launcher honours as a host, for queries (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
+
+use modex::{HostFacts, keys};
+
+use super::{control_request, log_request, spawn_request};
+
+/// The facts about the launcher.
+pub(super) fn facts() -> HostFacts {
+    let facts = HostFacts::default();
+    for (function, attributes) in functions() {
+        let attributes = attributes.into_iter().map(str::to_owned).collect();
+        if let Err(error) = facts.register_attributes(function, attributes) {
+            tracing::warn!(function, %error, "the launcher cannot note its attributes");
+        }
+    }
+    facts
+}
+
+/// The lists by which requests are read, and those of the server's service for names.
+fn functions() -> [(&'static str, Vec<&'static str>); 6] {
+    let switches = control_request::SWITCHES.iter().map(|(key, _)| *key);
+    let name_range = [keys::RANGE.name(), keys::EVENT_CUSTOM_RANGE.name()];
+    let publish = [keys::PERSISTENCE.name(), keys::ACCESS_PERMISSIONS.name()];
+    let lookup = [keys::WAIT.name(), keys::TIMEOUT.name()];
+    [
+        ("PMIx_Spawn", [&spawn_request::KNOWN[..], &spawn_request::KNOWN_OF_JOB].concat()),
+        ("PMIx_Job_control", switches.chain([keys::JOB_CTRL_SIGNAL.name()]).collect()),
+        ("PMIx_Log", [&log_request::CHANNELS[..], &log_request::KNOWN].concat()),
+        ("PMIx_Publish", [name_range, publish].concat()),
+        ("PMIx_Lookup", [name_range, lookup].concat()),
+        ("PMIx_Unpublish", name_range.to_vec()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_function_is_there_once_with_attributes_of_the_standard() {
+        for (function, attributes) in functions() {
+            assert!(!attributes.is_empty() && attributes.iter().all(|key| keys::by_name(key).is_some()), "{function}");
+            assert!(facts().register_attributes(function, Vec::new()).is_err(), "{function}");
+        }
+    }
+}

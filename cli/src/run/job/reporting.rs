@@ -1,0 +1,97 @@
+//! The events about the launcher's jobs, for ranks and tools that have registered for them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use modex::types::codes::range::RANGE_SESSION;
+use modex::types::{Namespace, ProcId, Status};
+
+use super::LaunchedJob;
+use crate::run::life_events::{self, JobEnd, LifeEvent, RankEnd};
+use crate::run::rank_id::RankId;
+use crate::run::verdict::{Cause, Ending};
+
+impl LaunchedJob {
+    /// The first rank of a job has started, or the last one.
+    pub(super) fn report_start(&self, namespace: &Namespace, is_complete: bool) {
+        self.raise(&life_events::of_start(namespace, is_complete, seconds_since_epoch()));
+    }
+
+    /// A process has ended all jobs.
+    pub(super) fn report_abort(&self, proc: &ProcId, status: i32, message: &str) {
+        self.raise(&life_events::of_abort(proc, status, message, seconds_since_epoch()));
+    }
+
+    /// How a rank has ended, before the verdict about this end.
+    pub(super) fn rank_end(&self, rank: RankId, ending: Ending) -> RankEnd {
+        let is_of_launcher = |signal| self.verdict.is_stopped() && life_events::is_of_launcher(signal);
+        let is_requested = match ending {
+            Ending::Signaled(signal) => self.verdict.has_request(rank, ending) || is_of_launcher(signal),
+            Ending::Exited(_) => false,
+        };
+        RankEnd { ending, is_requested, is_unfinalized: self.verdict.is_in(rank) && self.verdict.has_left(rank) }
+    }
+
+    /// A rank has ended.
+    pub(super) fn report_rank_end(&self, rank: RankId, end: RankEnd) {
+        let Some(proc) = self.jobs.proc(rank) else { return };
+        for event in life_events::of_rank(&proc, end, seconds_since_epoch()) {
+            self.raise(&event);
+        }
+    }
+
+    /// All ranks of a job have ended.
+    pub(super) fn report_job_end(&self, number: u32) {
+        if let Some(namespace) = self.jobs.namespace(number) {
+            self.raise(&life_events::of_job(namespace, &self.job_end(number), seconds_since_epoch()));
+        }
+    }
+
+    /// Some ranks of a job have started, and the others can't be.
+    pub(super) fn report_failed_start(&self, namespace: &Namespace, status: Status) {
+        let end = JobEnd { status, failed: None, exit_code: 1, text: None };
+        self.raise(&life_events::of_job(namespace, &end, seconds_since_epoch()));
+    }
+
+    fn job_end(&self, number: u32) -> JobEnd {
+        let well = JobEnd { status: Status::SUCCESS, failed: None, exit_code: 0, text: None };
+        if self.verdict.is_dismissed(number) {
+            return JobEnd { status: Status::ERR_JOB_KILLED_BY_CMD, ..well };
+        }
+        let Some(cause) = self.verdict.cause() else { return well };
+        let culprit = cause.rank();
+        let is_own = culprit.is_none_or(|rank| rank.job == number);
+        if !is_own && self.verdict.has_succeeded(number) {
+            return well;
+        }
+        JobEnd {
+            status: if is_own { cause.job_status() } else { Status::ERR_JOB_KILLED_BY_CMD },
+            failed: culprit.and_then(|rank| self.jobs.proc(rank)),
+            exit_code: self.verdict.shell_status(),
+            text: Some(cause.to_string()),
+        }
+    }
+
+    /// A failure is only worth a note: the jobs go on.
+    fn raise(&self, event: &LifeEvent) {
+        let source = Some(self.server.proc());
+        if let Err(error) = self.server.notify_event(event.status, source, RANGE_SESSION, &event.infos).wait() {
+            tracing::debug!(status = %event.status, %error, "the launcher cannot raise an event");
+        }
+    }
+}
+
+impl Cause {
+    /// The rank that is to blame.
+    const fn rank(&self) -> Option<RankId> {
+        match self {
+            Self::Rank { rank, .. } | Self::Unfinalized { rank, .. } | Self::Left { rank, .. } => Some(*rank),
+            Self::Abort { rank, .. } => *rank,
+            Self::Asked { .. } | Self::Timeout(_) | Self::Signal(_) => None,
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "events carry the wall-clock time")]
+fn seconds_since_epoch() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

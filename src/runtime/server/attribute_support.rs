@@ -1,0 +1,420 @@
+//! Answers to `PMIX_QUERY_ATTRIBUTE_SUPPORT`: the attributes that client, server, tool and host honour, for each function.
+//!
+//! There are two forms of the question. The standard's lists functions behind the first key, and its qualifiers choose
+//! levels. OpenPMIx and its tool `pattrs` list functions in the value of each qualifier, where `all` means every function.
+//!
+//! Source: PMIx Standard, "Querying Attribute Support".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::keys;
+use crate::types::{DataArray, DataType, Info, Key, Regattr, Text, Value};
+
+/// A party that honours attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Client,
+    Server,
+    Tool,
+    Host,
+}
+
+/// The attributes that a host has registered, by function.
+pub(super) type HostAttributes = BTreeMap<String, Vec<String>>;
+
+/// The attributes that this library honours itself. `PMIx_` functions without an entry pass all of theirs on to the host.
+const OF_LIBRARY: &[(Level, &str, &[&str])] = &[
+    (Level::Client, "PMIx_Get", &GET),
+    (
+        Level::Client,
+        "PMIx_Notify_event",
+        &[keys::EVENT_NON_DEFAULT.name(), keys::EVENT_CUSTOM_RANGE.name(), keys::EVENT_DO_NOT_CACHE.name()],
+    ),
+    (Level::Client, "PMIx_Process_monitor", &[keys::SEND_HEARTBEAT.name()]),
+    (
+        Level::Client,
+        "PMIx_Register_event_handler",
+        &[
+            keys::EVENT_HDLR_NAME.name(),
+            keys::EVENT_HDLR_FIRST.name(),
+            keys::EVENT_HDLR_LAST.name(),
+            keys::EVENT_HDLR_FIRST_IN_CATEGORY.name(),
+            keys::EVENT_HDLR_LAST_IN_CATEGORY.name(),
+            keys::EVENT_HDLR_BEFORE.name(),
+            keys::EVENT_HDLR_AFTER.name(),
+            keys::EVENT_HDLR_PREPEND.name(),
+            keys::EVENT_HDLR_APPEND.name(),
+            keys::EVENT_CUSTOM_RANGE.name(),
+            keys::EVENT_AFFECTED_PROC.name(),
+            keys::EVENT_AFFECTED_PROCS.name(),
+            keys::EVENT_RETURN_OBJECT.name(),
+            keys::EVENT_ONESHOT.name(),
+            keys::RANGE.name(),
+        ],
+    ),
+    (Level::Server, "PMIx_Connect", &[keys::TIMEOUT.name()]),
+    (Level::Server, "PMIx_Disconnect", &[keys::TIMEOUT.name()]),
+    (Level::Server, "PMIx_Fence", &[keys::COLLECT_DATA.name(), keys::TIMEOUT.name()]),
+    (
+        Level::Server,
+        "PMIx_Get",
+        &[
+            keys::IMMEDIATE.name(),
+            keys::GET_REFRESH_CACHE.name(),
+            keys::DATA_SCOPE.name(),
+            keys::TIMEOUT.name(),
+            keys::SESSION_INFO.name(),
+            keys::JOB_INFO.name(),
+            keys::APP_INFO.name(),
+            keys::NODE_INFO.name(),
+        ],
+    ),
+    (
+        Level::Server,
+        "PMIx_Group_construct",
+        &[
+            keys::TIMEOUT.name(),
+            keys::GROUP_LOCAL_ONLY.name(),
+            keys::GROUP_OPTIONAL.name(),
+            keys::GROUP_NOTIFY_TERMINATION.name(),
+            keys::GROUP_LEADER.name(),
+            keys::GROUP_BOOTSTRAP.name(),
+            keys::GROUP_ADD_MEMBERS.name(),
+        ],
+    ),
+    (
+        Level::Server,
+        "PMIx_Job_control",
+        &[
+            keys::REGISTER_CLEANUP.name(),
+            keys::REGISTER_CLEANUP_DIR.name(),
+            keys::CLEANUP_RECURSIVE.name(),
+            keys::CLEANUP_EMPTY.name(),
+            keys::CLEANUP_IGNORE.name(),
+            keys::CLEANUP_LEAVE_TOPDIR.name(),
+        ],
+    ),
+    (
+        Level::Server,
+        "PMIx_Notify_event",
+        &[
+            keys::EVENT_NON_DEFAULT.name(),
+            keys::EVENT_CUSTOM_RANGE.name(),
+            keys::EVENT_DO_NOT_CACHE.name(),
+            keys::EVENT_STAYS_LOCAL.name(),
+        ],
+    ),
+    (
+        Level::Server,
+        "PMIx_Process_monitor",
+        &[
+            keys::MONITOR_HEARTBEAT.name(),
+            keys::MONITOR_HEARTBEAT_TIME.name(),
+            keys::MONITOR_HEARTBEAT_DROPS.name(),
+            keys::MONITOR_ID.name(),
+            keys::MONITOR_CANCEL.name(),
+            keys::SEND_HEARTBEAT.name(),
+        ],
+    ),
+    (
+        Level::Server,
+        "PMIx_Query_info",
+        &[
+            keys::QUERY_ATTRIBUTE_SUPPORT.name(),
+            keys::CLIENT_ATTRIBUTES.name(),
+            keys::SERVER_ATTRIBUTES.name(),
+            keys::TOOL_ATTRIBUTES.name(),
+            keys::HOST_ATTRIBUTES.name(),
+            keys::NSPACE.name(),
+            keys::RANK.name(),
+            keys::PROCID.name(),
+            keys::HOSTNAME.name(),
+            keys::SESSION_INFO.name(),
+            keys::JOB_INFO.name(),
+            keys::APP_INFO.name(),
+            keys::NODE_INFO.name(),
+            keys::PSET_NAME.name(),
+            keys::GROUP_ID.name(),
+        ],
+    ),
+    (
+        Level::Server,
+        "PMIx_server_init",
+        &[
+            keys::SERVER_NSPACE.name(),
+            keys::SERVER_RANK.name(),
+            keys::SERVER_TMPDIR.name(),
+            keys::SYSTEM_TMPDIR.name(),
+            keys::SERVER_TOOL_SUPPORT.name(),
+            keys::SERVER_SYSTEM_SUPPORT.name(),
+            keys::SERVER_SESSION_SUPPORT.name(),
+            keys::SERVER_SCHEDULER.name(),
+        ],
+    ),
+    (
+        Level::Server,
+        "PMIx_server_register_nspace",
+        &[
+            keys::REGISTER_NODATA.name(),
+            keys::SESSION_INFO_ARRAY.name(),
+            keys::JOB_INFO_ARRAY.name(),
+            keys::APP_INFO_ARRAY.name(),
+            keys::NODE_INFO_ARRAY.name(),
+            keys::PROC_INFO_ARRAY.name(),
+        ],
+    ),
+    (Level::Tool, "PMIx_tool_attach_to_server", &ATTACH),
+    (
+        Level::Tool,
+        "PMIx_tool_init",
+        &[
+            keys::TOOL_NSPACE.name(),
+            keys::TOOL_RANK.name(),
+            keys::TOOL_DO_NOT_CONNECT.name(),
+            keys::TOOL_CONNECT_OPTIONAL.name(),
+            keys::TOOL_ATTACHMENT_FILE.name(),
+            keys::SERVER_URI.name(),
+            keys::TCP_URI.name(),
+            keys::SERVER_PIDINFO.name(),
+            keys::SERVER_NSPACE.name(),
+            keys::CONNECT_TO_SYSTEM.name(),
+            keys::CONNECT_SYSTEM_FIRST.name(),
+            keys::CONNECT_MAX_RETRIES.name(),
+            keys::CONNECT_RETRY_DELAY.name(),
+            keys::LAUNCHER.name(),
+        ],
+    ),
+    (Level::Tool, "PMIx_tool_set_server", &[keys::WAIT_FOR_CONNECTION.name(), keys::TIMEOUT.name()]),
+];
+
+const GET: [&str; 15] = [
+    keys::OPTIONAL.name(),
+    keys::IMMEDIATE.name(),
+    keys::GET_REFRESH_CACHE.name(),
+    keys::GET_POINTER_VALUES.name(),
+    keys::GET_STATIC_VALUES.name(),
+    keys::DATA_SCOPE.name(),
+    keys::TIMEOUT.name(),
+    keys::SESSION_INFO.name(),
+    keys::JOB_INFO.name(),
+    keys::APP_INFO.name(),
+    keys::NODE_INFO.name(),
+    keys::SESSION_ID.name(),
+    keys::APPNUM.name(),
+    keys::NODEID.name(),
+    keys::HOSTNAME.name(),
+];
+
+const ATTACH: [&str; 8] = [
+    keys::TOOL_ATTACHMENT_FILE.name(),
+    keys::SERVER_URI.name(),
+    keys::TCP_URI.name(),
+    keys::SERVER_PIDINFO.name(),
+    keys::SERVER_NSPACE.name(),
+    keys::CONNECT_TO_SYSTEM.name(),
+    keys::CONNECT_SYSTEM_FIRST.name(),
+    keys::PRIMARY_SERVER.name(),
+];
+
+/// The answers to one query. `functions` are those behind its first key.
+pub(super) fn answers(functions: &[Text], qualifiers: &[Info], host: &HostAttributes) -> Vec<Info> {
+    if functions.is_empty() {
+        return qualifiers.iter().filter_map(|qualifier| by_level(qualifier, host)).collect();
+    }
+    let chosen: BTreeSet<Level> = qualifiers.iter().filter_map(|info| Some(Level::of(info.key.as_str())?.0)).collect();
+    let is_chosen = |level: &Level| chosen.is_empty() || chosen.contains(level);
+    let of_function = |function: &Text| {
+        let function = function.to_str().ok()?;
+        let levels = Level::ALL.into_iter().filter(is_chosen).filter_map(|level| {
+            let attributes = level.attributes(function, host)?;
+            Some(Info::new(Key::from_static(level.attributes_key()), described(&attributes)))
+        });
+        let levels: Vec<Info> = levels.collect();
+        let key = Key::new(function.to_owned()).ok().filter(|_| !levels.is_empty())?;
+        Some(Info::new(key, Value::info_array(levels)))
+    };
+    functions.iter().filter_map(of_function).collect()
+}
+
+/// The answer to one qualifier: a level's functions as a list in text, or the attributes of some of them.
+fn by_level(qualifier: &Info, host: &HostAttributes) -> Option<Info> {
+    let (level, is_list) = Level::of(qualifier.key.as_str())?;
+    let known = level.functions(host);
+    if is_list {
+        return Some(Info::new(Key::from_static(level.functions_key()), known.join(",").as_str()));
+    }
+    let wanted: BTreeSet<&str> = qualifier.value.as_str().unwrap_or(ALL_FUNCTIONS).split(',').map(str::trim).collect();
+    let is_wanted = |function: &&&str| wanted.contains(ALL_FUNCTIONS) || wanted.contains(**function);
+    let of_function = |function: &str| {
+        let attributes = level.attributes(function, host)?;
+        Some(Info::new(Key::new(function.to_owned()).ok()?, described(&attributes)))
+    };
+    let entries: Vec<Info> = known.iter().filter(is_wanted).filter_map(|function| of_function(function)).collect();
+    (!entries.is_empty()).then(|| Info::new(Key::from_static(level.attributes_key()), Value::info_array(entries)))
+}
+
+/// The word for every function in the value of a qualifier.
+const ALL_FUNCTIONS: &str = "all";
+
+impl Level {
+    const ALL: [Self; 4] = [Self::Client, Self::Server, Self::Tool, Self::Host];
+
+    /// The level that a qualifier names, and whether it asks for the list of functions.
+    fn of(key: &str) -> Option<(Self, bool)> {
+        let level = |level: Self| match key {
+            key if key == level.attributes_key() => Some((level, false)),
+            key if key == level.functions_key() => Some((level, true)),
+            _ => None,
+        };
+        Self::ALL.into_iter().find_map(level)
+    }
+
+    const fn attributes_key(self) -> &'static str {
+        match self {
+            Self::Client => keys::CLIENT_ATTRIBUTES.name(),
+            Self::Server => keys::SERVER_ATTRIBUTES.name(),
+            Self::Tool => keys::TOOL_ATTRIBUTES.name(),
+            Self::Host => keys::HOST_ATTRIBUTES.name(),
+        }
+    }
+
+    const fn functions_key(self) -> &'static str {
+        match self {
+            Self::Client => keys::CLIENT_FUNCTIONS.name(),
+            Self::Server => keys::SERVER_FUNCTIONS.name(),
+            Self::Tool => keys::TOOL_FUNCTIONS.name(),
+            Self::Host => keys::HOST_FUNCTIONS.name(),
+        }
+    }
+
+    /// The functions with attributes at this level.
+    fn functions(self, host: &HostAttributes) -> Vec<&str> {
+        match self {
+            Self::Host => host.keys().map(String::as_str).collect(),
+            _ => OF_LIBRARY.iter().filter(|(level, ..)| *level == self).map(|(_, function, _)| *function).collect(),
+        }
+    }
+
+    fn attributes<'a>(self, function: &str, host: &'a HostAttributes) -> Option<Vec<&'a str>> {
+        if self == Self::Host {
+            return Some(host.get(function)?.iter().map(String::as_str).collect());
+        }
+        let row = OF_LIBRARY.iter().find(|(level, name, _)| *level == self && *name == function);
+        row.map(|(.., attributes)| attributes.to_vec())
+    }
+}
+
+/// Descriptions of attributes, as an array.
+fn described(attributes: &[&str]) -> Value {
+    let elements = attributes.iter().map(|attribute| Value::Regattr(Box::new(description(attribute)))).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Regattr, elements }))
+}
+
+/// An attribute, found by its macro's name or its key string, with the data of our table.
+fn description(attribute: &str) -> Regattr {
+    let known = keys::by_macro(attribute).or_else(|| keys::by_name(attribute));
+    let data_type = known.map_or(DataType::Undefined, |known| known.value_type.data_type());
+    Regattr {
+        name: Some(Text::from(known.map_or(attribute, |known| known.macro_name))),
+        key: Text::from(known.map_or(attribute, |known| known.name)),
+        data_type: data_type.to_raw(),
+        description: known.into_iter().map(|known| Text::from(known.meaning)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn host() -> HostAttributes {
+        [("PMIx_Spawn".to_owned(), vec!["PMIX_TIMEOUT".to_owned(), "host.own".to_owned()])].into()
+    }
+
+    fn qualifier(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    fn names(infos: &[Info]) -> Vec<&str> {
+        infos.iter().map(|info| info.key.as_str()).collect()
+    }
+
+    fn entries(info: &Info) -> Vec<Info> {
+        let Value::DataArray(array) = &info.value else { panic!("{info:?}") };
+        let entry = |value: &Value| match value {
+            Value::Info(info) => (**info).clone(),
+            other => panic!("{other:?}"),
+        };
+        array.elements.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn functions_behind_the_key_are_answered_by_level() {
+        let [spawn, get] = ["PMIx_Spawn", "PMIx_Get"].map(Text::from);
+        let found = answers(&[spawn.clone(), Text::from("none"), get.clone()], &[], &host());
+        assert_eq!(names(&found), ["PMIx_Spawn", "PMIx_Get"]);
+        assert_eq!(
+            entries(&found[0]),
+            [Info::new(Key::from_static(keys::HOST_ATTRIBUTES.name()), described(&["pmix.timeout", "host.own"]))]
+        );
+        assert_eq!(names(&entries(&found[1])), [keys::CLIENT_ATTRIBUTES.name(), keys::SERVER_ATTRIBUTES.name()]);
+        let found = answers(&[spawn, get], &[qualifier(keys::CLIENT_ATTRIBUTES.name(), true)], &host());
+        assert_eq!(names(&found), ["PMIx_Get"]);
+        assert_eq!(names(&entries(&found[0])), [keys::CLIENT_ATTRIBUTES.name()]);
+    }
+
+    #[test]
+    fn functions_in_a_qualifier_are_answered_by_function() {
+        let one = [qualifier(keys::SERVER_ATTRIBUTES.name(), "PMIx_Fence, PMIx_Get")];
+        let found = answers(&[], &one, &host());
+        assert_eq!(
+            (names(&found), names(&entries(&found[0]))),
+            (vec![keys::SERVER_ATTRIBUTES.name()], vec!["PMIx_Fence", "PMIx_Get"])
+        );
+        let all = [qualifier(keys::HOST_ATTRIBUTES.name(), "all"), qualifier(keys::HOST_FUNCTIONS.name(), true)];
+        let found = answers(&[], &all, &host());
+        assert_eq!(names(&entries(&found[0])), ["PMIx_Spawn"]);
+        assert_eq!(found[1], Info::new(Key::from_static(keys::HOST_FUNCTIONS.name()), "PMIx_Spawn"));
+        assert_eq!(answers(&[], &[qualifier(keys::TOOL_ATTRIBUTES.name(), "PMIx_Get")], &host()), []);
+        assert_eq!(answers(&[], &[], &host()), []);
+    }
+
+    #[test]
+    fn an_attribute_is_described_from_the_table_of_the_standard() {
+        let [known, unknown] = ["pmix.timeout", "host.own"].map(description);
+        assert_eq!((known.data_type, unknown.data_type), (DataType::Int.to_raw(), 0));
+        assert_eq!((known.name, unknown.name), (Some(Text::from("PMIX_TIMEOUT")), Some(Text::from("host.own"))));
+    }
+
+    fn sources(folder: &Path, text: &mut String) {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let is_other = !path.ends_with(file!().rsplit('/').next().unwrap()) && !path.ends_with("src/keys");
+            if path.is_dir() && is_other {
+                sources(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && is_other {
+                text.push_str(&fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    /// An attribute that nothing but this table names can't be honoured.
+    #[test]
+    fn every_attribute_is_named_by_the_code_that_honours_it() {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let mut text = String::new();
+        for folder in ["src", "libpmix/src"] {
+            sources(&root.join(folder), &mut text);
+        }
+        let words: BTreeSet<&str> =
+            text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
+        for (_, function, attributes) in OF_LIBRARY {
+            // This file itself honours the names of levels.
+            for attribute in attributes.iter().filter(|attribute| Level::of(attribute).is_none()) {
+                let name = keys::by_name(attribute).unwrap().macro_name.strip_prefix("PMIX_").unwrap();
+                assert!(words.contains(name), "{function}: {name}");
+            }
+        }
+    }
+}
