@@ -14,6 +14,7 @@ mod generate;
 mod info;
 mod inspect;
 mod manual;
+mod output;
 mod printing;
 mod ps;
 mod run;
@@ -41,6 +42,7 @@ Examples:
   modex run -n 4 -- ./program arg
   modex ps
   modex ctl modex-4711 pause
+  modex output modex-4711 -r 0
   modex inspect
   modex get -n modex-4711 -r 0 PMIX_HOSTNAME
   modex query PMIX_QUERY_NAMESPACES
@@ -67,6 +69,8 @@ enum Command {
     Ps(ps::PsOptions),
     /// Pause, resume, signal or end a job of this user
     Ctl(ctl::CtlOptions),
+    /// Show what the ranks of a running job print, and pass on input to them
+    Output(output::OutputOptions),
     /// Show the namespaces and segments of a live server
     Inspect(inspect::InspectOptions),
     /// Ask a live job for a value, as one of its processes would
@@ -146,6 +150,7 @@ fn run_command() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Ps(options) => ps::run(&options),
         Command::Ctl(options) => ctl::run(&options),
+        Command::Output(options) => output::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),

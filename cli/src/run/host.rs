@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
 use modex::types::{Info, Namespace, ProcId, Status, Time};
-use modex::{AbortUpcall, Capabilities, Host, JobControl, Log, Moment, QueryInfo, Requester, Responder, Spawn};
+use modex::{
+    AbortUpcall, Capabilities, Host, IofPull, IofPush, JobControl, Log, Moment, QueryInfo, Requester, Responder, Spawn,
+};
 
 use super::poller::Bell;
 use super::report::ProcessPhase;
@@ -42,6 +44,24 @@ pub(super) enum News {
         requester: ProcId,
         /// Its request.
         request: Box<Log>,
+        /// The place for the answer.
+        reply: Responder<()>,
+    },
+    /// A process wants the output of others.
+    Pull {
+        /// The process.
+        requester: ProcId,
+        /// Its request.
+        request: Box<IofPull>,
+        /// The place for the answer.
+        reply: Responder<()>,
+    },
+    /// A process has input for others.
+    Push {
+        /// The process.
+        requester: ProcId,
+        /// Its request.
+        request: Box<IofPush>,
         /// The place for the answer.
         reply: Responder<()>,
     },
@@ -136,7 +156,13 @@ impl LauncherHost {
 
 impl Host for LauncherHost {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ABORT | Capabilities::QUERY | Capabilities::SPAWN | Capabilities::JOB_CONTROL | Capabilities::LOG
+        Capabilities::ABORT
+            | Capabilities::QUERY
+            | Capabilities::SPAWN
+            | Capabilities::JOB_CONTROL
+            | Capabilities::LOG
+            | Capabilities::IOF_PULL
+            | Capabilities::IOF_PUSH
     }
 
     /// The end of a rank is the end of all jobs, so processes of other jobs alone can't be ended.
@@ -160,6 +186,14 @@ impl Host for LauncherHost {
 
     fn log(&self, requester: Requester, request: Log, reply: Responder<()>) {
         self.tell(News::Log { requester: requester.proc, request: Box::new(request), reply });
+    }
+
+    fn iof_pull(&self, requester: Requester, request: IofPull, reply: Responder<()>) {
+        self.tell(News::Pull { requester: requester.proc, request: Box::new(request), reply });
+    }
+
+    fn iof_push(&self, requester: Requester, request: IofPush, reply: Responder<()>) {
+        self.tell(News::Push { requester: requester.proc, request: Box::new(request), reply });
     }
 
     /// Answers queries for the operations that wait, each in a request of its own. The server answers all others.

@@ -4,11 +4,12 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 14] = [
+const SUBCOMMANDS: [&str; 15] = [
     "run",
     "demo",
     "ps",
     "ctl",
+    "output",
     "inspect",
     "get",
     "query",

@@ -12,6 +12,7 @@ mod control;
 mod ctl;
 mod demo;
 mod endings;
+mod forwarding;
 mod generate;
 mod info;
 mod install;
@@ -54,6 +55,9 @@ fn client_process() {
         Ok("log to several") => log::log_to_several(),
         Ok("flood the log") => log::flood_the_log(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
+        Ok("ask for what can not be") => forwarding::ask_for_what_can_not_be(),
+        Ok("pull what has ended") => forwarding::pull_what_has_ended(),
+        Ok("talk to a spawned job") => forwarding::talk_to_a_spawned_job(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}

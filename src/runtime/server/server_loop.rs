@@ -649,13 +649,16 @@ impl ServerLoop {
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
         }
-        self.connections.flush_all();
+        self.connections.flush_all(self.clock, FLUSH_TIME_MAX);
         for cleanup in self.core.take_cleanups() {
             self.clean_up(cleanup);
         }
         self.cleaner.finish(FINISH_TIME_MAX);
     }
 }
+
+/// How long the end of a server waits for peers that read their last messages, such as output of a job.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The loop between its turns. Empty after the last one.
 struct LoopDesk(Mutex<Option<ServerLoop>>);
