@@ -56,7 +56,7 @@ pub use interface::host::{
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet,
     RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
-pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output};
+pub use interface::io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
 pub use interface::job_data::JobData;
 pub use interface::open_operation::{OpenOperation, OperationKind};
 pub use interface::own_keys::{INVENTORY, TOPOLOGY};

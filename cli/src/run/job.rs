@@ -202,6 +202,7 @@ impl LaunchedJob {
             .tools(tools)
             .topology(Arc::new(Helper))
             .name_service()
+            .file_monitor()
             .start(host)?;
         let rank_count = plan.rank_count();
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();

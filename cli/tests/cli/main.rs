@@ -19,6 +19,7 @@ mod install;
 mod job_control;
 mod launch;
 mod log;
+mod monitor;
 mod mpi_advice;
 mod names;
 mod output;
@@ -58,6 +59,7 @@ fn client_process() {
         Ok("ask for what can not be") => forwarding::ask_for_what_can_not_be(),
         Ok("pull what has ended") => forwarding::pull_what_has_ended(),
         Ok("talk to a spawned job") => forwarding::talk_to_a_spawned_job(),
+        Ok("fall silent") => monitor::fall_silent(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}
