@@ -16,6 +16,7 @@ mod inspect;
 mod log;
 mod manual;
 mod origin;
+mod output;
 mod printing;
 mod ps;
 mod run;
@@ -46,6 +47,7 @@ Examples:
   modex ps
   modex top
   modex ctl modex-4711 pause
+  modex output modex-4711 -r 0
   modex inspect
   modex get -n modex-4711 -r 0 PMIX_HOSTNAME
   modex query PMIX_QUERY_NAMESPACES
@@ -78,6 +80,8 @@ enum Command {
     Top(top::TopOptions),
     /// Pause, resume, signal or end a job of this user
     Ctl(ctl::CtlOptions),
+    /// Show what the ranks of a running job print, and pass on input to them
+    Output(output::OutputOptions),
     /// Show the namespaces and segments of a live server
     Inspect(inspect::InspectOptions),
     /// Ask a live job for a value, as one of its processes would
@@ -162,6 +166,7 @@ fn run_command() -> ExitCode {
         Command::Ps(options) => ps::run(&options),
         Command::Top(options) => top::run(&options),
         Command::Ctl(options) => ctl::run(&options),
+        Command::Output(options) => output::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),

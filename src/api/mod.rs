@@ -43,9 +43,9 @@ pub use crate::runtime::{
     ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
-    AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, DirectModex, FenceData,
-    FenceUpcall, GroupOperation, GroupRequest, IofOutput, OpenOperation, OperationKind, RegisterEvents, Requester,
-    ToolAdmission, ToolKind, ToolUpcall,
+    AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,
+    FenceData, FenceUpcall, GroupOperation, GroupRequest, IofOutput, OpenOperation, OperationKind, RegisterEvents,
+    Requester, ToolAdmission, ToolKind, ToolUpcall,
 };
 pub use crate::shmem::BackingKind;
 pub use crate::types::AsStatus;

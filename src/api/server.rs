@@ -7,8 +7,8 @@ use crate::keys;
 use crate::ptl::ServerEnvironment;
 use crate::runtime::{JobSetup, LongestTurn, ServerHandle, Work};
 use crate::server::{
-    Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts, ProcessSet,
-    RegisterClient, RegisterNamespace,
+    Capabilities, Delivery, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts,
+    ProcessSet, RegisterClient, RegisterNamespace,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
 
@@ -388,6 +388,19 @@ impl Server {
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_deliver(&self, output: IofOutput) -> Pending<ServerCall<()>> {
         self.call("deliver output", HostCall::IofDeliver(output))
+    }
+
+    /// Passes output of a process on to the clients that have pulled it ([`Capabilities::IOF_PULL`]), as
+    /// [`Server::iof_deliver`] does, but keeps nothing. This is for a host that also writes the output itself: the result
+    /// says whether a client wants it in place of that (`PMIX_IOF_REDIRECT`).
+    ///
+    /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
+    pub fn iof_offer(&self, output: IofOutput) -> Pending<ServerCall<Delivery>> {
+        let delivery = |result| match result {
+            HostResult::Status(status) => Delivery::of(status).ok_or_else(|| refused("pass output on", result)),
+            failure => Err(refused("pass output on", failure)),
+        };
+        Pending(ServerCall::new(Arc::clone(self.handle.own_process()), HostCall::IofOffer(output), delivery))
     }
 
     /// Ends the server as [`Server::shutdown`] does, while it has other owners: their pending and later calls end with an error. Then

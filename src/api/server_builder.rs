@@ -163,6 +163,16 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets the server watch files for processes of its own user (`PMIX_MONITOR_FILE`), if the host has no monitor. Without
+    /// this call it watches heartbeats alone.
+    ///
+    /// A file must grow, be accessed or be modified in each interval. Its path must be absolute. The server looks at it
+    /// with its own rights, on a thread of its own.
+    pub fn file_monitor(mut self) -> Self {
+        self.core.watches_files = true;
+        self
+    }
+
     /// Starts the server. Clients can connect when this returns.
     ///
     /// # Errors

@@ -52,11 +52,11 @@ pub use interface::cleanup::{Cleanup, DirectoryRules};
 pub use interface::config::{Capabilities, Contact, Limits, ServerConfig, ToolAdmission, ToolPolicy};
 pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub use interface::host::{
-    AbortUpcall, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceData,
+    AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest, FenceData,
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet,
     RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
-pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output};
+pub use interface::io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
 pub use interface::job_data::JobData;
 pub use interface::open_operation::{OpenOperation, OperationKind};
 pub use interface::own_keys::{INVENTORY, TOPOLOGY};

@@ -2,6 +2,7 @@
  * each, `word status [value]`. Works with every library since 4.2. */
 #include <pmix_tool.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,85 @@ static void list_servers(void)
     say("servers", status, text);
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static char heard[2][1024];
+static int has_ended[2];
+
+/* Forwarded output of rank 0: 0 is standard output, 1 is standard error. */
+static void hear(size_t id, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *payload,
+                 pmix_info_t info[], size_t ninfo)
+{
+    int which = PMIX_FWD_STDERR_CHANNEL == channel;
+    size_t i;
+
+    (void)id;
+    pthread_mutex_lock(&lock);
+    if (0 == source->rank && payload && payload->size > 0) {
+        strncat(heard[which], payload->bytes, payload->size);
+    }
+    for (i = 0; i < ninfo; i++) {
+        has_ended[which] |= 0 == source->rank && !strcmp(info[i].key, PMIX_IOF_COMPLETE);
+    }
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static pmix_status_t pushed = 1;
+
+static void note_push(pmix_status_t status, void *data)
+{
+    (void)data;
+    pthread_mutex_lock(&lock);
+    pushed = status;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Without a callback, 4.2.2 waits on a lock that it has not initialized. */
+static pmix_status_t push(pmix_proc_t *target, pmix_byte_object_t *bytes)
+{
+    pmix_status_t status = PMIx_IOF_push(target, 1, bytes, NULL, 0, note_push, NULL);
+
+    if (PMIX_SUCCESS != status) {
+        return status;
+    }
+    pthread_mutex_lock(&lock);
+    while (1 == pushed) {
+        pthread_cond_wait(&changed, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+    return pushed;
+}
+
+/* Pulls the output of a job, gives its rank 0 a line, and shows what the rank printed. */
+static void talk(const char *nspace, const char *directive)
+{
+    pmix_proc_t all, first;
+    pmix_byte_object_t line = {.bytes = "go\n", .size = 3};
+    pmix_info_t info;
+    pmix_status_t status;
+
+    PMIX_LOAD_PROCID(&all, nspace, PMIX_RANK_WILDCARD);
+    PMIX_LOAD_PROCID(&first, nspace, 0);
+    PMIX_INFO_LOAD(&info, directive, NULL, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&info);
+    status = PMIx_IOF_pull(&all, 1, &info, 1, PMIX_FWD_STDOUT_CHANNEL | PMIX_FWD_STDERR_CHANNEL, hear, NULL, NULL);
+    say("pull", status < 0 ? status : PMIX_SUCCESS, NULL);
+    if (status < 0) {
+        return;
+    }
+    say("push", push(&first, &line), NULL);
+    pthread_mutex_lock(&lock);
+    while (!has_ended[0] || !has_ended[1]) {
+        pthread_cond_wait(&changed, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+    say("heard", PMIX_SUCCESS, heard[0]);
+    say("also", PMIX_SUCCESS, heard[1]);
+    say("deregister", PMIx_IOF_deregister((size_t)status, NULL, 0, NULL, NULL), NULL);
+}
+
 int main(int argc, char **argv)
 {
     pmix_info_t info[16];
@@ -170,6 +250,9 @@ int main(int argc, char **argv)
             PMIX_LOAD_PROCID(&server, argv[at + 1], 0);
             status = !strcmp(word, "choose") ? PMIx_tool_set_server(&server, NULL, 0) : PMIx_tool_disconnect(&server);
             say(word, status, argv[++at]);
+        } else if (!strcmp(word, "talk")) {
+            talk(argv[at + 1], argv[at + 2]);
+            at += 2;
         } else if (!strcmp(word, "die")) {
             _Exit(7);
         } else if (!strcmp(word, "wait")) {

@@ -67,6 +67,16 @@ impl Server {
         Self { running, place }
     }
 
+    /// `modex run` with ranks that wait for a line of a tool.
+    fn modex_run_with_input() -> Self {
+        let place = place();
+        let run = consumer(&libraries()[0], crate::command::built("modex"), place.path());
+        let script = "echo ready; read line; echo \"out $line\"; echo error >&2; exec >&- 2>&-; exec sleep 1000";
+        let running = run.args(["run", "-n", "1", "--stdin", "tools", "--", "sh", "-c", script]).start();
+        running.wait_for_line("ready");
+        Self { running, place }
+    }
+
     /// `tool_server.c` with a library. `place` may hold files of earlier servers.
     fn c(library: &Library, place: TempDir, words: &[&str]) -> Self {
         let running = consumer(library, program("tool_server"), place.path()).args(words).input_open().start();
@@ -202,6 +212,22 @@ fn the_process_table_of_modex_run_has_the_ranks_as_they_are() {
         }
     }
     server.stop();
+}
+
+#[test]
+fn tools_of_both_libraries_hear_the_ranks_of_modex_run_and_talk_to_them() {
+    for library in libraries() {
+        for (directive, shown) in [("pmix.iof.cpy", true), ("pmix.iof.redir", false)] {
+            let server = Server::modex_run_with_input();
+            let job = format!("modex-{}", server.pid());
+            let lines = tool(&library, server.path(), &["--", "talk", &job, "pmix.iof.xml", "talk", &job, directive]);
+            let expected = ["pull NOT-SUPPORTED", "pull SUCCESS", "push SUCCESS", "heard SUCCESS out go", ""];
+            assert_eq!(lines[1..6], expected, "{}", library.file.display());
+            assert_eq!(lines[6..], ["also SUCCESS error", "", "deregister SUCCESS", "finalize SUCCESS"]);
+            let ended = server.stop();
+            assert_eq!(ended.text().contains("out go"), shown, "{}", ended.transcript());
+        }
+    }
 }
 
 #[test]

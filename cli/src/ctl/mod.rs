@@ -7,11 +7,11 @@ mod server;
 mod words;
 
 use clap::{Args, Subcommand};
-use modex::keys;
 use modex::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Value};
+use modex::{Tool, keys};
 
 use super::Outcome;
-use server::CtlError;
+pub(super) use server::CtlError;
 pub(super) use words::{WordError, ranks};
 
 #[derive(Args, Debug)]
@@ -71,10 +71,7 @@ Environment:
 
 pub(super) fn run(options: &CtlOptions) -> Outcome {
     let directive = options.action.directive()?;
-    let ranks = options.ranks.as_deref().map(words::ranks).transpose()?;
-    let job = options.job.as_deref().map(words::job).transpose()?;
-    let (tool, jobs) = server::find(job.as_ref(), options.pid)?;
-    let targets = targets(job, ranks.as_deref(), jobs)?;
+    let (tool, targets) = connect(options.job.as_deref(), options.pid, options.ranks.as_deref())?;
     let client = tool.client()?;
     let named = named(&targets, options.ranks.as_deref());
     let controlled = client.job_control(targets, vec![directive]).wait();
@@ -87,8 +84,20 @@ pub(super) fn run(options: &CtlOptions) -> Outcome {
     }
 }
 
+/// A connection to the server of a job or with a process number, and the processes that the user means.
+pub(super) fn connect(
+    job: Option<&str>,
+    pid: Option<u32>,
+    ranks: Option<&str>,
+) -> Result<(Tool, Vec<ProcId>), Box<dyn std::error::Error>> {
+    let ranks = ranks.map(words::ranks).transpose()?;
+    let job = job.map(words::job).transpose()?;
+    let (tool, jobs) = server::find(job.as_ref(), pid)?;
+    Ok((tool, targets(job, ranks.as_deref(), jobs)?))
+}
+
 /// The answer of a launcher in words.
-fn reason(status: Status) -> String {
+pub(super) fn reason(status: Status) -> String {
     let words = match status {
         Status::ERR_NOT_FOUND => "no such rank runs",
         Status::ERR_NO_PERMISSIONS => "this user may not control it",
@@ -100,7 +109,7 @@ fn reason(status: Status) -> String {
 }
 
 /// The targets for a message. `ranks` is the list as the user wrote it.
-fn named(targets: &[ProcId], ranks: Option<&str>) -> String {
+pub(super) fn named(targets: &[ProcId], ranks: Option<&str>) -> String {
     let mut jobs: Vec<&str> = targets.iter().map(|target| target.namespace.as_str()).collect();
     jobs.dedup();
     let jobs = jobs.join(", ");

@@ -9,7 +9,7 @@ use crate::ps;
 
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CtlError {
+pub(crate) enum CtlError {
     #[error("no job {job} of this user runs here; {}", list_of(.known))]
     NoJob { job: Namespace, known: Vec<Namespace> },
     #[error("process {0} is no launcher of this user that admits tools; modex ps lists them")]

@@ -322,6 +322,11 @@ impl Children {
         ranks.iter().filter_map(|rank| i32::try_from(self.running(*rank)?).ok())
     }
 
+    /// The ranks that were started, without those of removed jobs.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = RankId> {
+        self.ranks.keys().copied()
+    }
+
     /// Whether a rank was started, and its job has not ended.
     pub(super) fn has(&self, rank: RankId) -> bool {
         self.ranks.contains_key(&rank)
@@ -381,7 +386,8 @@ fn at_place<T>(processors: Option<&[usize]>, start: impl FnOnce() -> io::Result<
     started
 }
 
-fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+/// Makes reads and writes of a descriptor return at once.
+pub(super) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
     Ok(())

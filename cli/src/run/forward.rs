@@ -1,11 +1,11 @@
-//! Reads the ranks' output, whole lines at a time. It also passes the launcher's input on to the ranks that want it.
+//! Reads the ranks' output. It also passes the launcher's input on to the ranks that want it.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::ChildStdin;
 use std::thread::sleep;
 use std::time::Duration;
 
+use modex::types::ProcId;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 
@@ -15,6 +15,7 @@ use super::job_processes::is_in_background;
 use super::line_prefix::LinePrefix;
 use super::lines::LineBuffer;
 use super::rank_id::RankId;
+use super::rank_input::InputPipe;
 
 /// Bytes taken from one rank in one turn, so that a rank with much output does not starve the others.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -34,6 +35,13 @@ pub(super) struct ForwardedStream {
     prefix: LinePrefix,
     lines: LineBuffer,
     origin: (RankId, Channel),
+    proc: ProcId,
+    /// Whether processes may want this output (`PMIx_IOF_pull`).
+    pub(super) is_pulled: bool,
+    /// Whether it is kept for the process that spawned the rank, until that has pulled it.
+    pub(super) is_kept: bool,
+    /// Whether a process that pulls it gets it in place of the launcher's user.
+    pub(super) is_redirected: bool,
     last_turns_left: usize,
 }
 
@@ -55,8 +63,16 @@ impl ForwardedStream {
         destination: Destination,
         prefix: LinePrefix,
         origin: (RankId, Channel),
+        proc: ProcId,
     ) -> Self {
-        Self { source, destination, prefix, lines: LineBuffer::default(), origin, last_turns_left: LAST_TURNS_MAX }
+        let (lines, last_turns_left) = (LineBuffer::default(), LAST_TURNS_MAX);
+        let (is_pulled, is_kept, is_redirected) = (false, false, false);
+        Self { source, destination, prefix, lines, origin, proc, is_pulled, is_kept, is_redirected, last_turns_left }
+    }
+
+    /// The rank as a process.
+    pub(super) const fn proc(&self) -> &ProcId {
+        &self.proc
     }
 
     /// The number of the rank's job.
@@ -95,19 +111,32 @@ impl ForwardedStream {
     /// Reads the output that has arrived and appends its whole lines to `ready`. A very long line is appended in
     /// pieces.
     pub(super) fn read(&mut self, ready: &mut Vec<u8>) -> io::Result<ForwardProgress> {
+        let (bytes, progress) = self.read_bytes()?;
+        self.feed(&bytes, ready);
+        if progress == ForwardProgress::Ended {
+            self.finish(ready);
+        }
+        Ok(progress)
+    }
+
+    /// Reads the output that has arrived.
+    pub(super) fn read_bytes(&self) -> io::Result<(Vec<u8>, ForwardProgress)> {
         let mut chunk = vec![0u8; READ_BYTES_MAX];
-        match nix::unistd::read(&self.source, &mut chunk) {
-            Ok(0) => {
-                self.finish(ready);
-                Ok(ForwardProgress::Ended)
-            }
-            Ok(count) => {
-                self.lines.feed(chunk.get(..count).unwrap_or_default(), &self.prefix.bytes(), ready);
-                Ok(ForwardProgress::Open)
-            }
-            Err(Errno::EAGAIN) => Ok(ForwardProgress::Empty),
-            Err(Errno::EINTR) => Ok(ForwardProgress::Open),
-            Err(error) => Err(error.into()),
+        let (count, progress) = match nix::unistd::read(&self.source, &mut chunk) {
+            Ok(0) => (0, ForwardProgress::Ended),
+            Ok(count) => (count, ForwardProgress::Open),
+            Err(Errno::EAGAIN) => (0, ForwardProgress::Empty),
+            Err(Errno::EINTR) => (0, ForwardProgress::Open),
+            Err(error) => return Err(error.into()),
+        };
+        chunk.truncate(count);
+        Ok((chunk, progress))
+    }
+
+    /// Appends the whole lines to `ready` that these bytes complete.
+    pub(super) fn feed(&mut self, bytes: &[u8], ready: &mut Vec<u8>) {
+        if !bytes.is_empty() {
+            self.lines.feed(bytes, &self.prefix.bytes(), ready);
         }
     }
 
@@ -135,7 +164,13 @@ impl ForwardedStream {
 ///
 /// A terminal stops background processes that read it, and a stopped launcher ends nothing. With the signal blocked in
 /// this thread, the read fails instead, and the thread waits until the launcher is in the foreground.
-pub(super) fn copy_input(mut inputs: Vec<ChildStdin>) {
+pub(super) fn copy_input(mut inputs: Vec<InputPipe>) {
+    let all = inputs.clone();
+    copy_to(&mut inputs);
+    all.iter().for_each(InputPipe::close);
+}
+
+fn copy_to(inputs: &mut Vec<InputPipe>) {
     let is_blocked = SigSet::from(Signal::SIGTTIN).thread_block().is_ok();
     let mut chunk = vec![0u8; READ_BYTES_MAX];
     let mut source = io::stdin().lock();
@@ -144,7 +179,7 @@ pub(super) fn copy_input(mut inputs: Vec<ChildStdin>) {
             Ok(0) => return,
             Ok(count) => {
                 let bytes = chunk.get(..count).unwrap_or_default();
-                inputs.retain_mut(|input| input.write_all(bytes).and_then(|()| input.flush()).is_ok());
+                inputs.retain(|input| input.write_all(bytes).inspect_err(|_| input.close()).is_ok());
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) if is_blocked && is_in_background() => sleep(FOREGROUND_CHECKED_AFTER),

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::Sender;
 use modex::types::{Info, Namespace, ProcId, Status, Time};
 use modex::{
-    AbortUpcall, Capabilities, Host, HostFacts, JobControl, Log, Moment, QueryInfo, Requester, Responder, Spawn,
+    AbortUpcall, Capabilities, Host, HostFacts, IofPull, IofPush, JobControl, Log, Moment, QueryInfo, Requester,
+    Responder, Spawn,
 };
 
 use super::host_attributes;
@@ -46,6 +47,24 @@ pub(super) enum News {
         requester: ProcId,
         /// Its request.
         request: Box<Log>,
+        /// The place for the answer.
+        reply: Responder<()>,
+    },
+    /// A process wants the output of others.
+    Pull {
+        /// The process.
+        requester: ProcId,
+        /// Its request.
+        request: Box<IofPull>,
+        /// The place for the answer.
+        reply: Responder<()>,
+    },
+    /// A process has input for others.
+    Push {
+        /// The process.
+        requester: ProcId,
+        /// Its request.
+        request: Box<IofPush>,
         /// The place for the answer.
         reply: Responder<()>,
     },
@@ -142,7 +161,13 @@ impl LauncherHost {
 
 impl Host for LauncherHost {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ABORT | Capabilities::QUERY | Capabilities::SPAWN | Capabilities::JOB_CONTROL | Capabilities::LOG
+        Capabilities::ABORT
+            | Capabilities::QUERY
+            | Capabilities::SPAWN
+            | Capabilities::JOB_CONTROL
+            | Capabilities::LOG
+            | Capabilities::IOF_PULL
+            | Capabilities::IOF_PUSH
     }
 
     /// The end of a rank is the end of all jobs, so processes of other jobs alone can't be ended.
@@ -166,6 +191,14 @@ impl Host for LauncherHost {
 
     fn log(&self, requester: Requester, request: Log, reply: Responder<()>) {
         self.tell(News::Log { requester: requester.proc, request: Box::new(request), reply });
+    }
+
+    fn iof_pull(&self, requester: Requester, request: IofPull, reply: Responder<()>) {
+        self.tell(News::Pull { requester: requester.proc, request: Box::new(request), reply });
+    }
+
+    fn iof_push(&self, requester: Requester, request: IofPush, reply: Responder<()>) {
+        self.tell(News::Push { requester: requester.proc, request: Box::new(request), reply });
     }
 
     /// Answers queries for supported attributes, and those for the operations that wait, each in a request of its own.

@@ -2,6 +2,7 @@
 
 mod controlling;
 mod description;
+mod forwarding;
 mod logging;
 mod reporting;
 mod spawning;
@@ -11,7 +12,6 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::ChildStdin;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
@@ -42,6 +42,7 @@ use super::output_writer::OutputWriter;
 use super::plan::Plan;
 use super::poller::{LOOKS_AFTER, Poller, Wakeup};
 use super::rank_id::{FIRST_JOB, RankId};
+use super::rank_input::InputPipe;
 use super::report::{ProcessPhase, ReportFileError, Reports, Timeline};
 use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
@@ -49,6 +50,7 @@ use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
 use controlling::{ControlCall, Terminations};
 use description::describe;
+use forwarding::{Forwarding, PullCall, PushCall, complete, read_and_offer};
 use logging::LogCall;
 use spawning::Spawning;
 
@@ -166,6 +168,7 @@ pub(super) struct LaunchedJob {
     logs: FairQueue<LogCall>,
     /// Whether some of them can be served at once.
     can_log: bool,
+    forwarding: Forwarding,
     terminations: Terminations,
     /// Whether a process has paused ranks. They may have been resumed since.
     has_paused_ranks: bool,
@@ -186,7 +189,8 @@ pub(super) struct LaunchedJob {
 
 impl LaunchedJob {
     /// Starts server and ranks.
-    pub(super) fn start(plan: Plan, mut settings: Settings) -> Result<Self, JobError> {
+    pub(super) fn start(mut plan: Plan, mut settings: Settings) -> Result<Self, JobError> {
+        plan.io.input = settings.input.targets();
         let clock = Clock::start();
         let (poller, bell) = Poller::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
         let path = SessionDirectory::choose(&std::env::temp_dir());
@@ -205,6 +209,7 @@ impl LaunchedJob {
             .tools(tools)
             .topology(Arc::new(Helper))
             .name_service()
+            .file_monitor()
             .start(host)?;
         let rank_count = plan.rank_count();
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();
@@ -227,6 +232,7 @@ impl LaunchedJob {
             controls: FairQueue::default(),
             logs: FairQueue::default(),
             can_log: false,
+            forwarding: Forwarding::default(),
             terminations: Terminations::default(),
             has_paused_ranks: false,
             verdict: Verdict::new(rank_count, settings.grace),
@@ -309,14 +315,14 @@ impl LaunchedJob {
         Ok(())
     }
 
-    /// Starts one rank, and returns the end of its input if it reads the launcher's.
+    /// Starts one rank, and returns its input if it reads the launcher's.
     fn start_rank(
         &mut self,
         plan: &Plan,
         id: RankId,
         app: &App,
         mpi_setup: &MpiSetup,
-    ) -> Result<Option<ChildStdin>, JobError> {
+    ) -> Result<Option<InputPipe>, JobError> {
         let proc = ProcId::new(plan.namespace.clone(), id.rank);
         let channel = match mpi_setup.protocol {
             Protocol::Pmix => None,
@@ -324,12 +330,7 @@ impl LaunchedJob {
         };
         let mut setup = self.set_up(&proc, mpi_setup, channel.as_ref().map(|channel| channel.rank_end().as_fd()))?;
         setup.place = plan.place(id.rank);
-        setup.has_input = id.job == FIRST_JOB
-            && match self.settings.input {
-                Input::RankZero => id.rank == 0,
-                Input::All => true,
-                Input::None => false,
-            };
+        setup.has_input = plan.io.input.has(id.rank);
         self.mark(id, ProcessPhase::Spawned, self.clock.now());
         let pipes = self.children.spawn(id, app, &setup)?;
         self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy()).wait()?;
@@ -337,9 +338,9 @@ impl LaunchedJob {
             self.speaks_pmi.insert(id);
             self.server.serve_pmi(channel, pipes.pid)?;
         }
-        self.watch(pipes.out, id, Channel::Out)?;
-        pipes.error.map_or(Ok(()), |error| self.watch(error, id, Channel::Error))?;
-        Ok(pipes.input)
+        self.watch(pipes.out, id, Channel::Out, plan)?;
+        pipes.error.map_or(Ok(()), |error| self.watch(error, id, Channel::Error, plan))?;
+        self.keep_input(id, pipes.input)
     }
 
     /// Notes a moment for the report, which is about the first job.
@@ -349,13 +350,18 @@ impl LaunchedJob {
         }
     }
 
-    fn watch(&mut self, source: OwnedFd, rank: RankId, channel: Channel) -> Result<(), JobError> {
+    fn watch(&mut self, source: OwnedFd, rank: RankId, channel: Channel, plan: &Plan) -> Result<(), JobError> {
         let prefix = LinePrefix::new(self.settings.marks, rank, channel);
         let destination = self.output_writer.destination(rank, channel);
         let index = self.next_stream;
         self.next_stream += 1;
         self.stream_of.insert((rank, channel), index);
-        self.streams.insert(index, ForwardedStream::new(source, destination, prefix, (rank, channel)));
+        let proc = ProcId::new(plan.namespace.clone(), rank.rank);
+        let mut stream = ForwardedStream::new(source, destination, prefix, (rank, channel), proc);
+        stream.is_kept = plan.io.keeps(channel);
+        stream.is_redirected = stream.is_kept && plan.io.is_redirected;
+        stream.is_pulled = self.forwarding.is_pulled || stream.is_kept;
+        self.streams.insert(index, stream);
         // After a pause the loop listens to all streams.
         if self.is_paused { Ok(()) } else { self.listen(index) }
     }
@@ -366,6 +372,7 @@ impl LaunchedJob {
         self.read_news();
         // The rest of the last requests: a rank may end without waiting for the answer.
         while outcome.is_ok() && self.serve_logs()? {}
+        self.complete_all();
         let advice = self.advice_if_alone().filter(|_| outcome.is_ok()).unwrap_or_default();
         let Self { server, directory, mut children, streams, poller, output_writer, timeline, .. } = self;
         // In this order the guardian, which ends with the ranks' group, outlives everything that it cleans up.
@@ -426,16 +433,23 @@ impl LaunchedJob {
                 }
                 Wakeup::Suspend => self.suspend(),
                 Wakeup::Stream { index } => self.pump(index)?,
+                Wakeup::Input { rank } => {
+                    self.forwarding.inputs.write(rank, &self.poller);
+                    self.forwarding.can_push = true;
+                }
             }
         }
         self.answer_askers();
         self.go_on_spawning();
+        self.end_unheard();
         self.close_ended()?;
         let now = self.clock.now();
         let silent = if self.is_paused { None } else { self.output_locks.silent(now) };
         silent.map_or(Ok(()), |index| self.cut(index))?;
         // Logs may have waited for the end of the line.
         self.can_log = self.serve_logs()?;
+        self.serve_pull();
+        self.serve_pushes();
         self.serve_controls();
         self.end_terminations();
         let action = self.verdict.tick(now);
@@ -471,6 +485,7 @@ impl LaunchedJob {
         ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
         for (rank, ending) in ended {
             self.mark(rank, ProcessPhase::Ended, now);
+            self.forwarding.inputs.remove(rank, &self.poller);
             // PMI-1 has no answer to an abort, so its rank may end before the server has read it.
             if ending.is_success() || self.speaks_pmi.contains(&rank) {
                 self.await_loss(rank, now + LOSS_TIME);
@@ -521,6 +536,12 @@ impl LaunchedJob {
                 self.controls.push(requester, ControlCall { request, reply });
             }
             News::Log { requester, request, reply } => self.logs.push(requester, LogCall::new(&request, reply)),
+            News::Pull { requester, request, reply } => {
+                self.forwarding.pulls.push(requester, PullCall { request, reply })
+            }
+            News::Push { requester, request, reply } => {
+                self.forwarding.pushes.push(requester, PushCall::new(*request, reply))
+            }
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };
                 match moment {
@@ -646,7 +667,8 @@ impl LaunchedJob {
             return Ok(());
         }
         let mut lines = Vec::new();
-        let progress = stream.read(&mut lines);
+        let progress =
+            if stream.is_pulled { read_and_offer(stream, &self.server, &mut lines) } else { stream.read(&mut lines) };
         let has_ended = !matches!(progress, Ok(ForwardProgress::Open | ForwardProgress::Empty));
         if has_ended {
             lines.extend_from_slice(stream.cut().as_bytes());
@@ -687,6 +709,7 @@ impl LaunchedJob {
     fn close(&mut self, index: usize) -> Result<(), JobError> {
         let Some(stream) = self.streams.remove(&index) else { return Ok(()) };
         self.stream_of.remove(&stream.origin());
+        complete(&stream, &self.server);
         // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
         let _ = self.poller.forget(stream.fd());
         self.output_writer.close_file(stream.destination());

@@ -26,12 +26,15 @@ pub(super) struct Job {
     pub(super) apps: Vec<App>,
     /// For each rank, the index of its program.
     pub(super) app_of_rank: Vec<usize>,
+    /// Whether its output is kept for the process that spawned it, which has not pulled yet.
+    keeps_output: bool,
 }
 
 impl Job {
     pub(super) fn of(plan: &Plan) -> Self {
         let Plan { namespace, apps, app_of_rank, .. } = plan.clone();
-        Self { namespace, apps, app_of_rank }
+        let keeps_output = plan.io.kept_channels.contains(&true);
+        Self { namespace, apps, app_of_rank, keeps_output }
     }
 }
 
@@ -67,6 +70,18 @@ impl Jobs {
     /// A job has ended.
     pub(super) fn remove(&mut self, number: u32) -> Option<Job> {
         self.running.remove(&number)
+    }
+
+    /// A process has pulled output of a job.
+    pub(super) fn note_pull(&mut self, number: u32) {
+        if let Some(job) = self.running.get_mut(&number) {
+            job.keeps_output = false;
+        }
+    }
+
+    /// Whether the output of a job is kept for a process that has not pulled it yet.
+    pub(super) fn keeps_output(&self, number: u32) -> bool {
+        self.running.get(&number).is_some_and(|job| job.keeps_output)
     }
 
     /// The name of a job that runs.

@@ -6,7 +6,7 @@ pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Collects the output of one rank until a line is whole.
 #[derive(Debug, Default)]
-pub(super) struct LineBuffer {
+pub(crate) struct LineBuffer {
     partial: Vec<u8>,
     /// Whether the beginning of an unfinished line was handed out.
     is_mid_line: bool,
@@ -15,7 +15,7 @@ pub(super) struct LineBuffer {
 impl LineBuffer {
     /// Takes bytes as they arrive and hands out every whole line with its newline, each after `prefix`. A line that is
     /// too long to keep is handed out in pieces.
-    pub(super) fn feed(&mut self, bytes: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             self.partial.extend_from_slice(piece);
             let is_whole = piece.ends_with(b"\n");
@@ -27,7 +27,7 @@ impl LineBuffer {
     }
 
     /// Hands out the rest as a line when the stream ends.
-    pub(super) fn finish(&mut self, prefix: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn finish(&mut self, prefix: &[u8], out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             self.emit(prefix, out);
             self.is_mid_line = true;
@@ -37,12 +37,12 @@ impl LineBuffer {
 
     /// The end of a line whose beginning was handed out, if there is one. The rest is a line of its own.
     #[must_use]
-    pub(super) fn cut(&mut self) -> &'static str {
+    pub(crate) fn cut(&mut self) -> &'static str {
         if std::mem::take(&mut self.is_mid_line) { "\n" } else { "" }
     }
 
     /// Whether the beginning of an unfinished line was handed out.
-    pub(super) const fn is_mid_line(&self) -> bool {
+    pub(crate) const fn is_mid_line(&self) -> bool {
         self.is_mid_line
     }
 

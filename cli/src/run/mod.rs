@@ -25,6 +25,7 @@ mod forward;
 mod guardian;
 mod host;
 mod host_attributes;
+mod io_request;
 mod job;
 mod job_processes;
 mod jobs;
@@ -40,6 +41,7 @@ mod output_writer;
 mod plan;
 mod poller;
 mod rank_id;
+mod rank_input;
 mod report;
 mod report_document;
 mod session;
@@ -62,6 +64,8 @@ use destination::OutputFiles;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
 use line_prefix::LineMarks;
+pub(super) use lines::LineBuffer;
+use plan::InputTargets;
 use report::{ReportWish, Reports};
 pub(super) use report_document::{RankMoments, ReportDocument};
 pub(super) use session::SessionDirectory;
@@ -79,6 +83,24 @@ enum Input {
     All,
     /// Nobody
     None,
+    /// Nobody; each rank has a pipe that tools fill, as modex output --stdin does
+    Tools,
+}
+
+impl Input {
+    /// The ranks that have a pipe for it.
+    const fn targets(self) -> InputTargets {
+        match self {
+            Self::RankZero => InputTargets::One(0),
+            Self::All | Self::Tools => InputTargets::All,
+            Self::None => InputTargets::Nobody,
+        }
+    }
+
+    /// Whether ranks read the launcher's own input.
+    const fn is_own(self) -> bool {
+        matches!(self, Self::RankZero | Self::All)
+    }
 }
 
 /// The cores that ranks may run on.
@@ -203,6 +225,7 @@ Output:
   numbers have as many digits as the highest rank. The launcher's own lines stay on standard error.
   If a file can't be written to its end, one line says so, and the job goes on.
   --merge gives each rank one output for both, as 2>&1 does. Its tag is stdout, its file rank.N.out.
+  Processes may take a copy, or redirect it (PMIx_IOF_pull, modex output).
   --timestamp shows the time at which the launcher read the end of the line, or 64 KiB of it.
 
 JSON document (--report=FILE.json):

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use modex::types::{Info, Namespace, NamespaceError, ProcId};
 
 use super::apps::{App, RANK_COUNT_MAX};
+use super::children::Channel;
 use super::cores::{self, CoresError};
 use super::rank_id::{FIRST_JOB, RankId};
 
@@ -28,6 +29,25 @@ pub(crate) enum PlanError {
     Directory(#[from] std::io::Error),
 }
 
+/// Ranks that have a pipe as their standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum InputTargets {
+    #[default]
+    Nobody,
+    One(u32),
+    All,
+}
+
+/// Standard input and output of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct JobIo {
+    pub(super) input: InputTargets,
+    /// Whether standard output and standard error are kept for the process that spawned the job.
+    pub(super) kept_channels: [bool; 2],
+    /// Whether this process gets them in place of the launcher's user.
+    pub(super) is_redirected: bool,
+}
+
 /// A job to start.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -39,6 +59,8 @@ pub(super) struct Plan {
     pub(super) values: Vec<Info>,
     /// Its name.
     pub(super) namespace: Namespace,
+    /// Its standard input and output.
+    pub(super) io: JobIo,
     /// Its programs.
     pub(super) apps: Vec<App>,
     /// For each rank, the index of its program.
@@ -53,6 +75,28 @@ pub(super) struct Plan {
     pub(super) directory: PathBuf,
 }
 
+impl InputTargets {
+    /// Whether a rank has a pipe.
+    pub(super) fn has(self, rank: u32) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::One(target) => rank == target,
+            Self::All => true,
+        }
+    }
+}
+
+impl JobIo {
+    /// Whether an output is kept for the process that spawned the job.
+    pub(super) const fn keeps(&self, channel: Channel) -> bool {
+        let [out, error] = self.kept_channels;
+        match channel {
+            Channel::Out => out,
+            Channel::Error => error,
+        }
+    }
+}
+
 impl Plan {
     /// Ranks are numbered through the programs in the order given.
     pub(super) fn new(apps: Vec<App>, bind: bool) -> Result<Self, PlanError> {
@@ -64,6 +108,7 @@ impl Plan {
             job: FIRST_JOB,
             parent: None,
             values: Vec::new(),
+            io: JobIo::default(),
             namespace: Namespace::new(&format!("modex-{}", std::process::id()))?,
             app_of_rank: app_of_rank(&apps),
             apps,
@@ -86,6 +131,7 @@ impl Plan {
             job,
             parent: Some(parent),
             values: Vec::new(),
+            io: JobIo::default(),
             namespace: Namespace::new(&format!("{}-{job}", self.namespace))?,
             app_of_rank: app_of_rank(&apps),
             apps,

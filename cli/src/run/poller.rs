@@ -5,10 +5,12 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use modex::runtime::poller::{self, Token};
+use modex::runtime::poller::{self, Interest, Token};
 use nix::sys::signal::Signal;
 
 pub(super) use modex::runtime::poller::Waker as Bell;
+
+use super::rank_id::RankId;
 
 /// The end of a child, and the signals that users send to the launcher.
 const SIGNALS: [Signal; 8] = [
@@ -27,6 +29,9 @@ pub(super) const LOOKS_AFTER: Duration = Duration::from_secs(5);
 
 /// The first token of the output streams. Smaller tokens are the sources below.
 const STREAM_FIRST: u64 = 16;
+/// The bit of the tokens of inputs. Above it is the number of the job, below it the rank. Numbers of streams do not get
+/// so high.
+const INPUT: u64 = 1 << 31;
 const NEWS: u64 = 0;
 const SIGNAL_FIRST: u64 = 1;
 
@@ -53,6 +58,11 @@ pub(super) enum Wakeup {
     Stream {
         /// Its index.
         index: usize,
+    },
+    /// The input of a rank has room, or the rank has closed it.
+    Input {
+        /// The rank.
+        rank: RankId,
     },
 }
 
@@ -85,7 +95,13 @@ impl Poller {
         Ok(self.poll.watch(stream, Token(token))?)
     }
 
-    /// Stops listening to a stream.
+    /// Waits for room in the input of a rank.
+    pub(super) fn watch_input(&self, rank: RankId, input: BorrowedFd<'_>) -> io::Result<()> {
+        let token = u64::from(rank.job) << 32 | INPUT | u64::from(rank.rank);
+        Ok(self.poll.watch_for(input, Token(token), Interest { readable: false, writable: true })?)
+    }
+
+    /// Stops listening to a stream, or waiting for an input.
     pub(super) fn forget(&self, stream: BorrowedFd<'_>) -> io::Result<()> {
         Ok(self.poll.forget(stream)?)
     }
@@ -101,6 +117,12 @@ impl Poller {
         if token == NEWS {
             self.news.reset();
             return Ok(Wakeup::News);
+        }
+        if token & INPUT != 0 {
+            let number = |bits: u64| u32::try_from(bits).map_err(io::Error::other);
+            return Ok(Wakeup::Input {
+                rank: RankId { job: number(token >> 32)?, rank: number(token & (INPUT - 1))? },
+            });
         }
         if let Some(stream) = token.checked_sub(STREAM_FIRST) {
             return Ok(Wakeup::Stream { index: usize::try_from(stream).map_err(io::Error::other)? });

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use modex::Spawn;
 use modex::keys::{self, TypedKey};
-use modex::types::{self, Envar, Info, InfoFlags, Status, Text, Value};
+use modex::types::{self, Envar, Info, InfoFlags, Rank, Status, Text, Value};
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 
 use super::apps::App;
+use super::plan::{InputTargets, JobIo};
 
 /// Why a job can't be spawned.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +67,12 @@ pub(super) enum SpawnRefusal {
         /// The operating system's reason.
         reason: io::Error,
     },
+    /// A receiver of its standard input that it does not have.
+    #[error("it has no rank {target} for its standard input")]
+    StdinTarget {
+        /// The receiver.
+        target: String,
+    },
     /// A directory that does not exist.
     #[error("its directory {0:?} does not exist")]
     NoDirectory(PathBuf),
@@ -82,7 +89,7 @@ impl SpawnRefusal {
     pub(super) const fn status(&self) -> Status {
         match self {
             Self::Required { .. } => Status::ERR_NOT_SUPPORTED,
-            Self::WrongType { .. } | Self::Count { .. } => Status::ERR_BAD_PARAM,
+            Self::WrongType { .. } | Self::Count { .. } | Self::StdinTarget { .. } => Status::ERR_BAD_PARAM,
             Self::NoProgram => Status::ERR_JOB_NO_EXE_SPECIFIED,
             Self::NoRoom { .. } => Status::ERR_JOB_INSUFFICIENT_RESOURCES,
             Self::Host { .. } | Self::HostFile { .. } => Status::ERR_JOB_FAILED_TO_MAP,
@@ -130,12 +137,18 @@ pub(super) const KNOWN: [&str; 11] = [
     keys::FIRST_ENVAR.name(),
 ];
 
-/// Directives for a job alone. The launcher raises these events for each job.
-pub(super) const KNOWN_OF_JOB: [&str; 4] = [
+/// Directives for a job alone. The launcher raises the events for each job.
+pub(super) const KNOWN_OF_JOB: [&str; 10] = [
     keys::NOTIFY_COMPLETION.name(),
     keys::NOTIFY_JOB_EVENTS.name(),
     keys::NOTIFY_PROC_TERMINATION.name(),
     keys::NOTIFY_PROC_ABNORMAL_TERMINATION.name(),
+    keys::STDIN_TGT.name(),
+    keys::FWD_STDIN.name(),
+    keys::FWD_STDOUT.name(),
+    keys::FWD_STDERR.name(),
+    keys::IOF_COPY.name(),
+    keys::IOF_REDIRECT.name(),
 ];
 
 /// The longest list of hosts in bytes.
@@ -199,6 +212,49 @@ fn working_directory(
 /// Values for all ranks of the job that its requester has put into the key space of PMI-1.
 pub(super) fn pmi_values(request: &Spawn) -> impl Iterator<Item = &Info> {
     request.job.iter().filter(|info| info.key.as_str().starts_with("pmi."))
+}
+
+/// The wishes of a request for standard input and output. The job has `rank_count` ranks.
+pub(super) fn io(request: &Spawn, rank_count: u32) -> Result<JobIo, SpawnRefusal> {
+    let job = &request.job;
+    let target = find(job, keys::STDIN_TGT).next().map(|info| stdin_target(&info.value)).transpose()?;
+    let input = match target {
+        Some(targets) => targets,
+        None if is_set(job, keys::FWD_STDIN) => InputTargets::One(0),
+        None => InputTargets::Nobody,
+    };
+    if let InputTargets::One(rank) = input
+        && rank >= rank_count
+    {
+        return Err(SpawnRefusal::StdinTarget { target: rank.to_string() });
+    }
+    let kept_channels = [keys::FWD_STDOUT, keys::FWD_STDERR].map(|key| is_set(job, key));
+    Ok(JobIo { input, kept_channels, is_redirected: is_set(job, keys::IOF_REDIRECT) && !is_set(job, keys::IOF_COPY) })
+}
+
+/// The receiver of standard input: a process of the job, its rank, or a word of other launchers.
+fn stdin_target(value: &Value) -> Result<InputTargets, SpawnRefusal> {
+    let of_rank = |rank: Rank| match rank {
+        Rank::Process(rank) => Ok(InputTargets::One(rank)),
+        Rank::Wildcard => Ok(InputTargets::All),
+        Rank::Invalid | Rank::Undefined => Ok(InputTargets::Nobody),
+        other => Err(SpawnRefusal::StdinTarget { target: other.to_string() }),
+    };
+    match value {
+        Value::Proc(proc) => of_rank(proc.rank),
+        Value::ProcRank(rank) => of_rank(*rank),
+        Value::String(text) => match text.to_string_lossy().as_str() {
+            "all" => Ok(InputTargets::All),
+            "none" => Ok(InputTargets::Nobody),
+            word => {
+                word.parse().map(InputTargets::One).map_err(|_| SpawnRefusal::StdinTarget { target: word.to_owned() })
+            }
+        },
+        other => {
+            let number = other.as_u32().ok_or(SpawnRefusal::WrongType { key: keys::STDIN_TGT.name() })?;
+            Ok(InputTargets::One(number))
+        }
+    }
 }
 
 fn check_required(infos: &[Info], known: &[&str]) -> Result<(), SpawnRefusal> {

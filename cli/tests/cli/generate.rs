@@ -4,12 +4,13 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 17] = [
+const SUBCOMMANDS: [&str; 18] = [
     "run",
     "demo",
     "ps",
     "top",
     "ctl",
+    "output",
     "inspect",
     "get",
     "query",

@@ -15,12 +15,14 @@ mod ctl;
 mod demo;
 mod endings;
 mod events;
+mod forwarding;
 mod generate;
 mod info;
 mod install;
 mod job_control;
 mod launch;
 mod log;
+mod monitor;
 mod mpi_advice;
 mod names;
 mod output;
@@ -59,6 +61,10 @@ fn client_process() {
         Ok("flood the log") => log::flood_the_log(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok("hear the end of another") => events::hear_the_end_of_another(),
+        Ok("ask for what can not be") => forwarding::ask_for_what_can_not_be(),
+        Ok("pull what has ended") => forwarding::pull_what_has_ended(),
+        Ok("talk to a spawned job") => forwarding::talk_to_a_spawned_job(),
+        Ok("fall silent") => monitor::fall_silent(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}

@@ -103,6 +103,7 @@ struct Options {
     exchange: Option<ExchangeForm>,
     offers_munge: bool,
     has_name_service: bool,
+    has_file_monitor: bool,
     topology: TopologyOptions,
 }
 
@@ -178,6 +179,9 @@ impl Options {
         if name == NAME_SERVICE {
             return Some(&mut self.has_name_service);
         }
+        if name == FILE_MONITOR {
+            return Some(&mut self.has_file_monitor);
+        }
         flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
     }
 
@@ -219,6 +223,7 @@ impl Options {
         let builder = builder.foreign_clients(clients).topology(topology).topology_sharing(sharing);
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = if self.has_name_service { builder.name_service() } else { builder };
+        let builder = if self.has_file_monitor { builder.file_monitor() } else { builder };
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
             None => builder,
@@ -236,6 +241,9 @@ impl Options {
 
 /// Our own info: whether the library answers publish, lookup and unpublish where the host's table has no function.
 const NAME_SERVICE: &str = "modex.name_service";
+
+/// Our own info: whether the library watches files where the host's table has no monitor.
+const FILE_MONITOR: &str = "modex.file_monitor";
 
 /// Our own info: proof of identity of foreign clients. "munge": by munge where it works, or by the kernel's word;
 /// "native": by the kernel's word. Has precedence over the variables of the same meaning.

@@ -244,6 +244,7 @@ impl World {
             | Output::Raise(_)
             | Output::Cleanup(_)
             | Output::Wake(_)
+            | Output::LookAtFile(..)
             | Output::Discard(_) => {}
         }
         None

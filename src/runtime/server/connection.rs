@@ -1,4 +1,4 @@
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -685,6 +685,11 @@ impl Connection {
         self.end_deferral();
         let flushed = self.stream.flush_some(bytes_max, &mut self.spent)?;
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
+    }
+
+    /// The descriptor to wait on.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     /// Bytes that wait to be written.

@@ -22,12 +22,14 @@ use crate::proto::handshake::Ids;
 use crate::proto::notification::{EventNotice, OutputNotice};
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
+use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::MessageEncodeError;
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{Garbage, Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Status, Time};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// All connections of a server, by their numbers in the core.
 pub(super) struct Connections {
@@ -709,11 +711,30 @@ impl Connections {
         self.encode_next();
     }
 
-    /// Writes all that earlier turns left over, because no turn follows. A connection that breaks has no use for the
-    /// rest.
-    pub(super) fn flush_all(&mut self) {
-        for connection in self.connections.values_mut() {
-            let _ = connection.flush(usize::MAX);
+    /// Writes all that earlier turns left over, because no turn follows, and gives peers that read this time. A
+    /// connection that breaks has no use for the rest.
+    pub(super) fn flush_all(&mut self, clock: Clock, time_max: Duration) {
+        let end = clock.now() + time_max;
+        let mut queued_before = usize::MAX;
+        loop {
+            let mut queued_bytes = 0_usize;
+            let mut waiting = Vec::new();
+            for connection in self.connections.values_mut() {
+                // A connection that can't be written to has nothing to wait for.
+                if connection.flush(usize::MAX).is_ok() && connection.queued_bytes() > 0 {
+                    queued_bytes = queued_bytes.saturating_add(connection.queued_bytes());
+                    waiting.push(PollFd::new(connection.socket(), PollFlags::POLLOUT));
+                }
+            }
+            let left = end.since(clock.now());
+            if queued_bytes == 0 || queued_bytes >= queued_before || left.is_zero() {
+                return;
+            }
+            queued_before = queued_bytes;
+            let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+            if poll(&mut waiting, left).is_err() {
+                return;
+            }
         }
     }
 

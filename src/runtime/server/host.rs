@@ -100,7 +100,10 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// A process wants output that no other process here has requested yet. After success, pass the output to
-    /// `Server::iof_deliver`.
+    /// `Server::iof_deliver`, or to `Server::iof_offer` if you write it elsewhere, too.
+    ///
+    /// `PMIX_IOF_STOP` among the directives means that no process wants it any more. Requests with `PMIX_IOF_COPY`,
+    /// `PMIX_IOF_REDIRECT` or a required directive always come here.
     fn iof_pull(&self, requester: Requester, request: IofPull, reply: Responder<()>) {
         unsupported((requester, request), reply);
     }

@@ -11,7 +11,9 @@ use crate::proto::Request;
 use crate::proto::frame::FrameHeader;
 use crate::proto::handshake::Ids;
 use crate::proto::request::RequestDecodeError;
-use crate::server::{HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, Requester, UpcallId};
+use crate::server::{
+    FileLook, FileState, HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, Requester, UpcallId,
+};
 
 use super::job_info::Described;
 use super::name_desk::NameCallback;
@@ -47,6 +49,8 @@ pub(super) enum LoopMessage {
     Described(Box<Described>),
     /// The reading of the topology has ended.
     TopologyRead,
+    /// The state of a watched file.
+    FileSeen(FileLook, Option<FileState>),
     /// A rank that speaks PMI-1 has started. The caller waits for the result.
     ServePmi(PmiEntry, Sender<Result<(), PmiRefusal>>),
     /// Another thread asks for the operations that wait.

@@ -7,6 +7,7 @@ pub(super) mod connection_limits;
 pub(super) mod connections;
 pub(super) mod decoder;
 pub(super) mod duplicate_rank_check;
+pub(super) mod file_looks;
 pub(super) mod handshake;
 pub(super) mod host;
 pub(super) mod host_facts;

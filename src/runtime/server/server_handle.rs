@@ -19,6 +19,7 @@ use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
 use super::decoder::Decoder;
 use super::duplicate_rank_check::DuplicateRankCheck;
+use super::file_looks::FileLooks;
 use super::host::Host;
 use super::host_thread::{HostThread, is_host_thread};
 use super::job_setup::JobSetup;
@@ -173,6 +174,7 @@ impl ServerHandle {
             core: ServerCore::new(core, Store::new(store)),
             lifecycle_observer: LifecycleObserver::new(Arc::clone(&host)),
             duplicate_rank_check: DuplicateRankCheck::new(loop_sender.clone()),
+            file_looks: FileLooks::new(loop_sender.clone()),
             host: HostThread::start(Arc::clone(&host), loop_sender.clone(), running).map_err(StartError::Thread)?,
             clock,
             poller: Arc::clone(&pollers.main),

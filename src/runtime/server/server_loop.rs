@@ -14,6 +14,7 @@ use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::connections::Connections;
 use super::decoder::Content;
 use super::duplicate_rank_check::DuplicateRankCheck;
+use super::file_looks::FileLooks;
 use super::host::Moment;
 use super::host_thread::{HostJob, HostThread, Lane, QueuePlacement};
 use super::job_info::{Described, DescriptionRequest};
@@ -34,10 +35,10 @@ use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{
-    Answer, Cleanup, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, Requester,
+    Answer, Cleanup, FileLook, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, Requester,
     ServerCore, Upcall, UpcallId,
 };
-use crate::types::{Namespace, ProcId, Rank, Status, Time};
+use crate::types::{Namespace, ProcId, Rank, Status, Text, Time};
 
 /// The state of the loop.
 pub(super) struct ServerLoop {
@@ -59,6 +60,7 @@ pub(super) struct ServerLoop {
     pub(super) events: Arc<EventHub>,
     pub(super) request_quota: RequestQuota,
     pub(super) cleaner: Cleaner,
+    pub(super) file_looks: FileLooks,
     pub(super) topology: TopologyDesk,
     /// The service of published data, if it is switched on.
     pub(super) names: Option<NameDesk>,
@@ -250,6 +252,7 @@ impl ServerLoop {
                 LoopMessage::Encoded(peer, encoded) => self.connections.settle_encoded(peer, encoded),
                 LoopMessage::Described(described) => self.answer_described(*described),
                 LoopMessage::TopologyRead => self.tell_topology(),
+                LoopMessage::FileSeen(look, state) => self.handle(now, Input::FileSeen(look, state), None),
                 // The other thread may have stopped waiting, here and below.
                 LoopMessage::ServePmi(entry, caller) => {
                     let uid = self.core.user_of(&entry.proc);
@@ -464,6 +467,7 @@ impl ServerLoop {
             Output::Raise(event) => self.raise(event, origin),
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),
+            Output::LookAtFile(look, path) => self.look_at(look, path),
             Output::Discard(garbage) => self.connections.discard(garbage),
             // No process sleeps to wait for a publication.
             Output::Wake(_) => {}
@@ -599,6 +603,13 @@ impl ServerLoop {
         self.host.run_at(placement, HostJob::Run(job));
     }
 
+    /// A watch whose file is not looked at gets no sign, and reports that.
+    fn look_at(&mut self, look: FileLook, path: Text) {
+        if let Err(error) = self.file_looks.order(look, path) {
+            tracing::warn!(%error, "a watched file can't be looked at");
+        }
+    }
+
     fn clean_up(&mut self, cleanup: Cleanup) {
         if let Err(error) = self.cleaner.order(cleanup) {
             tracing::error!(%error, "the files of an ended process stay");
@@ -637,6 +648,7 @@ impl ServerLoop {
                 | LoopMessage::Encoded(..)
                 | LoopMessage::Described(_)
                 | LoopMessage::TopologyRead
+                | LoopMessage::FileSeen(..)
                 | LoopMessage::ServePmi(..)
                 | LoopMessage::ListOperations(_)
                 | LoopMessage::Shutdown => {}
@@ -649,13 +661,16 @@ impl ServerLoop {
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
         }
-        self.connections.flush_all();
+        self.connections.flush_all(self.clock, FLUSH_TIME_MAX);
         for cleanup in self.core.take_cleanups() {
             self.clean_up(cleanup);
         }
         self.cleaner.finish(FINISH_TIME_MAX);
     }
 }
+
+/// How long the end of a server waits for peers that read their last messages, such as output of a job.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The loop between its turns. Empty after the last one.
 struct LoopDesk(Mutex<Option<ServerLoop>>);
@@ -709,6 +724,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::Encoded(..) => "an encoded answer",
         LoopMessage::Described(_) => "a job's description",
         LoopMessage::TopologyRead => "the topology",
+        LoopMessage::FileSeen(..) => "the state of a file",
         LoopMessage::ServePmi(..) => "a rank of PMI-1",
         LoopMessage::ListOperations(_) => "a list of the operations that wait",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",

@@ -92,6 +92,7 @@ impl Task {
             Input::Host(..) => Self::Call("a call of the host"),
             Input::Completed(..) => Self::Call("an answer of the host"),
             Input::Topology(_) => Self::Call("the topology"),
+            Input::FileSeen(..) => Self::Call("the state of a file"),
             Input::Request(..) | Input::Heartbeat(_) | Input::Timeout => Self::Deadlines,
         }
     }

@@ -132,7 +132,7 @@ impl<S: Datastore> ServerCore<S> {
                     .and_then(|early_connect| early_connect.until()),
                 Timer::Verdicts(id) => self.collectives.get(id).and_then(decided_until),
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
-                Timer::Watch(id) => self.heartbeats.due(id),
+                Timer::Watch(id) => self.watches.due(id),
                 Timer::Mourning => self.mourning.due(),
                 Timer::Reviews => self.held_gets.reviews.next_step(),
                 Timer::Advances => self.collectives.next_step(),
@@ -147,7 +147,7 @@ impl<S: Datastore> ServerCore<S> {
             operation.early_connect().is_some_and(|early_connect| early_connect.until().is_some())
         };
         let registrations = self.collectives.iter().filter(|(_, operation)| is_bounded(operation)).count();
-        let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
+        let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.watches.len()]
             .into_iter()
             .fold(waits, usize::saturating_add);
         let steps = [self.mourning.due(), self.held_gets.reviews.next_step(), self.collectives.next_step()];

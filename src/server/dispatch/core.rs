@@ -17,6 +17,7 @@ impl<S: Datastore> ServerCore<S> {
             Input::Request(peer, tag, request) => self.request(now, peer, tag, request),
             // A heartbeat without a watch has no effect.
             Input::Heartbeat(peer) => drop(self.heartbeat(peer)),
+            Input::FileSeen(look, state) => self.file_seen(now, look, state),
             Input::Proceed(peer) => self.proceed(now, peer),
             Input::Lost(peer) => self.lose(now, peer),
             Input::Host(call, host_call) => self.host_call(now, call, host_call),

@@ -32,7 +32,7 @@ macro_rules! capabilities {
                 $(
                     $(#$doc)*
                     ///
-                    /// Without: not supported. Queries and heartbeats need no host.
+                    /// Without: not supported. Queries and heartbeats need no host, and files with [`ServerConfig::watches_files`].
                     const $capability = 1 << $bit;
                 )*
                 /// Connects processes; without: processes of this node alone are connected, other requests are not supported.
@@ -73,6 +73,8 @@ pub struct ServerConfig {
     pub capabilities: Capabilities,
     /// Services that the server's runtime answers if the host does not.
     pub own_services: Capabilities,
+    /// Whether the server's runtime looks at files for processes of the server's user (`PMIX_MONITOR_FILE`).
+    pub watches_files: bool,
     /// Tools that may connect.
     pub tools: ToolPolicy,
     /// Bounds on the state that peers can make the server hold.

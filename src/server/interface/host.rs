@@ -59,6 +59,9 @@ pub enum HostCall {
     DeliverInventories(Vec<Vec<u8>>),
     /// Delivers output of a process to its pullers. Output without a puller is kept for a while.
     IofDeliver(IofOutput),
+    /// Passes output of a process on to the clients that have pulled it, and keeps nothing. The status is that of a
+    /// [`Delivery`].
+    IofOffer(IofOutput),
     /// The host's new functions.
     Capabilities(Capabilities),
     /// Notifies local processes of an event from the host.
@@ -156,6 +159,36 @@ pub enum HostResult<D = Vec<Kval>> {
         /// The event, its object and the remedy, for people.
         reason: String,
     },
+}
+
+/// The fate of output that a host offers with [`HostCall::IofOffer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// No client has pulled it.
+    Unwanted,
+    /// Clients get a copy.
+    Copied,
+    /// A client gets it in place of its usual destination (`PMIX_IOF_REDIRECT`).
+    Redirected,
+}
+
+impl Delivery {
+    /// The status that stands for it.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        match self {
+            Self::Unwanted => Status::ERR_NOT_FOUND,
+            Self::Copied => Status::SUCCESS,
+            Self::Redirected => Status::OPERATION_SUCCEEDED,
+        }
+    }
+
+    /// The meaning of a status; `None`: an error.
+    #[must_use]
+    pub fn of(status: Status) -> Option<Self> {
+        [Self::Unwanted, Self::Copied, Self::Redirected].into_iter().find(|delivery| delivery.status() == status)
+    }
 }
 
 /// Data for the host: entries, or the posted values of a process for another server.

@@ -13,7 +13,7 @@ use crate::events::Event;
 use crate::proto::notification::{self, EventNotice};
 use crate::proto::{Request, Tag};
 use crate::topo::SharedMachine;
-use crate::types::{Namespace, ProcId};
+use crate::types::{Namespace, ProcId, Text};
 
 /// An event for the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,8 @@ pub enum Input {
     Completed(UpcallId, HostReply),
     /// The node's topology, after [`Output::WantTopology`].
     Topology(NodeHardware),
+    /// The state of a file, after [`Output::LookAtFile`]. None: there is no such file.
+    FileSeen(FileLook, Option<FileState>),
     /// The moment of [`crate::server::ServerCore::poll_timeout`] has come.
     Timeout,
 }
@@ -92,6 +94,28 @@ pub enum Output {
     Wake(Namespace),
     /// Free this memory where no request waits for it.
     Discard(Garbage),
+    /// Look at the file at this path for a process of the server's user, and return its state by [`Input::FileSeen`].
+    LookAtFile(FileLook, Text),
+}
+
+/// Identifies the watch that wants to know a file's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileLook {
+    /// The connection of the watch.
+    pub peer: PeerId,
+    /// The number of the watch.
+    pub number: u64,
+}
+
+/// The state of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// Its size.
+    pub size_bytes: u64,
+    /// The time of the last access: seconds and nanoseconds.
+    pub accessed: (i64, i64),
+    /// The time of the last change of its content.
+    pub modified: (i64, i64),
 }
 
 /// Unused memory that takes long to free.

@@ -41,11 +41,11 @@ pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, T
 pub(super) use directives::{GetDirectives, OwnedRealm, flag, processes, timeout};
 pub(crate) use directives::{find, requires_more_than};
 pub(super) use host::{
-    AbortUpcall, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceUpcall,
-    HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient,
-    RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
+    AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest,
+    FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet,
+    RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
 };
-pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output};
+pub(super) use io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
 pub(super) use job_data::JobData;
 pub(super) use open_operation::{OpenOperation, OperationKind};
 pub(super) use own_keys::{INVENTORY, TOPOLOGY};

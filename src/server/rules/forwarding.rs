@@ -1,8 +1,12 @@
 //! Output from the host to the clients that have pulled it.
 //!
-//! A pull is granted at once if the same user has been granted all of it already; the host must allow any other. Output
-//! without a pull is kept within a bound, and goes to the first matching pull: a spawner can't request output before it
-//! knows the job's name. At the bound, newer output without a pull is dropped.
+//! A pull is granted at once if the same user has been granted all of it already, and nothing in it needs the host. The
+//! host must allow any other. Delivered output without a pull is kept within a bound, and goes to the first matching
+//! pull: a spawner can't request output before it knows the job's name. At the bound, newer output without a pull is
+//! dropped.
+//!
+//! A host that writes output elsewhere offers it first. Offered output is not kept. The answer says whether a pull wants
+//! it in place of the host (`PMIX_IOF_REDIRECT`).
 
 use std::sync::Arc;
 
@@ -10,10 +14,10 @@ use super::access::Action;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
-use crate::server::interface::{Capabilities, Forwarded, IofOutput, Output, PeerId, Requester, Upcall};
+use crate::server::interface::{Capabilities, Delivery, Forwarded, IofOutput, Output, PeerId, Requester, Upcall, flag};
 use crate::server::state::{Expected, OutputPull, Pool, Purpose, ServerCore, Ticket};
 use crate::types::codes::iof_channel;
-use crate::types::{Info, Key, Status, Time};
+use crate::types::{Info, InfoFlags, Key, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pull_output(
@@ -47,8 +51,9 @@ impl<S: Datastore> ServerCore<S> {
             procs: procs.clone(),
             channels: channels & OUTPUT_CHANNELS,
             local_id: local_id.unwrap_or(0),
+            is_redirect: flag(&directives, keys::IOF_REDIRECT) && !flag(&directives, keys::IOF_COPY),
         };
-        if self.forwarding.has_granted(&pull) {
+        if !needs_host(&directives) && self.forwarding.has_granted(&pull) {
             return self.grant_pull(ticket, pull);
         }
         let directives = requester.signed(directives);
@@ -119,20 +124,43 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Forwards the host's output, or keeps it.
     pub(in crate::server) fn deliver_output(&mut self, output: IofOutput) -> Status {
-        if !output.channel.is_power_of_two() || output.channel & OUTPUT_CHANNELS == 0 {
+        if !is_of_one_channel(&output) {
             return Status::ERR_BAD_PARAM;
         }
-        let mut is_wanted = false;
         let output = Arc::new(output);
-        for pull in self.forwarding.granted().filter(|pull| pull.wants(&output.source, output.channel)) {
-            self.outputs.push(forward(pull, &output));
-            is_wanted = true;
-        }
-        if !is_wanted {
+        if self.forward_to_all(&output) == Delivery::Unwanted {
             self.forwarding.keep(Arc::unwrap_or_clone(output), self.config.limits.kept_output_bytes_max);
         }
         Status::SUCCESS
     }
+
+    /// Forwards the host's output, if anybody has pulled it.
+    pub(in crate::server) fn offer_output(&mut self, output: IofOutput) -> Status {
+        if !is_of_one_channel(&output) {
+            return Status::ERR_BAD_PARAM;
+        }
+        self.forward_to_all(&Arc::new(output)).status()
+    }
+
+    fn forward_to_all(&mut self, output: &Arc<IofOutput>) -> Delivery {
+        let mut delivery = Delivery::Unwanted;
+        for pull in self.forwarding.granted().filter(|pull| pull.wants(&output.source, output.channel)) {
+            self.outputs.push(forward(pull, output));
+            let is_redirected = pull.is_redirect || delivery == Delivery::Redirected;
+            delivery = if is_redirected { Delivery::Redirected } else { Delivery::Copied };
+        }
+        delivery
+    }
+}
+
+/// Whether a host that was asked about such output before may decide otherwise for this request.
+fn needs_host(directives: &[Info]) -> bool {
+    let chooses = [keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()];
+    directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) || chooses.contains(&info.key.as_str()))
+}
+
+const fn is_of_one_channel(output: &IofOutput) -> bool {
+    output.channel.is_power_of_two() && output.channel & OUTPUT_CHANNELS != 0
 }
 
 fn forward(pull: &OutputPull, output: &Arc<IofOutput>) -> Output {

@@ -11,7 +11,7 @@
 //! | `resolve` | placement of processes |
 //! | `topology`, `derived`, `inventory` | questions about hardware; values derived from it; inventories of nodes |
 //! | `query` | queries that the server answers itself |
-//! | `events`, `heartbeats` | events; watches of processes |
+//! | `events`, `watches` | events; watches of processes and files |
 //! | `forwarding` | output from the host to clients |
 //! | `cleanup` | files that processes want removed at their end |
 //! | `psets` | process sets |
@@ -38,7 +38,6 @@ mod fence;
 mod forwarding;
 pub(super) mod get;
 mod group;
-mod heartbeats;
 mod host_request;
 mod intake;
 mod inventory;
@@ -54,3 +53,4 @@ mod ties;
 mod tools;
 mod topology;
 mod upcalls;
+mod watches;

@@ -14,6 +14,8 @@ pub(crate) struct OutputPull {
     pub(crate) channels: u16,
     /// The client's own number for the request.
     pub(crate) local_id: u64,
+    /// Whether the client gets the output in place of its usual destination.
+    pub(crate) is_redirect: bool,
 }
 
 /// Pulls of output, and kept output without a pull.

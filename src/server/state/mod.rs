@@ -17,7 +17,7 @@
 //! | `questions`, `query_scope` | queries and the progress of their answers; the subject of a query |
 //! | `hardware`, `deferred` | what is known of the topology; requests that wait for it |
 //! | `interest`, `events` | codes that listeners want; registrations and recent events |
-//! | `heartbeats` | watches of processes |
+//! | `watches` | watches of processes and files |
 //! | `forwarding` | pulls of output, and kept output |
 //! | `cleanups` | paths registered for removal |
 //! | `process_sets` | process sets of the host |
@@ -43,7 +43,6 @@ mod exchanges;
 mod forwarding;
 mod group;
 mod hardware;
-mod heartbeats;
 mod held_gets;
 mod interest;
 mod merged_directives;
@@ -66,6 +65,7 @@ mod ties;
 mod timers;
 mod tools;
 pub(super) mod transitions;
+mod watches;
 
 pub(super) use cleanups::{CleanupRequest, PATH_KEYS, RULE_KEYS};
 pub(super) use client::{Presence, RegisteredClient};
@@ -81,7 +81,6 @@ pub(super) use group::invitations::{Bereaved, Invited};
 pub(super) use group::mourning::Loss;
 pub(super) use group::progress::GroupProgress;
 pub(super) use hardware::{Hardware, Topology};
-pub(super) use heartbeats::{HeartbeatWatch, WatchId};
 pub(super) use held_gets::{Asker, DirectModexData, HeldGet, RequestedData, Review, Settlement};
 pub(super) use interest::{Codes, Listener};
 pub(super) use operation::{Collective, FenceRequest, Gathered, HostAnswer, OperationId, OperationStage, brings_about};
@@ -100,3 +99,4 @@ pub(super) use slices::Rest;
 pub(super) use ties::{Bond, Jobs, Lost, Tie};
 pub(super) use timers::{NEXT_STEP_IN, Timer};
 pub(super) use transitions::CollectivePhase;
+pub(super) use watches::{Interval, Watch, WatchId};

@@ -12,7 +12,6 @@ use super::group::group_table::Groups;
 use super::group::invitations::Invitations;
 use super::group::mourning::Mourning;
 use super::group::vacancies::Vacancies;
-use super::heartbeats::Heartbeats;
 use super::held_gets::HeldGets;
 use super::missed_fences::MissedFences;
 use super::outputs::Outputs;
@@ -24,6 +23,7 @@ use super::slices::Slices;
 use super::ties::Ties;
 use super::timers::Timers;
 use super::tools::Tools;
+use super::watches::Watches;
 use crate::gds::Datastore;
 use crate::server::interface::ServerConfig;
 use crate::topo::Inventories;
@@ -49,7 +49,7 @@ pub struct ServerCore<S: Datastore> {
     pub(in crate::server) forwarding: Forwarding,
     pub(in crate::server) events: Events,
     pub(in crate::server) cleanups: Cleanups,
-    pub(in crate::server) heartbeats: Heartbeats,
+    pub(in crate::server) watches: Watches,
     pub(in crate::server) upcalls: PendingUpcalls,
     pub(in crate::server) tools: Tools,
     pub(in crate::server) ties: Ties,
@@ -83,7 +83,7 @@ impl<S: Datastore> ServerCore<S> {
             forwarding: Forwarding::default(),
             events: Events::default(),
             cleanups: Cleanups::default(),
-            heartbeats: Heartbeats::default(),
+            watches: Watches::default(),
             upcalls: PendingUpcalls::default(),
             tools: Tools::default(),
             ties: Ties::default(),

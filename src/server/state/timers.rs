@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::group::bootstraps::BootstrapId;
-use super::heartbeats::WatchId;
 use super::operation::OperationId;
 use super::reviews::HeldGetId;
+use super::watches::WatchId;
 use crate::server::interface::UpcallId;
 use crate::types::Time;
 
@@ -22,7 +22,7 @@ pub(crate) enum Timer {
     Verdicts(OperationId),
     /// The wait for leaders.
     Bootstrap(BootstrapId),
-    /// An interval in which a heartbeat is due.
+    /// An interval in which a sign of life is due.
     Watch(WatchId),
     /// Ends of processes that the others do not know yet.
     Mourning,

@@ -4,8 +4,8 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{IofDeregister, IofPull, Reply, Request};
 use crate::server::{
-    Capabilities, Forwarded, HostCall, HostReply, HostResult, IofOutput, Limits, Output, PeerId, ServerConfig, Upcall,
-    UpcallId,
+    Capabilities, Delivery, Forwarded, HostCall, HostCallId, HostReply, HostResult, IofOutput, Limits, Output, PeerId,
+    ServerConfig, Upcall, UpcallId,
 };
 use crate::types::{ProcId, Status};
 
@@ -246,4 +246,60 @@ fn the_host_hears_of_each_process_that_nobody_wants_any_more_in_lists_of_any_len
     let (_, call) = upcall(&rig.lose(peers[0]));
     let Upcall::IofPull(_, stop) = call else { panic!("{call:?}") };
     assert_eq!(stop.procs, many[..99]);
+}
+
+/// Offers output. Returns the receivers and the fate.
+fn offer(rig: &mut Rig, source: &ProcId, text: &str) -> (Vec<(PeerId, u64, String)>, Delivery) {
+    let output =
+        IofOutput { source: source.clone(), channel: STDOUT, bytes: text.as_bytes().to_vec(), info: Vec::new() };
+    let outputs = rig.host(HostCall::IofOffer(output));
+    let delivery = outputs.iter().find_map(|output| match output {
+        Output::Complete(_, HostResult::Status(status)) => Delivery::of(*status),
+        _ => None,
+    });
+    (forwarded(&outputs), delivery.unwrap())
+}
+
+fn pull_with(directive: &'static str, local_id: u64) -> Request {
+    let directives = vec![flag(directive)];
+    Request::IofPull(IofPull { procs: vec![everybody()], directives, channels: STDOUT, local_id: Some(local_id) })
+}
+
+#[test]
+fn offered_output_is_not_kept_and_the_host_hears_who_gets_it() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    assert_eq!(offer(&mut rig, &proc(0), "before"), (vec![], Delivery::Unwanted));
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 1)));
+    assert_eq!(forwarded(&granted(&mut rig, id)), []);
+    assert_eq!(offer(&mut rig, &proc(0), "a"), (vec![to(peers[0], 1, "a")], Delivery::Copied));
+    let (id, call) = upcall(&rig.request(peers[1], pull_with("pmix.iof.redir", 2)));
+    assert!(matches!(call, Upcall::IofPull(_, pull) if pull.directives[0] == flag("pmix.iof.redir")));
+    granted(&mut rig, id);
+    let both = vec![to(peers[0], 1, "b"), to(peers[1], 2, "b")];
+    assert_eq!(offer(&mut rig, &proc(0), "b"), (both, Delivery::Redirected));
+    rig.lose(peers[1]);
+    assert_eq!(offer(&mut rig, &proc(0), "c"), (vec![to(peers[0], 1, "c")], Delivery::Copied), "restored");
+    let output = IofOutput { source: proc(0), channel: STDIN, bytes: Vec::new(), info: Vec::new() };
+    let refused = Output::Complete(HostCallId(0), HostResult::Status(Status::ERR_BAD_PARAM));
+    let is_refusal =
+        |output: &Output| matches!((output, &refused), (Output::Complete(_, a), Output::Complete(_, b)) if a == b);
+    assert!(rig.host(HostCall::IofOffer(output)).iter().any(is_refusal));
+}
+
+/// A required directive was ignored if the same output was forwarded already.
+#[test]
+fn a_pull_with_a_choice_or_a_requirement_always_asks_the_host() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 1)));
+    granted(&mut rig, id);
+    for (number, directive) in [(2, "pmix.iof.cpy"), (3, "pmix.iof.redir")] {
+        let (id, _) = upcall(&rig.request(peers[1], pull_with(directive, number)));
+        let outputs = rig.complete(id, HostReply::Status(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(statuses(&outputs), [(peers[1], Status::ERR_NOT_SUPPORTED)]);
+    }
+    let required = crate::types::Info { flags: crate::types::InfoFlags::REQUIRED.bits(), ..flag("pmix.iof.xml") };
+    let request = IofPull { procs: vec![everybody()], directives: vec![required], channels: STDOUT, local_id: Some(4) };
+    assert_eq!(upcalls(&rig.request(peers[1], Request::IofPull(request))).len(), 1);
 }

@@ -49,7 +49,7 @@ impl Terminations {
 impl LaunchedJob {
     /// When the loop has to look at requests again, even without an event.
     pub(super) fn next_control(&self) -> Option<Time> {
-        let is_due = !self.controls.is_empty() || self.can_log;
+        let is_due = !self.controls.is_empty() || self.can_log || self.forwarding.can_be_served();
         if is_due { Some(Time::ZERO) } else { self.terminations.next_tick() }
     }
 

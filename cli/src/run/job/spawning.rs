@@ -1,6 +1,7 @@
 //! Jobs that processes of a running job ask for (`PMIx_Spawn`).
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use modex::types::{Namespace, NamespaceError, ProcId, Status, Time};
 use modex::{Responder, Spawn};
@@ -50,6 +51,9 @@ impl JobError {
 /// The most ranks that start in one turn of the loop.
 const RANKS_PER_TURN: usize = 64;
 
+/// How long the name of an ended job stays for the process that spawned it and wants its output.
+const UNHEARD_TIME: Duration = Duration::from_secs(2);
+
 /// The spawns under way.
 #[derive(Debug, Default)]
 pub(super) struct Spawning {
@@ -57,6 +61,8 @@ pub(super) struct Spawning {
     starting: Option<StartingJob>,
     /// The jobs that have ended, and when their output is closed. Their descendants may hold it for ever.
     ended: Vec<(Time, u32)>,
+    /// The jobs that have ended before their spawner has pulled their output, and when their names go.
+    unheard: Vec<(Time, u32)>,
 }
 
 /// A job whose ranks start, some in each turn.
@@ -85,7 +91,8 @@ impl Spawning {
         if self.starting.is_some() || !self.waiting.is_empty() {
             return Some(Time::ZERO);
         }
-        self.ended.iter().map(|(at, _)| *at).min().filter(|_| !is_paused)
+        let of_output = self.ended.iter().map(|(at, _)| *at).min().filter(|_| !is_paused);
+        of_output.into_iter().chain(self.unheard.iter().map(|(at, _)| *at)).min()
     }
 }
 
@@ -139,6 +146,7 @@ impl LaunchedJob {
         let apps = spawn_request::read(request, room, &surroundings)?;
         let number = self.jobs.next_number();
         let mut plan = self.plan.spawned(number, requester.clone(), apps, self.children.count())?;
+        plan.io = spawn_request::io(request, plan.rank_count())?;
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
         plan.values = spawn_request::pmi_values(request).cloned().collect();
         self.jobs.insert(number, Job::of(&plan));
@@ -181,8 +189,24 @@ impl LaunchedJob {
         if self.verdict.is_stopped() {
             return;
         }
+        if self.jobs.keeps_output(number) {
+            return self.spawning.unheard.push((self.clock.now() + UNHEARD_TIME, number));
+        }
         self.spawning.ended.push((self.clock.now() + LAST_OUTPUT_TIME, number));
         self.remove(number);
+    }
+
+    /// Ends the jobs whose spawners have pulled their output meanwhile, or had their time for it.
+    pub(super) fn end_unheard(&mut self) {
+        let now = self.clock.now();
+        let (left, due): (Vec<_>, Vec<_>) = std::mem::take(&mut self.spawning.unheard)
+            .into_iter()
+            .partition(|(at, job)| *at > now && self.jobs.keeps_output(*job));
+        self.spawning.unheard = left;
+        for (_, job) in due {
+            self.jobs.note_pull(job);
+            self.end_spawned(job);
+        }
     }
 
     /// Closes the output of ended jobs, after its last lines.

@@ -1,0 +1,184 @@
+//! `modex output`: shows what the ranks of a running job print, and passes on input to them, as a tool
+//! (`PMIx_IOF_pull`, `PMIx_IOF_push`).
+//!
+//! - [`lines`]: the output of each rank as whole lines
+
+mod lines;
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::thread::Builder;
+
+use clap::Args;
+use crossbeam::channel::{Receiver, Sender, bounded};
+use modex::types::codes::iof_channel;
+use modex::types::{AsStatus, Info, Key, ProcId, Rank, Status};
+use modex::{Client, EventCall, GetOptions, IofOutput, keys};
+
+use super::ctl::{self, CtlError};
+use super::{Outcome, printing};
+use lines::{Outputs, Shown};
+
+#[derive(Args, Debug)]
+#[command(after_long_help = HELP)]
+pub(super) struct OutputOptions {
+    /// Job, as `modex ps` names it
+    #[arg(value_name = "JOB", required_unless_present = "pid")]
+    job: Option<String>,
+    /// All jobs of the launcher with this process number, or JOB if it is given
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Ranks of the job, such as 0,4-7; all ranks by default
+    #[arg(short, long, value_name = "RANKS")]
+    ranks: Option<String>,
+    /// Put "[rank,channel] " in front of every line
+    #[arg(long)]
+    tag_output: bool,
+    /// Take the output away from the launcher, which shows it again when this command ends (PMIX_IOF_REDIRECT)
+    #[arg(long)]
+    redirect: bool,
+    /// Pass on this command's standard input to the ranks
+    #[arg(long)]
+    stdin: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  modex output modex-4711
+  modex output modex-4711 -r 0,4-7 --tag-output
+  modex output modex-4711 -r 0 --redirect > rank.0.out
+  echo go | modex output modex-4711 -r 0 --stdin
+  modex output --pid 4711
+
+The command shows what the ranks print from now on, and ends when all of it has ended. Standard output
+goes to standard output, standard error to standard error. Lines come whole, unless one rank alone is
+asked for. A reader that is too slow misses output: it never holds up the job.
+
+A rank takes input if it reads the launcher's own, or if its launcher runs with `--stdin tools`. The end
+of this command's input is the end of theirs.
+
+Exit status:
+  0  The output has ended, or its reader has gone
+  1  The launcher refuses, there is no such job, or the connection broke
+  2  The command line makes no sense
+
+Environment:
+  TMPDIR, PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
+      Directories in which servers are searched. Those of this user's other processes are
+      searched, too";
+
+/// Messages that wait for the reader of this command's output. Further output waits in the launcher's server.
+const WAITING_MAX: usize = 64;
+
+/// Bytes of one push.
+const PUSHED_BYTES: usize = 64 * 1024;
+
+/// A message for the main thread.
+enum Message {
+    Output(IofOutput),
+    /// The ranks' input is refused.
+    Refused(Status),
+    /// The connection broke.
+    Lost,
+}
+
+pub(super) fn run(options: &OutputOptions) -> Outcome {
+    let (tool, targets) = ctl::connect(options.job.as_deref(), options.pid, options.ranks.as_deref())?;
+    let client = tool.client()?;
+    let named = ctl::named(&targets, options.ranks.as_deref());
+    let (sender, messages) = bounded(WAITING_MAX);
+    watch_connection(&client, sender.clone())?;
+    let choice = if options.redirect { keys::IOF_REDIRECT } else { keys::IOF_COPY };
+    let directives = vec![Info::new(Key::from_static(choice.name()), true)];
+    let channels = iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL;
+    let shown = Shown { is_tagged: options.tag_output, is_whole: !is_single(&targets) };
+    let mut outputs = Outputs::new(shown, sources(&client, &targets));
+    let of_output = sender.clone();
+    let pulled = client.iof_pull(targets.clone(), directives, channels, move |output| {
+        // Nobody takes messages after the end.
+        let _ = of_output.send(Message::Output(output));
+    });
+    let refused = |status| CtlError::Refused { named: named.clone(), reason: ctl::reason(status) };
+    pulled.wait().map_err(|error| refused(error.status()))?;
+    if options.stdin {
+        let client = Arc::clone(&client);
+        Builder::new().name("modex-input".to_owned()).spawn(move || push_input(&client, &targets, &sender))?;
+    } else {
+        drop(sender);
+    }
+    let status = show(&messages, &mut outputs, refused);
+    drop(messages);
+    status
+}
+
+/// Shows output until all of it has ended.
+fn show(messages: &Receiver<Message>, outputs: &mut Outputs, refused: impl Fn(Status) -> CtlError) -> Outcome {
+    while !outputs.have_ended() {
+        match messages.recv() {
+            Ok(Message::Output(output)) => {
+                if let Err(error) = outputs.show(&output) {
+                    return if error.kind() == io::ErrorKind::BrokenPipe { Ok(0) } else { Err(error.into()) };
+                }
+            }
+            Ok(Message::Refused(status)) => return Err(refused(status).into()),
+            Ok(Message::Lost) | Err(_) => {
+                outputs.finish()?;
+                printing::complain("the launcher has gone, and perhaps a part of its ranks' output");
+                return Ok(1);
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn watch_connection(client: &Client, sender: Sender<Message>) -> Result<(), Box<dyn std::error::Error>> {
+    let report = move |call: EventCall| {
+        let _ = sender.send(Message::Lost);
+        call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    };
+    client.register_event_handler(&[Status::ERR_LOST_CONNECTION], &[], report).wait()?;
+    Ok(())
+}
+
+/// Whether the output is that of one rank.
+fn is_single(targets: &[ProcId]) -> bool {
+    matches!(targets, [target] if target.rank.process().is_some())
+}
+
+/// Each rank that is meant. A job whose size is not known has no list, so its output ends with the connection.
+fn sources(client: &Client, targets: &[ProcId]) -> Option<Vec<ProcId>> {
+    let mut sources = Vec::new();
+    for target in targets {
+        if target.rank == Rank::Wildcard {
+            let value = client.get_value(target, keys::JOB_SIZE.name(), &GetOptions::default().immediate()).ok()?;
+            let size = value.into_value().ok()?.as_u32()?;
+            sources.extend((0..size).map(|rank| ProcId::new(target.namespace.clone(), rank)));
+        } else {
+            sources.push(target.clone());
+        }
+    }
+    Some(sources)
+}
+
+/// Pushes this command's input until it ends, or nobody reads it any more.
+fn push_input(client: &Client, targets: &[ProcId], sender: &Sender<Message>) {
+    let mut chunk = vec![0_u8; PUSHED_BYTES];
+    let mut source = io::stdin().lock();
+    loop {
+        let count = match source.read(&mut chunk) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => 0,
+        };
+        let bytes = chunk.get(..count).unwrap_or_default().to_vec();
+        match client.iof_push(targets.to_vec(), Vec::new(), bytes).wait().map_err(|error| error.status()) {
+            Ok(()) if count > 0 => {}
+            // The ranks have ended, or have closed their input.
+            Ok(()) | Err(Status::ERR_IOF_COMPLETE | Status::ERR_NOT_FOUND | Status::ERR_LOST_CONNECTION) => return,
+            Err(status) => {
+                let _ = sender.send(Message::Refused(status));
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Output of ranks for processes that pull it (`PMIx_IOF_pull`), and input from processes that push it
+//! (`PMIx_IOF_push`).
+//!
+//! The launcher offers each piece of a pulled output to its server, which knows who wants it. The answer ends the offers
+//! of a stream that nobody wants any more. The server bounds what waits for a process that does not read, so neither
+//! rank nor launcher waits for it.
+//!
+//! A push is answered when its bytes are queued for all of its ranks. It waits while the queue of a rank is full. The
+//! server bounds the requests of a process that wait.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::process::ChildStdin;
+use std::sync::Arc;
+
+use modex::types::{Info, Key, ProcId};
+use modex::{Delivery, IofOutput, IofPull, IofPush, Responder, Server, keys};
+
+use super::{JobError, LaunchedJob};
+use crate::run::children::Channel;
+use crate::run::fair_queue::FairQueue;
+use crate::run::forward::{ForwardProgress, ForwardedStream};
+use crate::run::io_request::{self, IoRefusal, PullRequest, PushRequest};
+use crate::run::rank_id::RankId;
+use crate::run::rank_input::{InputPipe, InputState, RankInputs};
+
+/// Pushes served in one turn of the loop. A pull may report the ends of thousands of outputs, so a turn serves one.
+const SERVED_IN_TURN: usize = 64;
+
+/// The state of forwarded output and input.
+#[derive(Debug, Default)]
+pub(super) struct Forwarding {
+    /// Requests for the output of ranks.
+    pub(super) pulls: FairQueue<PullCall>,
+    /// Requests to give ranks input.
+    pub(super) pushes: FairQueue<PushCall>,
+    /// Whether some pushes can be served at once.
+    pub(super) can_push: bool,
+    pub(super) inputs: RankInputs,
+    /// Whether a process has asked for output of ranks. Each stream knows for itself whether it is still wanted.
+    pub(super) is_pulled: bool,
+}
+
+impl Forwarding {
+    /// Whether a request can be served without a further event.
+    pub(super) fn can_be_served(&self) -> bool {
+        self.can_push || !self.pulls.is_empty()
+    }
+}
+
+/// A request for output that waits for its turn.
+#[derive(Debug)]
+pub(super) struct PullCall {
+    pub(super) request: Box<IofPull>,
+    pub(super) reply: Responder<()>,
+}
+
+/// A push that waits for its turn.
+#[derive(Debug)]
+pub(super) struct PushCall {
+    request: Result<QueuedPush, IoRefusal>,
+    reply: Responder<()>,
+}
+
+/// A request whose bytes the queues of ranks share.
+#[derive(Debug)]
+struct QueuedPush {
+    targets: Vec<ProcId>,
+    bytes: Arc<[u8]>,
+    is_end: bool,
+}
+
+impl PushCall {
+    /// A request of a process, read once.
+    pub(super) fn new(request: IofPush, reply: Responder<()>) -> Self {
+        let request = PushRequest::read(request).map(|PushRequest { targets, bytes, is_end }| QueuedPush {
+            targets,
+            bytes: bytes.into(),
+            is_end,
+        });
+        Self { request, reply }
+    }
+}
+
+/// The ranks of a push.
+enum Receivers {
+    /// They take bytes.
+    Ready(Vec<RankId>),
+    /// A queue is full, or some ranks have not started.
+    Blocked,
+}
+
+impl LaunchedJob {
+    /// Keeps the input of a rank for pushes. Returns it if the launcher's own input goes there, too.
+    pub(super) fn keep_input(
+        &mut self,
+        rank: RankId,
+        input: Option<ChildStdin>,
+    ) -> Result<Option<InputPipe>, JobError> {
+        let Some(input) = input else { return Ok(None) };
+        let pipe = InputPipe::new(input.into())
+            .map_err(|reason| JobError::System { doing: "prepare a rank's input", reason })?;
+        self.forwarding.inputs.insert(rank, pipe.clone());
+        Ok((rank.job == super::FIRST_JOB && self.settings.input.is_own()).then_some(pipe))
+    }
+
+    /// Answers one of the requests for output that wait. From now on the output is offered.
+    pub(super) fn serve_pull(&mut self) {
+        let Some((requester, PullCall { request, reply })) = self.forwarding.pulls.pop() else { return };
+        let request = match PullRequest::read(*request) {
+            // The streams notice by themselves that nobody wants their output.
+            Ok(None) => return reply.succeed(()),
+            Ok(Some(request)) => self.check_sources(&request).map(|()| request),
+            Err(refusal) => Err(refusal),
+        };
+        match request {
+            Ok(request) => {
+                reply.succeed(());
+                self.begin_offers(&request);
+            }
+            Err(refusal) => {
+                tracing::info!(%requester, "the launcher refuses to forward output: {refusal}");
+                reply.fail(refusal.status());
+            }
+        }
+    }
+
+    fn check_sources(&self, request: &PullRequest) -> Result<(), IoRefusal> {
+        let is_known = |proc: &ProcId| match self.jobs.number(&proc.namespace) {
+            Some(_) if io_request::is_all(proc.rank) => true,
+            Some(_) => self.jobs.app(proc).is_some(),
+            None => false,
+        };
+        if request.procs.iter().all(is_known) { Ok(()) } else { Err(IoRefusal::NotFound) }
+    }
+
+    /// Offers output from now on, and reports outputs that have ended before. The server has heard the answer to the
+    /// pull before it hears this.
+    fn begin_offers(&mut self, request: &PullRequest) {
+        self.forwarding.is_pulled = true;
+        for stream in self.streams.values_mut() {
+            let is_of_channel = request.channels.contains(&stream.origin().1);
+            stream.is_pulled |= is_of_channel && io_request::names(&request.procs, stream.proc());
+        }
+        let named: BTreeSet<u32> = request.procs.iter().filter_map(|proc| self.jobs.number(&proc.namespace)).collect();
+        named.iter().for_each(|job| self.jobs.note_pull(*job));
+        for rank in self.children.ranks().filter(|rank| named.contains(&rank.job)) {
+            let Some(proc) = self.jobs.proc(rank).filter(|proc| io_request::names(&request.procs, proc)) else {
+                continue;
+            };
+            for channel in &request.channels {
+                if !self.stream_of.contains_key(&(rank, *channel)) {
+                    offer_end(&proc, *channel, &self.server);
+                }
+            }
+        }
+    }
+
+    /// Reports the end of outputs that other processes still hold. Nobody passes their rest on to processes.
+    pub(super) fn complete_all(&self) {
+        self.streams.values().for_each(|stream| complete(stream, &self.server));
+    }
+
+    /// Serves some of the pushes that wait.
+    pub(super) fn serve_pushes(&mut self) {
+        self.forwarding.can_push = self.serve_some_pushes();
+    }
+
+    /// As above. Returns whether others could be served at once.
+    fn serve_some_pushes(&mut self) -> bool {
+        let (mut blocked_count, mut served_count) = (0, 0);
+        while served_count < SERVED_IN_TURN {
+            // When all processes are blocked, another look finds nothing new.
+            if blocked_count >= self.forwarding.pushes.process_count() {
+                return false;
+            }
+            let Some((source, call)) = self.forwarding.pushes.pop() else { return false };
+            let PushCall { request, reply } = call;
+            let receivers = request.and_then(|push| Ok((self.receivers(&push)?, push)));
+            match receivers {
+                Ok((Receivers::Ready(ranks), push)) => {
+                    for rank in ranks {
+                        self.forwarding.inputs.push(rank, &push.bytes, push.is_end, &self.poller);
+                    }
+                    reply.succeed(());
+                }
+                Ok((Receivers::Blocked, push)) => {
+                    blocked_count += 1;
+                    self.forwarding.pushes.put_back(source, PushCall { request: Ok(push), reply });
+                    continue;
+                }
+                Err(refusal) => {
+                    tracing::info!(%source, "the launcher refuses input for ranks: {refusal}");
+                    reply.fail(refusal.status());
+                }
+            }
+            (blocked_count, served_count) = (0, served_count + 1);
+        }
+        !self.forwarding.pushes.is_empty()
+    }
+
+    /// The ranks that a push means. Ranks without input count only if they are named.
+    fn receivers(&self, push: &QueuedPush) -> Result<Receivers, IoRefusal> {
+        let mut ranks = Vec::new();
+        let mut refusal = IoRefusal::NotFound;
+        let mut is_blocked = false;
+        for target in &push.targets {
+            let job = self.jobs.number(&target.namespace).ok_or(IoRefusal::NotFound)?;
+            is_blocked |= Some(job) == self.spawning.starting_job();
+            let of_target: Vec<RankId> = match target.rank.process() {
+                Some(rank) => vec![RankId { job, rank }],
+                None if io_request::is_all(target.rank) => {
+                    self.verdict.running_ranks().filter(|rank| rank.job == job).collect()
+                }
+                None => return Err(IoRefusal::NotFound),
+            };
+            for rank in of_target {
+                let is_named = target.rank.process().is_some();
+                match self.forwarding.inputs.state(rank) {
+                    InputState::Open => ranks.push(rank),
+                    InputState::Full => is_blocked = true,
+                    InputState::Ended if is_named => return Err(IoRefusal::InputEnded),
+                    InputState::Ended => refusal = IoRefusal::InputEnded,
+                    InputState::Missing if self.children.running(rank).is_none() => {
+                        if is_named && !is_blocked {
+                            return Err(IoRefusal::NotFound);
+                        }
+                    }
+                    InputState::Missing if is_named => return Err(IoRefusal::NoInput),
+                    InputState::Missing if refusal == IoRefusal::NotFound => refusal = IoRefusal::NoInput,
+                    InputState::Missing => {}
+                }
+            }
+        }
+        if is_blocked {
+            return Ok(Receivers::Blocked);
+        }
+        ranks.sort_unstable();
+        ranks.dedup();
+        if ranks.is_empty() { Err(refusal) } else { Ok(Receivers::Ready(ranks)) }
+    }
+}
+
+/// Reads a stream whose output processes may want. Appends the lines for the launcher's user to `lines`.
+pub(super) fn read_and_offer(
+    stream: &mut ForwardedStream,
+    server: &Server,
+    lines: &mut Vec<u8>,
+) -> io::Result<ForwardProgress> {
+    let (bytes, progress) = stream.read_bytes()?;
+    if !bytes.is_empty() {
+        if offer(stream, &bytes, server) == Delivery::Redirected {
+            // A line that began before is not continued here.
+            stream.finish(lines);
+        } else {
+            stream.feed(&bytes, lines);
+        }
+    }
+    if progress == ForwardProgress::Ended {
+        stream.finish(lines);
+    }
+    Ok(progress)
+}
+
+/// Offers a piece of output. If nobody wants it, it is kept for the process that spawned the rank, or the offers end.
+fn offer(stream: &mut ForwardedStream, bytes: &[u8], server: &Server) -> Delivery {
+    let (_, channel) = stream.origin();
+    let output = IofOutput {
+        source: stream.proc().clone(),
+        channel: io_request::number(channel),
+        bytes: bytes.to_vec(),
+        info: Vec::new(),
+    };
+    let kept = stream.is_kept.then(|| output.clone());
+    // A server that has ended has no processes.
+    let delivery = server.iof_offer(output).wait().unwrap_or(Delivery::Unwanted);
+    if delivery != Delivery::Unwanted {
+        stream.is_kept = false;
+    } else if kept.is_none_or(|kept| server.iof_deliver(kept).wait().is_err()) {
+        stream.is_pulled = false;
+        return delivery;
+    }
+    if stream.is_redirected { Delivery::Redirected } else { delivery }
+}
+
+/// Reports the end of a stream.
+pub(super) fn complete(stream: &ForwardedStream, server: &Server) {
+    if !stream.is_pulled {
+        return;
+    }
+    let (_, channel) = stream.origin();
+    if stream.is_kept {
+        let _ = server.iof_deliver(end_of(stream.proc(), channel)).wait();
+    } else {
+        offer_end(stream.proc(), channel, server);
+    }
+}
+
+fn offer_end(proc: &ProcId, channel: Channel, server: &Server) {
+    let _ = server.iof_offer(end_of(proc, channel)).wait();
+}
+
+/// The message that an output has ended.
+fn end_of(proc: &ProcId, channel: Channel) -> IofOutput {
+    let info = vec![Info::new(Key::from_static(keys::IOF_COMPLETE.name()), true)];
+    IofOutput { source: proc.clone(), channel: io_request::number(channel), bytes: Vec::new(), info }
+}

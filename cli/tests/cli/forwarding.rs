@@ -1,0 +1,245 @@
+//! Output that processes pull, and input that they push (`PMIx_IOF_pull`, `PMIx_IOF_push`, `modex output`).
+
+use std::io::Write;
+use std::process::Stdio;
+use std::sync::mpsc::{self, Receiver};
+
+use modex::types::codes::iof_channel;
+use modex::types::{App, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Text, Value};
+use modex::{AsStatus, Client, FenceOptions, IofOutput, keys};
+
+use crate::launch::{Launch, ROLE, Running, modex, script, wait_until};
+
+const OUT: u16 = iof_channel::FWD_STDOUT_CHANNEL;
+
+fn info(key: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(Key::from_static(key), value)
+}
+
+fn required(info: Info) -> Info {
+    Info { flags: InfoFlags::REQUIRED.bits(), ..info }
+}
+
+/// `modex output` for a launcher's job.
+fn output(launcher: &Running, words: &[&str]) -> Launch {
+    let job = format!("modex-{}", launcher.child.id());
+    modex([&["output", &job], words].concat()).env("TMPDIR", launcher.temporary())
+}
+
+/// Ranks that are this test binary with a task, and further programs.
+fn run(options: &[&str], task: &str, others: &[&str]) -> Launch {
+    let this = std::env::current_exe().unwrap();
+    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    modex([&["run"], options, &["--"], &words, others].concat()).env(ROLE, task)
+}
+
+/// Waits until a rank has started: its launcher can be found.
+fn started(options: &[&str], text: &str) -> Running {
+    let mut running = script(options, &format!("echo ready; {text}")).start();
+    assert_eq!(running.line(), "ready\n");
+    running
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn a_tool_shows_a_copy_of_what_ranks_print_and_gives_them_input() {
+    let launcher = started(&["-n", "1", "--stdin", "tools"], "read a; echo \"out $a\"; echo err >&2; cat");
+    let ended = output(&launcher, &["--tag-output", "--stdin"]).input("go\nrest").run();
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), "[0,stderr] err\n"), "{ended:?}");
+    assert_eq!(ended.out, "[0,stdout] out go\n[0,stdout] rest\n");
+    let ended = launcher.finish();
+    assert_eq!((ended.code(), ended.out.as_str(), ended.err.as_str()), (Some(0), "out go\nrest\n", "err\n"));
+}
+
+#[test]
+fn input_goes_to_all_ranks_and_output_to_some() {
+    let mut launcher = started(&["-n", "3", "--stdin", "tools"], "read a; echo \"$PMIX_RANK $a\"");
+    assert_eq!([launcher.line(), launcher.line()], ["ready\n"; 2]);
+    let watching = output(&launcher, &["-r", "0,2"]).start();
+    let ended = output(&launcher, &["-r", "1", "--stdin"]).input("one\n").run();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(0), "1 one\n"), "{ended:?}");
+    let ended = output(&launcher, &["--stdin"]).input("all\n").run();
+    assert!(ended.code() == Some(0) && ended.out.contains("0 all\n"), "{ended:?}");
+    let watched = watching.finish();
+    assert!(watched.code() == Some(0) && !watched.out.contains("1 one"), "{watched:?}");
+    assert_eq!(sorted(&launcher.finish().success()), ["0 all", "1 one", "2 all"]);
+}
+
+#[test]
+fn redirected_output_comes_back_when_its_tool_has_gone() {
+    let launcher = started(&["--stdin", "tools"], "read a; echo one; echo half >&2; read b; echo two");
+    let mut tool = output(&launcher, &["-r", "0", "--redirect", "--stdin"]).open_input().start();
+    tool.child.stdin.as_mut().unwrap().write_all(b"a\n").unwrap();
+    assert_eq!((tool.line(), tool.error_line()), ("one\n".to_owned(), "half\n".to_owned()));
+    tool.kill_launcher();
+    let ended = output(&launcher, &["--stdin"]).input("b\n").run();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(0), "two\n"), "{ended:?}");
+    assert_eq!(launcher.finish().success(), "two\n");
+}
+
+/// A reader that never reads must hold up neither ranks nor launcher.
+#[test]
+fn a_tool_that_does_not_read_holds_up_nobody() {
+    let text = "read a; yes $(printf '%01000d' 0) | head -c 60000000; echo end >&2";
+    let launcher = script(&["--stdin", "tools"], &format!("echo ready >&2; {text}")).out_to(Stdio::null()).start();
+    let mut launcher = launcher;
+    assert_eq!(launcher.error_line(), "ready\n");
+    let tool = output(&launcher, &["--stdin"]).input("go\n").start();
+    let ended = launcher.finish();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(ended.err.ends_with("end\n"), "{}", ended.err);
+    let shown = tool.finish();
+    assert!(shown.out.len() < 60_000_000, "{}", shown.out.len());
+}
+
+#[test]
+fn refusals_are_in_words() {
+    let launcher = started(&["-n", "1", "--stdin", "none"], "sleep 1000");
+    let ended = output(&launcher, &["--stdin"]).input("go\n").run();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(1), ""));
+    assert!(ended.err.contains("its launcher does not do this (PMIX_ERR_NOT_SUPPORTED"), "{}", ended.err);
+    let ended = output(&launcher, &["-r", "7"]).run();
+    assert!(ended.code() == Some(1) && ended.err.contains("no such rank runs (PMIX_ERR_NOT_FOUND"), "{ended:?}");
+    let ended = modex(["output", "nobodys"]).env("TMPDIR", launcher.temporary()).run();
+    assert!(ended.code() == Some(1) && ended.err.contains("no job nobodys of this user runs here"), "{ended:?}");
+    launcher.kill_launcher();
+}
+
+fn push(client: &Client, target: &ProcId, directives: Vec<Info>, bytes: &[u8]) -> Result<(), Status> {
+    let pushed = client.iof_push(vec![target.clone()], directives, bytes.to_vec()).wait();
+    pushed.map_err(|error| error.status())
+}
+
+/// Pulls standard output, and hands out its pieces.
+fn pull(client: &Client, source: ProcId, directives: Vec<Info>) -> Result<(u64, Receiver<IofOutput>), Status> {
+    let (sender, pieces) = mpsc::channel();
+    let take = move |output| drop(sender.send(output));
+    let pulled = client.iof_pull(vec![source], directives, OUT, take).wait();
+    pulled.map(|id| (id, pieces)).map_err(|error| error.status())
+}
+
+/// The output until its end.
+fn text_of(pieces: &Receiver<IofOutput>) -> String {
+    let mut text = Vec::new();
+    loop {
+        let piece = pieces.recv().unwrap();
+        if piece.bytes.is_empty() {
+            assert_eq!(piece.info, [info(keys::IOF_COMPLETE.name(), true)]);
+            return String::from_utf8(text).unwrap();
+        }
+        text.extend(piece.bytes);
+    }
+}
+
+pub(crate) fn ask_for_what_can_not_be() {
+    let client = Client::connect().unwrap();
+    if client.proc().rank == Rank::Process(0) {
+        ask(&client);
+    }
+    client.fence(&FenceOptions::new()).wait().unwrap();
+    client.finalize().unwrap();
+}
+
+fn ask(client: &Client) {
+    let rank = |rank: u32| ProcId::new(client.proc().namespace.clone(), rank);
+    let everybody = ProcId { namespace: client.proc().namespace.clone(), rank: Rank::Wildcard };
+    // The launcher's input has ended at once, and that of rank 0 with it.
+    wait_until(|| push(client, &rank(0), Vec::new(), b"a") == Err(Status::ERR_IOF_COMPLETE));
+    let drop_oldest = || vec![required(info(keys::IOF_DROP_OLDEST.name(), true))];
+    for (target, directives, bytes, expected) in [
+        (everybody, vec![], &b"a"[..], Status::ERR_IOF_COMPLETE),
+        (rank(1), vec![], b"a", Status::ERR_NOT_SUPPORTED),
+        (rank(9), vec![], b"a", Status::ERR_NOT_FOUND),
+        (rank(0), drop_oldest(), b"a", Status::ERR_NOT_SUPPORTED),
+        (rank(0), vec![info(keys::IOF_COMPLETE.name(), "yes")], b"a", Status::ERR_BAD_PARAM),
+        (rank(0), vec![], &vec![0; (1 << 20) + 1], Status::ERR_OUT_OF_RESOURCE),
+    ] {
+        assert_eq!(push(client, &target, directives, bytes), Err(expected), "{target}");
+    }
+    let [copy, redirect, xml] = [keys::IOF_COPY.name(), keys::IOF_REDIRECT.name(), keys::IOF_XML_OUTPUT.name()]
+        .map(|key| required(info(key, true)));
+    for (source, directives, expected) in [
+        (rank(1), vec![copy, redirect], Status::ERR_BAD_PARAM),
+        (rank(1), vec![xml], Status::ERR_NOT_SUPPORTED),
+        (rank(9), vec![], Status::ERR_NOT_FOUND),
+    ] {
+        assert_eq!(pull(client, source, directives).map(|(id, _)| id), Err(expected));
+    }
+}
+
+#[test]
+fn requests_that_can_not_be_fulfilled_are_refused() {
+    let ended = run(&["-n", "2"], "ask for what can not be", &[]).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+}
+
+pub(crate) fn pull_what_has_ended() {
+    let client = Client::connect().unwrap();
+    let source = || ProcId::new(client.proc().namespace.clone(), 1);
+    // The rank may have printed before the pull.
+    let (id, pieces) = pull(&client, source(), Vec::new()).unwrap();
+    assert!(["", "hi\n"].contains(&text_of(&pieces).as_str()));
+    client.iof_deregister(id, Vec::new()).wait().unwrap();
+    let (_, pieces) = pull(&client, source(), vec![required(info(keys::IOF_REDIRECT.name(), true))]).unwrap();
+    assert_eq!(text_of(&pieces), "");
+    client.finalize().unwrap();
+}
+
+#[test]
+fn the_end_of_an_output_is_reported_also_if_it_was_before_the_pull() {
+    let ended = run(&["-n", "1"], "pull what has ended", &[":", "-n", "1", "echo", "hi"]).run();
+    assert!(ended.code() == Some(0) && ended.out.contains("hi\n"), "{ended:?}");
+}
+
+fn spawn(client: &Client, script: &str, job: Vec<Info>) -> Result<Namespace, Status> {
+    let app = App {
+        command: Some(Text::from("sh")),
+        argv: ["sh", "-c", script].map(Text::from).into(),
+        environment: Vec::new(),
+        working_directory: None,
+        processes_max: 2,
+        info: Vec::new(),
+    };
+    client.spawn(job, vec![app]).wait().map_err(|error| error.status())
+}
+
+pub(crate) fn talk_to_a_spawned_job() {
+    let client = Client::connect().unwrap();
+    let target = |rank: Value| required(info(keys::STDIN_TGT.name(), rank));
+    let forward = |key: &'static str| required(info(key, true));
+    let job = |target: Info| {
+        let forwarded = [keys::FWD_STDIN.name(), keys::FWD_STDOUT.name(), keys::IOF_REDIRECT.name()].map(forward);
+        [&[target], &forwarded[..]].concat()
+    };
+    let script = "echo early; if test $PMIX_RANK = 1; then read a; echo \"got $a\"; cat; fi";
+    for target in [target(Value::ProcRank(Rank::Process(2))), target("nobody".into())] {
+        assert_eq!(spawn(&client, script, job(target)), Err(Status::ERR_BAD_PARAM));
+    }
+    let diagnostics = vec![forward(keys::FWD_STDDIAG.name())];
+    assert_eq!(spawn(&client, script, diagnostics), Err(Status::ERR_NOT_SUPPORTED));
+    let namespace = spawn(&client, script, job(target(Value::ProcRank(Rank::Process(1))))).unwrap();
+    let [zero, one] = [0, 1].map(|rank| ProcId::new(namespace.clone(), rank));
+    let (_, pieces) = pull(&client, one.clone(), Vec::new()).unwrap();
+    assert_eq!(push(&client, &zero, Vec::new(), b"no").map_err(|_| ()), Err(()));
+    push(&client, &one, Vec::new(), b"go\nre").unwrap();
+    push(&client, &one, vec![info(keys::IOF_COMPLETE.name(), true)], b"st\n").unwrap();
+    assert_eq!(text_of(&pieces), "early\ngot go\nrest\n");
+    // A job may end before its spawner knows its name.
+    let job = vec![required(info(keys::FWD_STDOUT.name(), true))];
+    let namespace = spawn(&client, "test $PMIX_RANK = 1 || echo short", job).unwrap();
+    let (_, pieces) = pull(&client, ProcId::new(namespace, 0), Vec::new()).unwrap();
+    assert_eq!(text_of(&pieces), "short\n");
+    client.finalize().unwrap();
+}
+
+#[test]
+fn a_spawner_gets_the_output_of_its_job_from_the_beginning_and_gives_it_input() {
+    let ended = run(&[], "talk to a spawned job", &[]).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(ended.out.contains("short\n") && !ended.out.contains("early"), "{ended:?}");
+}

@@ -1,0 +1,60 @@
+//! Processes that want to be watched (`PMIx_Process_monitor`).
+
+use std::sync::mpsc;
+
+use modex::types::{Info, InfoFlags, Key, Status, Value};
+use modex::{AsStatus, Client, EventCall, keys};
+
+use crate::launch::{ROLE, modex};
+
+fn info(key: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(Key::from_static(key), value)
+}
+
+fn monitor(client: &Client, monitor: Info, error: Status, directives: Vec<Info>) -> Result<(), Status> {
+    client.monitor(monitor, error, directives).wait().map(drop).map_err(|error| error.status())
+}
+
+/// A status of the test's own.
+const OWN: Status = Status::from_raw(-4711);
+
+pub(crate) fn fall_silent() {
+    let client = Client::connect().unwrap();
+    let (sender, alerts) = mpsc::channel();
+    let note = move |call: EventCall| {
+        let name = call.info.iter().find(|info| info.key.as_str() == keys::MONITOR_ID.name());
+        drop(sender.send((call.status, name.and_then(|info| info.value.as_str()).map(str::to_owned))));
+        call.complete(Status::SUCCESS, Vec::new());
+    };
+    client.register_event_handler(&[OWN, Status::MONITOR_HEARTBEAT_ALERT], &[], note).wait().unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = || info(keys::MONITOR_FILE.name(), file.path().to_str().unwrap());
+    let every_second = || {
+        let required = info(keys::MONITOR_FILE_MODIFY.name(), true);
+        vec![
+            info(keys::MONITOR_ID.name(), "file"),
+            info(keys::MONITOR_FILE_CHECK_TIME.name(), 1_u32),
+            Info { flags: InfoFlags::REQUIRED.bits(), ..required },
+        ]
+    };
+    assert_eq!(monitor(&client, path(), OWN, every_second()), Ok(()));
+    assert_eq!(alerts.recv().unwrap(), (OWN, Some("file".to_owned())));
+    let cancel = |name: &str| monitor(&client, info(keys::MONITOR_CANCEL.name(), name), Status::SUCCESS, Vec::new());
+    assert_eq!((cancel("file"), cancel("file")), (Ok(()), Err(Status::ERR_NOT_SUPPORTED)));
+    let heartbeat = vec![info(keys::MONITOR_ID.name(), "beat"), info(keys::MONITOR_HEARTBEAT_TIME.name(), 1_u32)];
+    assert_eq!(monitor(&client, info(keys::MONITOR_HEARTBEAT.name(), true), Status::SUCCESS, heartbeat), Ok(()));
+    assert_eq!(alerts.recv().unwrap(), (Status::MONITOR_HEARTBEAT_ALERT, Some("beat".to_owned())));
+    let relative = info(keys::MONITOR_FILE.name(), "file");
+    assert_eq!(monitor(&client, relative, OWN, every_second()), Err(Status::ERR_BAD_PARAM));
+    let node = info(keys::MONITOR_NODE_RESOURCE_USAGE.name(), true);
+    assert_eq!(monitor(&client, node, OWN, Vec::new()), Err(Status::ERR_NOT_SUPPORTED));
+    client.finalize().unwrap();
+}
+
+#[test]
+fn a_rank_whose_file_or_heart_stops_is_reported() {
+    let this = std::env::current_exe().unwrap();
+    let words = ["run", "--", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    let ended = modex(words).env(ROLE, "fall silent").run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+}
