@@ -540,6 +540,27 @@ fn a_rank_waits_for_an_attribute_of_its_node() {
     assert_eq!(two.ask("cmd=info-putnodeattr;key=mine;value=;"), "cmd=info-putnodeattr-response;rc=0;");
 }
 
+/// A long value would break the frames of PMI-2 or the lines of PMI-1.
+#[test]
+fn a_longer_value_of_another_protocol_is_not_given_to_a_rank_of_pmi() {
+    let node = TestServer::local();
+    node.register_local_job("job", 3);
+    let (mut one, mut two, three) = (Rank::start(&node, 0), Rank2::start(&node, 1), node.connect("job", 2));
+    for (key, length) in [("pmi.fits", VALUE_BYTES_MAX), ("pmi.long", VALUE_BYTES_MAX + 1)] {
+        three.put(Scope::Global, key, "x".repeat(length)).unwrap();
+    }
+    three.commit().unwrap();
+    let fence = three.fence(&FenceOptions::new());
+    one.say("cmd=barrier_in");
+    two.say("cmd=kvs-fence;");
+    fence.wait().unwrap();
+    assert_eq!((one.hear().as_str(), two.hear().as_str()), ("cmd=barrier_out\n", "cmd=kvs-fence-response;rc=0;"));
+    assert!(one.get("fits").starts_with("cmd=get_result rc=0 "));
+    assert!(two.ask("cmd=kvs-get;key=fits;").starts_with("cmd=kvs-get-response;rc=0;found=TRUE;"));
+    assert_eq!(one.get("long"), "cmd=get_result rc=1 msg=the_value_is_too_long\n");
+    assert_eq!(two.ask("cmd=kvs-get;key=long;"), "cmd=kvs-get-response;rc=0;found=FALSE;");
+}
+
 #[test]
 fn a_rank_of_pmi_2_that_speaks_otherwise_is_cut_off() {
     let node = TestServer::local();

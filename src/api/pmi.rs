@@ -1,4 +1,4 @@
-//! Ranks that speak PMI-1.
+//! Ranks that speak PMI-1 or PMI-2.
 
 use crate::keys::{self, TypedKey};
 use crate::runtime::PmiChannel;
@@ -8,7 +8,7 @@ use super::server::Server;
 use super::server_call::ServerError;
 
 impl Server {
-    /// Makes a connection for a registered process that speaks PMI-1, the protocol of MPICH. The process inherits one
+    /// Makes a connection for a registered process that speaks PMI-1 or PMI-2, the protocols of MPICH. The process inherits one
     /// end as a descriptor of any number, and gets [`Server::pmi_variables`] instead of [`Server::setup_fork`]. After
     /// its start the host calls [`Server::serve_pmi`]. Its puts, barriers and aborts are those of a PMIx process.
     ///
@@ -22,7 +22,7 @@ impl Server {
         })
     }
 
-    /// The environment variables of a process that speaks PMI-1, if it inherits its end under this number.
+    /// The environment variables of a process that speaks PMI-1 or PMI-2, if it inherits its end under this number.
     ///
     /// # Errors
     /// [`ServerError::NoProcess`] for a rank that is not the number of a process, and as [`Server::get`].
@@ -40,7 +40,7 @@ impl Server {
         Ok(numbers.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
-    /// Serves a process that speaks PMI-1 and has started with its end of the connection. A process that says nothing
+    /// Serves a process that speaks PMI-1 or PMI-2 and has started with its end of the connection. A process that says nothing
     /// has not connected.
     ///
     /// # Errors

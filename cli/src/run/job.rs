@@ -65,7 +65,7 @@ const LOSS_TIME: Duration = Duration::from_secs(1);
 /// The exit status of a job that succeeded, but of which a report could not be written.
 const REPORT_LOST: u8 = 1;
 
-/// The variables of PMI-1. If the launcher runs as such a rank itself, its ranks must not speak on its connection.
+/// The variables of PMI. If the launcher runs as such a rank itself, its ranks must not speak on its connection.
 const PMI_VARIABLES: [&str; 8] =
     ["PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
 
@@ -174,7 +174,7 @@ pub(super) struct LaunchedJob {
     has_paused_ranks: bool,
     verdict: Verdict,
     mpi_search: MpiSearch,
-    /// The ranks with a connection for PMI-1.
+    /// The ranks with a connection for PMI.
     speaks_pmi: BTreeSet<RankId>,
     /// Whether a rank has written something.
     has_output: bool,
@@ -271,7 +271,7 @@ impl LaunchedJob {
         Ok(())
     }
 
-    /// The settings with which a rank joins the job. With PMI-1 it inherits its connection, and must not see PMIx: MPICH 5
+    /// The settings with which a rank joins the job. With PMI it inherits its connection, and must not see PMIx: MPICH 5
     /// refuses to start with both.
     fn set_up<'a>(
         &self,
@@ -486,7 +486,7 @@ impl LaunchedJob {
         for (rank, ending) in ended {
             self.mark(rank, ProcessPhase::Ended, now);
             self.forwarding.inputs.remove(rank, &self.poller);
-            // PMI-1 has no answer to an abort, so its rank may end before the server has read it.
+            // PMI has no answer to an abort, so its rank may end before the server has read it.
             if ending.is_success() || self.speaks_pmi.contains(&rank) {
                 self.await_loss(rank, now + LOSS_TIME);
             }

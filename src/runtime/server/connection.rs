@@ -81,7 +81,7 @@ enum Stage {
     Proving(Box<Unproven>, Option<Vec<u8>>),
     /// The core knows it.
     Known(Known),
-    /// A rank that speaks PMI-1.
+    /// A rank that speaks PMI-1 or PMI-2.
     Pmi(Box<PmiRank>),
     /// The peer has been refused. It closes the connection, or is dropped at its next message or its deadline. Tools of
     /// release 4.2 whose connection ends before their first request would wait for its reply for ever.

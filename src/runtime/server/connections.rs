@@ -163,7 +163,7 @@ impl Connections {
         self.make_room();
     }
 
-    /// Serves a rank that speaks PMI-1, with the user that the host registered. The rank needs no introduction.
+    /// Serves a rank that speaks PMI-1 or PMI-2, with the user that the host registered. The rank needs no introduction.
     pub(super) fn serve_pmi(
         &mut self,
         PmiEntry { proc, socket, pid }: PmiEntry,
@@ -374,7 +374,7 @@ impl Connections {
     pub(super) fn admit(&mut self, id: PeerId, index: u32, proc: Option<&ProcId>) {
         let server = self.server.clone();
         self.write(id, |connection| connection.admit(index, proc, &server));
-        // A rank of PMI-1 has sent its first command already.
+        // A rank of PMI has sent its first command already.
         self.await_turn(id);
     }
 

@@ -51,7 +51,7 @@ pub(super) enum LoopMessage {
     TopologyRead,
     /// The state of a watched file.
     FileSeen(FileLook, Option<FileState>),
-    /// A rank that speaks PMI-1 has started. The caller waits for the result.
+    /// A rank that speaks PMI-1 or PMI-2 has started. The caller waits for the result.
     ServePmi(PmiEntry, Sender<Result<(), PmiRefusal>>),
     /// Another thread asks for the operations that wait.
     ListOperations(Sender<Vec<OpenOperation>>),

@@ -22,7 +22,7 @@ use crate::proto::{self, Abort, Collective, Commit, Publish, Reply, Request, Ser
 use crate::server::{Credentials, Hello, Input, PeerId, StoreOffer};
 use crate::types::{App, AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
-/// A connection for a rank that speaks PMI-1. The rank inherits one end; the server serves the other one.
+/// A connection for a rank that speaks PMI-1 or PMI-2. The rank inherits one end; the server serves the other one.
 #[derive(Debug)]
 pub struct PmiChannel {
     proc: ProcId,
@@ -88,7 +88,7 @@ impl AsStatus for PmiRefusal {
     }
 }
 
-/// The jobs whose ranks speak PMI-1.
+/// The jobs whose ranks speak PMI-1 or PMI-2.
 #[derive(Default)]
 pub(super) struct PmiJobs(BTreeMap<Namespace, Weak<PmiJob>>);
 
@@ -132,7 +132,7 @@ struct PmiJob {
     spawner: Option<Namespace>,
     /// The nodes of the ranks, as `PMI_process_mapping`. Without it, MPICH compares the names of hosts.
     mapping: Option<String>,
-    /// The local rank that put a key last. PMI-1 has one key space for each job. A key of another node is searched among
+    /// The local rank that put a key last. PMI has one key space for each job. A key of another node is searched among
     /// all ranks, and the lowest of several ranks counts.
     owners: Mutex<FxHashMap<Box<str>, u32>>,
     node_attributes: Mutex<NodeAttributes>,
@@ -142,12 +142,16 @@ struct PmiJob {
 #[derive(Default)]
 struct NodeAttributes {
     values: FxHashMap<String, String>,
+    /// The bytes of keys and values.
+    bytes: usize,
     waiting: Vec<(PeerId, String)>,
 }
 
 impl NodeAttributes {
     /// Stores a value. Returns the ranks that waited for it.
     fn put(&mut self, key: String, value: String) -> Vec<PeerId> {
+        let old = self.values.get(&key).map_or(0, |old| key.len() + old.len());
+        self.bytes = self.bytes + key.len() + value.len() - old;
         let woken = self.waiting.extract_if(.., |(_, awaited)| *awaited == key).map(|(id, _)| id).collect();
         self.values.insert(key, value);
         woken
@@ -156,6 +160,8 @@ impl NodeAttributes {
 
 /// Limit of the attributes that a rank puts. MPICH puts one for each window of shared memory.
 const NODE_ATTRIBUTES_MAX: u32 = 1024;
+/// Limit of the bytes of all attributes of a job. Ranks within their own limit reach it only in a large job.
+const NODE_ATTRIBUTE_BYTES_MAX: usize = 64 << 20;
 
 impl PmiJob {
     fn read(namespace: &Namespace, reader: &NamespaceReader) -> Self {
@@ -165,7 +171,7 @@ impl PmiJob {
         let nodes: Option<Vec<u32>> = (0..size).map(node_of).collect();
         let mapping = nodes.filter(|nodes| !nodes.is_empty()).map(|nodes| process_mapping(&nodes));
         let mapping = mapping.filter(|mapping| mapping.len() <= VALUE_BYTES_MAX);
-        tracing::debug!(%namespace, size, ?mapping, "a job speaks PMI-1");
+        tracing::debug!(%namespace, size, ?mapping, "a job speaks PMI");
         let parent = reader.get(&lookup(Rank::Wildcard, keys::PARENT_ID.name()));
         Self {
             size,
@@ -299,7 +305,7 @@ impl PmiRank {
         self.asked.as_ref().map(|asked| asked.command)
     }
 
-    /// Whether the host has not answered an abort. The rank does not wait for it: PMI-1 has no answer to an abort.
+    /// Whether the host has not answered an abort. The rank does not wait for it: PMI has no answer to an abort.
     pub(super) fn awaits_abort(&self) -> bool {
         self.asked.as_ref().is_some_and(|asked| matches!(asked.kind, Question::Abort))
     }
@@ -427,6 +433,9 @@ impl PmiRank {
             Ok(_) if is_new && self.node_attribute_count >= NODE_ATTRIBUTES_MAX => {
                 Err("the rank has put too many attributes")
             }
+            Ok(_) if attributes.bytes + key.len() + value.len() > NODE_ATTRIBUTE_BYTES_MAX => {
+                Err("the attributes of the job take too much memory")
+            }
             checked => checked.map(|_| ()),
         };
         let answer = self.reader.answer(Answer::Put(checked));
@@ -472,7 +481,9 @@ impl PmiRank {
         // The process that spawned the job may have put it.
         let of_job = |_| reader.get(&lookup(Rank::Wildcard, &name));
         let found = reader.get(&lookup(rank, &name)).or_else(of_job).map_err(|_| "key not found")?;
-        found.as_str().ok_or("the value is no text")
+        let value = found.as_str().ok_or("the value is no text")?;
+        // A process that speaks PMIx may have put a longer one.
+        if value.len() <= VALUE_BYTES_MAX { Ok(value) } else { Err("the value is too long") }
     }
 
     fn check_space(&self, kvsname: Option<&str>) -> Result<(), &'static str> {
@@ -548,11 +559,11 @@ fn stored_name(key: &str) -> String {
     format!("pmi.{key}")
 }
 
-/// The address in the answer to a lookup.
+/// The address in the answer to a lookup. Libraries of PMI have no room for a longer one.
 fn port_in(reply: &Reply) -> Option<&str> {
     let Reply::Lookup(found) = reply else { return None };
     match &found.first()?.value {
-        Value::String(port) => port.to_str().ok(),
+        Value::String(port) => port.to_str().ok().filter(|port| port.len() <= VALUE_BYTES_MAX),
         _ => None,
     }
 }

@@ -171,7 +171,7 @@ impl ServerLoop {
                 requests += 1;
                 self.feed(now);
                 if self.meter.last() == now {
-                    // The connection answered by itself, as to most commands of PMI-1.
+                    // The connection answered by itself, as to most commands of PMI.
                     self.note(Task::Reading(id));
                 }
                 now = self.meter.last();
@@ -725,7 +725,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::Described(_) => "a job's description",
         LoopMessage::TopologyRead => "the topology",
         LoopMessage::FileSeen(..) => "the state of a file",
-        LoopMessage::ServePmi(..) => "a rank of PMI-1",
+        LoopMessage::ServePmi(..) => "a rank of PMI",
         LoopMessage::ListOperations(_) => "a list of the operations that wait",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
