@@ -171,6 +171,10 @@ impl Phases {
         // If a rank has no fence, the fences of the others may be of some ranks only: the last one is not known.
         let arrivals = run.moments.iter().map(|rank| rank.fence_begun);
         let last = arrivals.reduce(|last, at| Some(f64::max(last?, at?))).flatten();
+        // A first fence that ended before this arrival was one of some ranks only, too.
+        let is_of_all =
+            |last: &f64| run.moments.iter().all(|rank| rank.fence_ended.is_some_and(|ended| ended >= *last));
+        let last = last.filter(is_of_all);
         for rank in &run.moments {
             self.rank_count += 1;
             self.joined_count += usize::from(rank.entered().is_some());
@@ -244,6 +248,18 @@ mod tests {
         // The last rank of the fence is not known.
         assert!(samples(&phases, "mpi.first_fence.of_last_rank").is_empty());
         assert!(phases.note().is_some_and(|note| note.starts_with("some ranks")));
+    }
+
+    /// The share of the wait in fences of one rank each was over 100 %.
+    #[test]
+    fn first_fences_of_some_ranks_have_no_last_rank() {
+        let mut phases = Phases::new(2);
+        let alone = RankMoments { fence_ended: Some(5.0), finalized: Some(6.0), ended: Some(7.0), ..rank(0, 0.0) };
+        phases.add(&document(vec![alone, rank(1, 5.0)]));
+        assert_eq!(samples(&phases, "mpi.first_fence"), [1.0, 1.0]);
+        for name in ["mpi.first_fence.of_last_rank", "mpi.share.fence_wait"] {
+            assert!(samples(&phases, name).is_empty(), "{name}");
+        }
     }
 
     #[test]
