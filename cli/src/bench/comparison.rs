@@ -202,7 +202,7 @@ mod tests {
             figure("gone", vec![1.0]),
         ];
         let now = [
-            figure("same", vec![10.0, 11.0, 11.5, 12.0]),
+            figure("same", vec![10.0, 10.5, 11.5, 12.0]),
             figure("less", vec![5.0; 8]),
             figure("more", vec![2.0; 8]),
             figure("few", vec![2.0]),

@@ -215,6 +215,6 @@ mod tests {
         let series = Series::new("a", Unit::Bytes).with(vec![1.0, 2.0]);
         let text = table(&[Figure::of(series).unwrap()]).to_string();
         let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(row, ["a", "2", "1.000", "2.000", "-", "-", "-", "2.000", "B"]);
+        assert_eq!(row, ["a", "2", "1.000", "1.000", "-", "-", "-", "2.000", "B"]);
     }
 }
