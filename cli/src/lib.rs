@@ -2,6 +2,17 @@
 //!
 //! The command uses the public [`Server`](modex::Server) like any other host: it has no private access to the server.
 
+/// The help about the variables of the log, for each command that has one.
+macro_rules! log_help {
+    () => {
+        "  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
+             have the time
+  MODEX_LOG_FORMAT
+             Form of the log: text or json [default: text]
+"
+    };
+}
+
 pub mod abi;
 mod ask;
 mod bench;
@@ -19,6 +30,7 @@ mod origin;
 mod output;
 mod printing;
 mod ps;
+mod result_file;
 mod run;
 mod sim;
 mod time_table;
@@ -41,7 +53,8 @@ struct Cli {
     command: Command,
 }
 
-const HELP: &str = "\
+const HELP: &str = concat!(
+    "\
 Examples:
   modex run -n 4 -- ./program arg
   modex ps
@@ -62,11 +75,10 @@ The status of `modex run` is that of the first rank that fails. The reader of an
 pipe early, as `head` does: this is no error.
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
-             have the time
-  MODEX_LOG_FORMAT
-             Form of the log: text or json [default: text]
-  TMPDIR     Directory of the files by which jobs are found [default: /tmp]";
+",
+    log_help!(),
+    "  TMPDIR     Directory of the files by which jobs are found [default: /tmp]"
+);
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -96,7 +108,7 @@ enum Command {
     Publish(ask::PublishOptions),
     /// Look up data that a process of a live job has published
     Lookup(ask::LookupOptions),
-    /// Measure this machine: get, put, fence, init, register, launch
+    /// Measure this machine: get, put, fence, init, register, launch, mpi
     Bench(bench::BenchOptions),
     /// Run simulated clusters with faults, and check that every rule holds in every one of them
     Sim(sim::SimOptions),

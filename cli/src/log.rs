@@ -8,17 +8,16 @@
 //! a terminal.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::io;
 
 use modex::stderr_log::{self, LINE_BYTES_MAX, Lines, is_format, text_of, text_of_unsaid};
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 /// The variable with the form of the lines: `text` or `json`.
 pub(super) const FORMAT_VARIABLE: &str = "MODEX_LOG_FORMAT";
@@ -75,80 +74,74 @@ fn subscriber<W>(
 where
     W: Fn(&str) -> bool + Send + Sync + 'static,
 {
-    // The crate reports a failed write with a macro that panics without a standard error.
-    let builder = tracing_subscriber::fmt().with_max_level(level).log_internal_errors(false);
     match format {
-        Some(LogFormat::Json) => Box::new(builder.json().with_writer(JsonLog(lines)).finish()),
+        Some(LogFormat::Json) => {
+            // The crate reports a failed write with a macro that panics without a standard error.
+            let builder = tracing_subscriber::fmt().with_max_level(level).log_internal_errors(false);
+            Box::new(builder.json().with_writer(JsonLog(lines)).finish())
+        }
         Some(LogFormat::Text) | None => {
-            Box::new(builder.event_format(Words { has_time }).with_writer(TextLog(lines)).finish())
+            Box::new(tracing_subscriber::registry().with(level).with(TextLog { has_time, lines }))
         }
     }
 }
 
-/// The form of an event for people.
-struct Words {
+/// Lines for people. A line that is dropped costs no words.
+struct TextLog<W> {
     has_time: bool,
+    lines: Lines<W>,
 }
 
-impl<S, N> FormatEvent<S, N> for Words
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        to.write_str("modex: ")?;
-        if self.has_time {
-            SystemTime.format_time(&mut to)?;
-            to.write_char(' ')?;
-            match *event.metadata().level() {
-                Level::INFO => to.write_str("info: ")?,
-                Level::DEBUG => to.write_str("debug: ")?,
-                _ => {}
-            }
-        }
-        writeln!(to, "{}", text_of(event))
+impl<S: Subscriber, W: Fn(&str) -> bool + 'static> Layer<S> for TextLog<W> {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        self.lines.put(|unsaid| match unsaid {
+            0 => self.line(event),
+            _ => format!("modex: {}\n{}", text_of_unsaid(unsaid), self.line(event)),
+        });
     }
 }
 
-/// Lines for people.
-struct TextLog<W>(Lines<W>);
+impl<W> TextLog<W> {
+    fn line(&self, event: &Event<'_>) -> String {
+        let text = text_of(event);
+        if !self.has_time {
+            return format!("modex: {text}\n");
+        }
+        let level = match *event.metadata().level() {
+            Level::INFO => "info: ",
+            Level::DEBUG => "debug: ",
+            _ => "",
+        };
+        format!("modex: {} {level}{text}\n", time())
+    }
+}
+
+/// The time of a line.
+fn time() -> String {
+    let mut time = String::new();
+    // Writing to a string does not fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
+}
 
 /// Objects of JSON.
 struct JsonLog<W>(Lines<W>);
 
-/// The end of a log that takes whole lines.
-struct LineEnd<'a>(&'a dyn TakesLines);
+/// The end of the log that takes whole lines.
+struct LineEnd<'a, W>(&'a Lines<W>);
 
-trait TakesLines {
-    fn take(&self, line: &str);
-}
-
-impl<W: Fn(&str) -> bool> TakesLines for TextLog<W> {
-    fn take(&self, line: &str) {
-        self.0.put(|unsaid| match unsaid {
-            0 => line.to_owned(),
-            _ => format!("modex: {}\n{line}", text_of_unsaid(unsaid)),
-        });
-    }
-}
-
-impl<W: Fn(&str) -> bool> TakesLines for JsonLog<W> {
-    fn take(&self, line: &str) {
-        let line = escaped(&if line.len() > JSON_BYTES_MAX { shortened(line) } else { line.to_owned() });
-        self.0.put(|unsaid| match unsaid {
-            0 => line,
-            _ => {
-                let fields = json!({ "message": text_of_unsaid(unsaid), "count": unsaid });
-                format!("{}\n{line}", json!({ "level": "WARN", "fields": fields, "target": "modex" }))
-            }
-        });
-    }
-}
-
-impl io::Write for LineEnd<'_> {
+impl<W: Fn(&str) -> bool> io::Write for LineEnd<'_, W> {
     /// The formatter writes each line at once.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.take(&String::from_utf8_lossy(line));
+        self.0.put(|unsaid| {
+            let line = fitted(&String::from_utf8_lossy(line));
+            if unsaid == 0 {
+                return line;
+            }
+            let fields = json!({ "message": text_of_unsaid(unsaid), "count": unsaid });
+            let dropped = json!({ "timestamp": time(), "level": "WARN", "fields": fields, "target": "modex" });
+            format!("{dropped}\n{line}")
+        });
         Ok(line.len())
     }
 
@@ -157,20 +150,18 @@ impl io::Write for LineEnd<'_> {
     }
 }
 
-impl<'a, W: Fn(&str) -> bool + 'a> MakeWriter<'a> for TextLog<W> {
-    type Writer = LineEnd<'a>;
+impl<'a, W: Fn(&str) -> bool + 'a> MakeWriter<'a> for JsonLog<W> {
+    type Writer = LineEnd<'a, W>;
 
-    fn make_writer(&'a self) -> LineEnd<'a> {
-        LineEnd(self)
+    fn make_writer(&'a self) -> LineEnd<'a, W> {
+        LineEnd(&self.0)
     }
 }
 
-impl<'a, W: Fn(&str) -> bool + 'a> MakeWriter<'a> for JsonLog<W> {
-    type Writer = LineEnd<'a>;
-
-    fn make_writer(&'a self) -> LineEnd<'a> {
-        LineEnd(self)
-    }
+/// The line as it is written: escaped, and shortened if it is too long then.
+fn fitted(line: &str) -> String {
+    let shown = escaped(line);
+    if shown.len() > JSON_BYTES_MAX { escaped(&shortened(line)) } else { shown }
 }
 
 /// The same JSON without characters that could steer a terminal. They occur within strings alone, apart from the line's
@@ -215,6 +206,7 @@ const TEXT_CHARS_MAX: usize = 500;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -280,7 +272,10 @@ mod tests {
             let log = || ["lost", "lost", "kept"].iter().for_each(|text| tracing::warn!("{text}"));
             let lines = written(format, false, log);
             assert!(lines.len() == 1 && lines[0].lines().count() == 2, "{lines:?}");
-            assert!(lines[0].lines().next().unwrap().contains(words), "{lines:?}");
+            let first = lines[0].lines().next().unwrap();
+            assert!(first.contains(words), "{lines:?}");
+            let has_time = serde_json::from_str(first).is_ok_and(|object: Value| object["timestamp"].is_string());
+            assert_eq!(has_time, format == LogFormat::Json, "{lines:?}");
         }
     }
 
@@ -307,6 +302,44 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Some characters are longer when they are escaped, and the line was cut within a text.
+    #[test]
+    fn a_text_of_any_length_leaves_an_object() {
+        for foreign in ["\u{7f}", "\u{9b}", "x"] {
+            let log =
+                || (500..4000).step_by(50).for_each(|count| tracing::warn!(error = %foreign.repeat(count), "refused"));
+            let lines = written(LogFormat::Json, true, log);
+            assert_eq!(lines.len(), 70);
+            for line in lines {
+                let object = serde_json::from_str::<Value>(&line);
+                assert!(
+                    line.len() <= LINE_BYTES_MAX && object.is_ok_and(|o| o["fields"]["message"] == "refused"),
+                    "{line}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_dropped_line_costs_no_words() {
+        struct Costly<'a>(&'a AtomicUsize);
+        impl std::fmt::Display for Costly<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                f.write_str("costly")
+            }
+        }
+        let (formatted, taken) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        let copy = Arc::clone(&taken);
+        let write = move |_: &str| copy.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+        let subscriber = subscriber(None, true, LevelFilter::WARN, Lines::new(true, write));
+        tracing::subscriber::with_default(subscriber, || {
+            (0..1000).for_each(|_| tracing::warn!(error = %Costly(&formatted), "refused"));
+        });
+        let [formatted, taken] = [&formatted, &*taken].map(|count| count.load(Ordering::Relaxed));
+        assert!(formatted == taken && taken < 1000, "{formatted} of {taken}");
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub(super) struct Comparison {
     date: Option<String>,
     machine: Option<Machine>,
     pub(super) rows: Vec<ComparedFigure>,
+    /// The number of figures in one run alone.
+    #[serde(skip)]
+    alone: usize,
 }
 
 /// A figure in both runs.
@@ -133,7 +136,9 @@ impl EarlierRun {
         };
         let EarlierDocument { version, date, machine, .. } = self.document.clone();
         let file = self.path.display().to_string();
-        Comparison { file, version, date, machine, rows: figures.iter().filter_map(row).collect() }
+        let rows: Vec<_> = figures.iter().filter_map(row).collect();
+        let alone = (figures.len() + self.document.figures.len()).saturating_sub(2 * rows.len());
+        Comparison { file, version, date, machine, rows, alone }
     }
 }
 
@@ -174,6 +179,17 @@ impl Comparison {
         let head = format!("before: {} (modex {}{date})", self.file, self.version);
         printable(&head)
     }
+
+    /// A line for the user if figures are missing in the table.
+    pub(super) fn note(&self) -> Option<String> {
+        let text = match (self.rows.len(), self.alone) {
+            (_, 0) => return None,
+            (0, _) => "no figure has the same name, parameters and unit".to_owned(),
+            (_, 1) => "1 figure is in one of both runs alone".to_owned(),
+            (_, count) => format!("{count} figures are in one of both runs alone"),
+        };
+        Some(printable(&format!("{}: {text}", self.file)))
+    }
 }
 
 #[cfg(test)]
@@ -202,7 +218,7 @@ mod tests {
             figure("gone", vec![1.0]),
         ];
         let now = [
-            figure("same", vec![10.0, 11.0, 11.5, 12.0]),
+            figure("same", vec![10.0, 10.5, 11.5, 12.0]),
             figure("less", vec![5.0; 8]),
             figure("more", vec![2.0; 8]),
             figure("few", vec![2.0]),
@@ -213,6 +229,10 @@ mod tests {
         let expected =
             [("same", Change::Noise), ("less", Change::Less), ("more", Change::More), ("few", Change::Unknown)];
         assert_eq!(changes, expected);
+        assert!(comparison.note().unwrap().ends_with(": 2 figures are in one of both runs alone"));
+        let strangers = earlier("put", &before).compare(&now[4..]);
+        assert!(strangers.note().unwrap().ends_with(": no figure has the same name, parameters and unit"));
+        assert_eq!(earlier("put", &before).compare(&before).note(), None);
         assert_eq!(
             (comparison.rows[2].before, comparison.rows[2].now, comparison.rows[2].ratio),
             (1.0, 2.0, Some(2.0))

@@ -46,7 +46,8 @@ impl Figure {
         sorted.sort_by(f64::total_cmp);
         let count = sorted.len();
         let at = |thousandths: usize| {
-            let index = (count * thousandths / 1000).min(count.saturating_sub(1));
+            // The nearest rank: the least sample with at least this part of all samples at or below it.
+            let index = (count * thousandths).div_ceil(1000).saturating_sub(1);
             sorted.get(index).copied()
         };
         // A percentile of fewer samples would be the maximum under another name.
@@ -155,8 +156,8 @@ mod tests {
     #[test]
     fn percentiles_are_samples_in_order_whatever_order_they_came_in() {
         let figure = Figure::of(series("a", 1, (0..100).rev().map(f64::from).collect())).unwrap();
-        assert_eq!((figure.min, figure.p25, figure.p50, figure.p75), (0.0, Some(25.0), 50.0, Some(75.0)));
-        assert_eq!((figure.p90, figure.p99, figure.p999, figure.max), (Some(90.0), Some(99.0), None, 99.0));
+        assert_eq!((figure.min, figure.p25, figure.p50, figure.p75), (0.0, Some(24.0), 49.0, Some(74.0)));
+        assert_eq!((figure.p90, figure.p99, figure.p999, figure.max), (Some(89.0), Some(98.0), None, 99.0));
         assert_eq!((figure.n, figure.curve.first(), figure.curve.last().unwrap().1), (100, Some(&(0.0, 0.0)), 99.0));
         assert!(Figure::of(series("a", 1, Vec::new())).is_none());
     }
@@ -170,6 +171,8 @@ mod tests {
         };
         assert_eq!(of(3), [false; 5]);
         assert_eq!([of(9), of(10)], [[true, true, false, false, false], [true, true, true, false, false]]);
+        let most = Figure::of(series("a", 1, (0..1000).map(f64::from).collect())).unwrap();
+        assert!(most.p99 < most.p999 && most.p999 < Some(most.max), "{most:?}");
         assert_eq!([of(99)[3], of(100)[3], of(999)[4], of(1000)[4]], [false, true, false, true]);
     }
 

@@ -1,6 +1,7 @@
 //! Output of figures: a table, a JSON document, a plot, and a comparison with an earlier run.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -8,6 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::super::origin::Origin;
+use super::super::result_file::ResultFile;
 use super::super::{Outcome, printing};
 use super::comparison::{Comparison, EarlierRun};
 use super::figure::Figure;
@@ -16,7 +18,8 @@ use super::plot;
 use super::progress::{Progress, progress};
 
 /// The contract of `--json`.
-pub(super) const HELP: &str = "\
+pub(super) const HELP: &str = concat!(
+    "\
 Examples:
   modex bench get
   modex bench launch -n 64 --json
@@ -31,11 +34,9 @@ Exit status:
   2  The command line makes no sense
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
-             have the time
-  MODEX_LOG_FORMAT
-             Form of the log: text or json [default: text]
-  TMPDIR     Parent of the directory for the jobs' files [default: /tmp]
+",
+    log_help!(),
+    "  TMPDIR     Parent of the directory for the jobs' files [default: /tmp]
 
 JSON document (--json):
   command, version, date (UTC), machine (host, processor, processors, kernel), figures[]; with
@@ -56,7 +57,8 @@ JSON document (--json):
   change    \"less\" or \"more\"; \"noise\" if the ratio differs from 1 by no more than the larger
             spread; \"unknown\" without a spread
 
-The spread is that of the samples of one run. Runs at other times may differ by more: repeat both.";
+The spread is that of the samples of one run. Runs at other times may differ by more: repeat both."
+);
 
 /// Options of every scenario.
 #[derive(Args, Debug)]
@@ -68,6 +70,10 @@ pub(super) struct BenchOutput {
     /// Also draw the distributions into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+
+    /// The file of the plot, open from the begin of the measurement.
+    #[arg(skip)]
+    plot_file: OnceLock<ResultFile>,
 
     /// Also compare the medians with those of an earlier run, a file made with --json
     #[arg(long, value_name = "FILE.json", value_parser = OsStringValueParser::new().try_map(EarlierRun::read))]
@@ -88,6 +94,11 @@ impl BenchOutput {
     /// The begin of a scenario with this number of steps.
     pub(super) fn begin(&self, scenario: &'static str, steps: usize) -> Result<Progress, Failure> {
         self.compare.as_ref().map_or(Ok(()), |earlier| earlier.check(scenario))?;
+        if let Some(path) = &self.plot {
+            let file = ResultFile::open(path);
+            let file = file.map_err(|reason| format!("cannot write the plot {}: {reason}", path.display()))?;
+            self.plot_file.get_or_init(|| file);
+        }
         Ok(Progress::new(scenario, steps))
     }
 
@@ -100,16 +111,19 @@ impl BenchOutput {
             let document = Document { command, origin: &origin, figures, compared: comparison.as_ref() };
             printing::print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
         } else {
-            let compared = comparison.as_ref().map(|comparison| format!("\n{}", comparison_text(comparison)));
+            let compared = comparison.as_ref().filter(|comparison| !comparison.rows.is_empty());
+            let compared = compared.map(|comparison| format!("\n{}", comparison_text(comparison)));
             printing::print(&format!("{}\n{}", table(figures), compared.unwrap_or_default()))?;
         }
-        if let Some(file) = &self.plot {
+        if let (Some(path), Some(file)) = (&self.plot, self.plot_file.get()) {
             let drawn = plot::distributions(command, &origin, figures);
             drawn
-                .and_then(|picture| Ok(std::fs::write(file, picture)?))
-                .map_err(|reason| format!("cannot draw the plot {}: {reason}", file.display()))?;
+                .and_then(|picture| Ok(file.fill(&picture)?))
+                .map_err(|reason| format!("cannot draw the plot {}: {reason}", path.display()))?;
         }
-        if let Some(note) = self.compare.as_ref().and_then(|earlier| earlier.note(&origin)) {
+        let of_machine = self.compare.as_ref().and_then(|earlier| earlier.note(&origin));
+        let of_figures = comparison.as_ref().and_then(Comparison::note);
+        for note in of_machine.into_iter().chain(of_figures) {
             printing::complain(&note);
         }
         Ok(0)
@@ -184,6 +198,10 @@ mod tests {
         vec![Figure::of(series).unwrap()]
     }
 
+    fn help_names(field: &str) -> bool {
+        HELP.split(|c: char| c.is_whitespace() || "(),;[]".contains(c)).any(|word| word == field)
+    }
+
     #[test]
     fn json_has_the_fields_that_the_help_names() {
         let figures = figures();
@@ -191,14 +209,14 @@ mod tests {
         let document = Document { command: "get", origin: &origin, figures: &figures, compared: None };
         let json = serde_json::to_value(&document).unwrap();
         for field in ["command", "version", "date", "machine"] {
-            assert!(HELP.contains(field) && !json[field].is_null(), "{field} in {json}");
+            assert!(help_names(field) && !json[field].is_null(), "{field} in {json}");
         }
         for field in ["host", "processor", "processors", "kernel"] {
-            assert!(HELP.contains(field) && !json["machine"][field].is_null(), "{field} in {json}");
+            assert!(help_names(field) && !json["machine"][field].is_null(), "{field} in {json}");
         }
         let figure = &json["figures"][0];
         for field in ["name", "params", "n", "min", "p25", "p50", "p75", "p90", "p99", "p99.9", "max", "unit"] {
-            assert!(HELP.contains(field) && !figure[field].is_null(), "{field} in {figure}");
+            assert!(help_names(field) && !figure[field].is_null(), "{field} in {figure}");
         }
         assert_eq!(figure["params"]["threads"], 4);
         assert!(figure.get("ratio").is_none());
@@ -215,6 +233,6 @@ mod tests {
         let series = Series::new("a", Unit::Bytes).with(vec![1.0, 2.0]);
         let text = table(&[Figure::of(series).unwrap()]).to_string();
         let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(row, ["a", "2", "1.000", "2.000", "-", "-", "-", "2.000", "B"]);
+        assert_eq!(row, ["a", "2", "1.000", "1.000", "-", "-", "-", "2.000", "B"]);
     }
 }

@@ -58,7 +58,8 @@ pub(super) struct Selection {
 }
 
 /// Documents the JSON document: programs that parse it rely on these names.
-const HELP: &str = "\
+const HELP: &str = concat!(
+    "\
 Examples:
   modex inspect
   modex inspect --pid 4711 --rank 3 --values
@@ -71,11 +72,9 @@ Exit status:
   2  The command line makes no sense
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
-             have the time
-  MODEX_LOG_FORMAT
-             Form of the log: text or json [default: text]
-
+",
+    log_help!(),
+    "
 JSON document (--json):
   format      version of this document, 1; fields may be added without a new version
   segments[]  one object for each segment:
@@ -114,4 +113,5 @@ JSON document (--json):
   inventory   with --inventory, else absent: node, and the same from packages to devices[]
   problems[]  place, message: what could not be shown; exit status 1 if there is any
   Entries of realms and blocks have key, type, size_bytes (null: fits its cell, or follows from a rule) and value. The
-  value of a posted entry is there only with --values. Byte objects are strings of hexadecimal digits; special ranks are their names.";
+  value of a posted entry is there only with --values. Byte objects are strings of hexadecimal digits; special ranks are their names."
+);

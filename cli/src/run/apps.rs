@@ -283,6 +283,9 @@ pub(crate) enum AppError {
         /// Its value.
         value: String,
     },
+    /// A colon among the words of a program that is measured.
+    #[error("modex bench mpi measures one program; leave the ':' and all behind it out")]
+    OneProgram,
     /// `-l`.
     #[error("--prepend-rank: write --tag-output")]
     PrependedRank,

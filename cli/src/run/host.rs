@@ -2,6 +2,7 @@
 //! them on to the launcher's loop.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
@@ -128,21 +129,47 @@ impl Clock {
     }
 }
 
+/// A job of which the launcher reports the phases.
+#[derive(Debug)]
+pub(super) struct TimedJob {
+    namespace: Namespace,
+    /// The fence's phases that each rank has reached. Only its first fence counts, and ranks may have millions.
+    fenced: Vec<AtomicU8>,
+}
+
+impl TimedJob {
+    pub(super) fn new(namespace: Namespace, rank_count: u32) -> Self {
+        Self { namespace, fenced: (0..rank_count).map(|_| AtomicU8::new(0)).collect() }
+    }
+
+    /// Whether the report needs a moment of this phase.
+    fn needs(&self, proc: &ProcId, phase: ProcessPhase) -> bool {
+        let bit = match phase {
+            ProcessPhase::FenceBegun => 1,
+            ProcessPhase::Fenced => 2,
+            _ => 0,
+        };
+        let rank = proc.rank.process().and_then(|rank| usize::try_from(rank).ok());
+        let Some(reached) = rank.and_then(|rank| self.fenced.get(rank)) else { return false };
+        proc.namespace == self.namespace && (bit == 0 || reached.fetch_or(bit, Ordering::Relaxed) & bit == 0)
+    }
+}
+
 /// The host's functions, called on the server's threads.
 #[derive(Debug)]
 pub(super) struct LauncherHost {
     news: Sender<News>,
     bell: Bell,
     clock: Clock,
-    /// Whether the launcher reports the phases.
-    times_phases: bool,
+    /// The job of which the launcher reports the phases.
+    timed: Option<TimedJob>,
     /// Made for the first query, so that it costs no launch.
     facts: OnceLock<HostFacts>,
 }
 
 impl LauncherHost {
-    pub(super) fn new(news: Sender<News>, bell: Bell, clock: Clock, times_phases: bool) -> Self {
-        Self { news, bell, clock, times_phases, facts: OnceLock::new() }
+    pub(super) fn new(news: Sender<News>, bell: Bell, clock: Clock, timed: Option<TimedJob>) -> Self {
+        Self { news, bell, clock, timed, facts: OnceLock::new() }
     }
 
     /// Wakes the launcher's loop.
@@ -234,8 +261,27 @@ impl Host for LauncherHost {
             Moment::Fenced => (ProcessPhase::Fenced, Duration::ZERO),
             _ => return,
         };
-        if self.times_phases {
+        if self.timed.as_ref().is_some_and(|job| job.needs(proc, phase)) {
             self.note(proc, ProcessNews::Reached { phase, at: self.clock.ago(age) });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each fence of each rank sent news to a loop that sleeps.
+    #[test]
+    fn only_the_first_fence_of_each_rank_is_news() {
+        let [job, other] = ["job", "job-1"].map(|name| Namespace::new(name).unwrap());
+        let timed = TimedJob::new(job.clone(), 2);
+        let phases = [ProcessPhase::InitBegun, ProcessPhase::FenceBegun, ProcessPhase::Fenced];
+        let needed = |proc: &ProcId| phases.map(|phase| timed.needs(proc, phase));
+        for rank in 0..2 {
+            let proc = ProcId::new(job.clone(), rank);
+            assert_eq!([needed(&proc), needed(&proc)], [[true; 3], [true, false, false]]);
+        }
+        assert_eq!([ProcId::new(job, 2), ProcId::new(other, 0)].map(|proc| needed(&proc)), [[false; 3]; 2]);
     }
 }

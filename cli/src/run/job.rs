@@ -32,7 +32,7 @@ use super::destination::{Destination, OutputFiles, OutputFilesError};
 use super::fair_queue::FairQueue;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
-use super::host::{Clock, LauncherHost, News, ProcessNews};
+use super::host::{Clock, LauncherHost, News, ProcessNews, TimedJob};
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
 use super::line_prefix::{LineMarks, LinePrefix};
@@ -199,7 +199,9 @@ impl LaunchedJob {
         let directory =
             SessionDirectory::create(path.clone()).map_err(|reason| JobError::Directory { path, reason })?;
         let (sender, news) = unbounded();
-        let host = LauncherHost::new(sender, bell.clone(), clock, !settings.reports.is_empty());
+        let has_report = !settings.reports.is_empty();
+        let timed = has_report.then(|| TimedJob::new(plan.namespace.clone(), plan.rank_count()));
+        let host = LauncherHost::new(sender, bell.clone(), clock, timed);
         let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
         let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
         let server = Server::builder()

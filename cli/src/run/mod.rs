@@ -65,6 +65,7 @@ pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
 use line_prefix::LineMarks;
 pub(super) use lines::LineBuffer;
+pub(super) use mpi_library::PmiChoice;
 use plan::InputTargets;
 use report::{ReportWish, Reports};
 pub(super) use report_document::{RankMoments, ReportDocument};
@@ -155,8 +156,8 @@ pub(super) struct RunOptions {
     grace: Duration,
 
     /// Protocol by which ranks join the job
-    #[arg(long, value_enum, default_value_t = mpi_library::PmiChoice::Auto, value_name = "PROTOCOL")]
-    pmi: mpi_library::PmiChoice,
+    #[arg(long, value_enum, default_value_t = PmiChoice::Auto, value_name = "PROTOCOL")]
+    pmi: PmiChoice,
 
     /// No TCP socket for ranks that use another PMIx library
     #[arg(long)]
@@ -176,7 +177,8 @@ pub(super) struct RunOptions {
     command: Vec<OsString>,
 }
 
-const HELP: &str = "\
+const HELP: &str = concat!(
+    "\
 Examples:
   modex run -n 4 -- ./program arg                               # four ranks of a program
   modex run -n 4 -x LD_LIBRARY_PATH=/opt/modex/lib ./program    # with a variable
@@ -201,11 +203,9 @@ A rank that joined fails, with status 1, if it leaves others behind and ends wit
 A job of which no rank failed has status 1 if its output was lost.
 
 Environment:
-  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
-             have the time
-  MODEX_LOG_FORMAT
-             Form of the log: text or json [default: text]
-  TMPDIR     Parent of the directory for the job's files [default: /tmp]
+",
+    log_help!(),
+    "  TMPDIR     Parent of the directory for the job's files [default: /tmp]
 
 The ranks get the launcher's environment, the variables of -x, and variables with which they join
 the job, such as PMIX_RANK.
@@ -247,7 +247,8 @@ Notes:
   PMIx tools find the job by this command's process number, such as `pps --pid PID`.
   Options of mpirun with the same meaning: -np, --bind-to core|none, --map-by slot|core|node, --rank-by
   slot|core|node, --oversubscribe, --allow-run-as-root, --output-filename DIR, --timestamp-output and
-  --merge-stderr-to-stdout. Long options may have one dash.";
+  --merge-stderr-to-stdout. Long options may have one dash."
+);
 
 pub(super) fn run(options: &RunOptions) -> Outcome {
     #[expect(clippy::disallowed_methods, reason = "-x NAME passes on the launcher's own variable")]
@@ -282,7 +283,8 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A duration on the command line.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds, such as 10 or 0.5".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

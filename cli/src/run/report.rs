@@ -2,8 +2,7 @@
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use modex::types::Time;
 use super::report_document::{RankMoments, ReportDocument};
 use super::timeline_picture;
 use crate::origin::Origin;
+use crate::result_file::ResultFile;
 use crate::time_table::time_table;
 
 /// A moment in a rank's life, in order.
@@ -175,14 +175,14 @@ pub(crate) struct ReportFileError {
 
 /// The open places of the reports.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reports(Vec<(ReportWish, Option<Arc<File>>)>);
+pub(super) struct Reports(Vec<(ReportWish, Option<Arc<ResultFile>>)>);
 
 impl Reports {
-    /// Makes the files, so that a job does not run in vain.
+    /// Opens the files, so that a job does not run in vain.
     pub(super) fn open(wishes: &[ReportWish]) -> Result<Self, ReportFileError> {
         let open = |wish: &ReportWish| {
             let (ReportWish::Json(path) | ReportWish::Svg(path)) = wish else { return Ok((wish.clone(), None)) };
-            let file = File::create(path).map_err(|reason| ReportFileError { path: path.clone(), reason })?;
+            let file = ResultFile::open(path).map_err(|reason| ReportFileError { path: path.clone(), reason })?;
             Ok((wish.clone(), Some(Arc::new(file))))
         };
         Ok(Self(wishes.iter().map(open).collect::<Result<_, _>>()?))
@@ -219,9 +219,8 @@ fn json(document: &ReportDocument) -> Result<String, Box<dyn Error>> {
     Ok(serde_json::to_string_pretty(document)? + "\n")
 }
 
-fn fill(file: Option<&File>, text: &str) -> Result<(), Box<dyn Error>> {
-    let Some(mut file) = file else { return Ok(()) };
-    Ok(file.write_all(text.as_bytes())?)
+fn fill(file: Option<&ResultFile>, text: &str) -> Result<(), Box<dyn Error>> {
+    Ok(file.map_or(Ok(()), |file| file.fill(text))?)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) struct ReportDocument {
     pub(crate) moments: Vec<RankMoments>,
 }
 
-/// The moments of a rank after the first spawn; absent if it did not reach one.
+/// The moments of a rank after the first spawn; null if it did not reach one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RankMoments {
     pub(crate) rank: u32,

@@ -11,7 +11,7 @@ use super::report_document::{RankMoments, ReportDocument};
 type Bounds = fn(&RankMoments) -> Option<(f64, f64)>;
 const PHASES: [(&str, RGBColor, Bounds); 6] = [
     ("start of the program", RGBColor(190, 190, 190), |rank| span(rank.spawned, rank.entered())),
-    ("Init, until granted", RGBColor(230, 159, 0), |rank| span(rank.entered(), rank.init_granted)),
+    ("Init, until granted", RGBColor(230, 159, 0), |rank| span(rank.entered(), rank.init_granted.or(rank.ended))),
     ("rest of Init and the program", RGBColor(86, 180, 233), |rank| {
         span(rank.init_granted, rank.fence_begun.or_else(|| rank.left()))
     }),
@@ -19,7 +19,7 @@ const PHASES: [(&str, RGBColor, Bounds); 6] = [
     ("program after the first fence", RGBColor(0, 114, 178), |rank| span(rank.fence_ended, rank.left())),
     ("end, after finalize", RGBColor(90, 90, 90), |rank| span(rank.finalized, rank.ended)),
 ];
-/// A process that never joined: one bar from its start to its end.
+/// A process that did not join, or ended before: one bar from its start to its end.
 const STRANGER: RGBColor = RGBColor(225, 225, 225);
 
 fn span(begin: Option<f64>, end: Option<f64>) -> Option<(f64, f64)> {
@@ -65,16 +65,33 @@ fn draw_head(area: &Area<'_>, document: &ReportDocument) -> Result<(), Box<dyn E
     area.draw(&Text::new(title, (LEFT, 12), ("sans-serif", 20)))?;
     area.draw(&Text::new(document.origin.line(), (LEFT, 40), ("sans-serif", 13)))?;
     let strangers = document.moments.iter().any(|rank| rank.entered().is_none());
-    let entries = PHASES.iter().map(|(name, color, _)| (*name, *color));
-    let entries = entries.chain(strangers.then_some(("no client of PMIx", STRANGER)));
-    let mut x = LEFT;
-    for (name, color) in entries {
-        area.draw(&Rectangle::new([(x, 66), (x + 12, 78)], color.filled()))?;
-        area.draw(&Text::new(name, (x + 17, 65), ("sans-serif", 13)))?;
-        // The width of the text is an estimate: the font is the viewer's choice.
-        x += 17 + i32::try_from(name.len())? * 7 + 14;
+    for ((x, y), name, color) in legend(strangers) {
+        area.draw(&Rectangle::new([(x, y), (x + 12, y + 12)], color.filled()))?;
+        area.draw(&Text::new(name, (x + LEGEND_TEXT_DISTANCE, y - 1), ("sans-serif", 13)))?;
     }
     Ok(())
+}
+
+/// The entries of the legend with their places. Those that do not fit stand in a second line.
+fn legend(strangers: bool) -> Vec<((i32, i32), &'static str, RGBColor)> {
+    let entries = PHASES.iter().map(|(name, color, _)| (*name, *color));
+    let entries = entries.chain(strangers.then_some(("did not join", STRANGER)));
+    let (mut x, mut y) = (LEFT, LEGEND_TOP);
+    let mut placed = Vec::new();
+    for (name, color) in entries {
+        let width = LEGEND_TEXT_DISTANCE + text_width(name);
+        if x > LEFT && x + width > WIDTH - RIGHT {
+            (x, y) = (LEFT, y + LEGEND_LINE_HEIGHT);
+        }
+        placed.push(((x, y), name, color));
+        x += width + 14;
+    }
+    placed
+}
+
+/// An estimate: the font is the viewer's choice.
+fn text_width(text: &str) -> i32 {
+    i32::try_from(text.len()).unwrap_or(i32::MAX / 7) * 7
 }
 
 /// The places of rows and times.
@@ -95,7 +112,11 @@ const LIFE_PART: f64 = 0.3;
 const WIDTH: i32 = 1200;
 const LEFT: i32 = 70;
 const RIGHT: i32 = 30;
-const TOP: i32 = 96;
+const TOP: i32 = 114;
+const LEGEND_TOP: i32 = 66;
+const LEGEND_LINE_HEIGHT: i32 = 18;
+/// From the left edge of an entry to its text.
+const LEGEND_TEXT_DISTANCE: i32 = 17;
 const BOTTOM: i32 = 52;
 /// Height for the rows of a large job. Each has at least a pixel.
 const ROWS_HEIGHT: i32 = 1024;
@@ -167,6 +188,14 @@ impl Frame {
         times
     }
 
+    /// The ranks whose rows have a number.
+    fn labelled_ranks(&self) -> impl Iterator<Item = i32> {
+        let step = round_step((LABEL_DISTANCE / f64::from(self.row_height)).max(1.0));
+        #[expect(clippy::cast_possible_truncation, reason = "a step of ranks")]
+        let step = (step as usize).max(1);
+        (0..self.rank_count).step_by(step)
+    }
+
     /// The lines of times, and the numbers of some ranks.
     fn draw_axes(&self, area: &Area<'_>) -> Result<(), Box<dyn Error>> {
         let (font, grid) = (("sans-serif", 13), RGBColor(225, 225, 225));
@@ -184,11 +213,8 @@ impl Frame {
         }
         let middle = (LEFT + WIDTH - RIGHT) / 2;
         area.draw(&Text::new("milliseconds after the first spawn", (middle, self.bottom() + 28), centered))?;
-        let step = round_step((LABEL_DISTANCE / f64::from(self.row_height)).max(1.0));
-        #[expect(clippy::cast_possible_truncation, reason = "a step of ranks")]
-        let step = (step as usize).max(1);
         let beside = font.into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
-        for row in (0..self.rank_count).step_by(step) {
+        for row in self.labelled_ranks() {
             let (top, bottom) = self.row(row);
             area.draw(&Text::new(format!("{row}"), (LEFT - 8, (top + bottom) / 2), beside.clone()))?;
         }
@@ -252,21 +278,47 @@ mod tests {
         picture.matches("<rect ").count()
     }
 
+    /// The texts that end at their place, as the ranks' numbers do.
+    fn rank_labels(picture: &str) -> Vec<String> {
+        let texts = picture.split("<text ").skip(1).filter(|text| text.contains("text-anchor=\"end\""));
+        texts.filter_map(|text| Some(text.split(['>', '<']).nth(1)?.trim().to_owned())).collect()
+    }
+
+    #[test]
+    fn each_entry_of_the_legend_is_within_the_picture() {
+        for strangers in [false, true] {
+            let entries = legend(strangers);
+            assert_eq!(entries.len(), PHASES.len() + usize::from(strangers));
+            for ((x, y), name, _) in entries {
+                assert!(x + LEGEND_TEXT_DISTANCE + text_width(name) <= WIDTH && y + LEGEND_LINE_HEIGHT < TOP, "{name}");
+            }
+        }
+    }
+
+    /// Its row was blank.
+    #[test]
+    fn a_rank_that_dies_inside_init_has_bars_to_its_end() {
+        let (spawned, init_begun, ended) = (Some(0.0), Some(2.0), Some(5.0));
+        let dead = RankMoments { rank: 0, spawned, init_begun, ended, ..RankMoments::default() };
+        let spans: Vec<_> = PHASES.iter().filter_map(|(.., bounds)| bounds(&dead)).collect();
+        assert_eq!(spans, [(0.0, 2.0), (2.0, 5.0)]);
+    }
+
     #[test]
     fn each_rank_has_a_bar_for_each_phase_and_the_title_names_the_job() {
         let picture = draw(&document(8)).unwrap();
         // The ground and the legend have bars, too.
         assert_eq!(rectangles(&picture), 8 * PHASES.len() + PHASES.len() + 1, "{picture}");
         assert!(picture.contains("job modex-&lt;7&gt;, 8 ranks") && picture.contains("first fence"), "{picture}");
-        assert!((0..8).all(|rank| picture.contains(&format!("\n{rank}\n"))), "{picture}");
+        assert_eq!(rank_labels(&picture), ["0", "1", "2", "3", "4", "5", "6", "7"], "{picture}");
     }
 
     #[test]
     fn rows_of_a_large_job_are_thin_and_some_have_a_number() {
         let large = Frame::of(&document(512));
         assert_eq!((large.row_height, large.row(511)), (2, (TOP + 1022, TOP + 1024)));
-        let picture = draw(&document(512)).unwrap();
-        assert!(picture.contains("\n500\n") && !picture.contains("\n501\n"));
+        let labels = rank_labels(&draw(&document(512)).unwrap());
+        assert_eq!((labels.len(), labels[1].as_str(), labels.last().unwrap().as_str()), (26, "20", "500"));
         assert_eq!(Frame::of(&document(4096)).row_height, 1);
     }
 

@@ -28,6 +28,23 @@ fn a_program_that_fails_or_never_joins_is_named() {
     let ended = modex(["bench", "mpi", "-n", "1", "--timeout", "0.2", "--", "sleep", "100"]).run();
     assert!(ended.code() == Some(1) && ended.err.contains("exit status: 124"), "{ended:?}");
     assert_eq!(modex(["bench", "mpi"]).run().code(), Some(2));
+    assert_eq!(modex(["bench", "mpi", "--timeout", "NaN", "--", "true"]).run().code(), Some(2));
+    let ended = modex(["bench", "mpi", "--", "true", ":", "-n", "1", "true"]).run();
+    assert!(ended.code() == Some(2) && ended.err.contains("one program"), "{ended:?}");
+}
+
+#[test]
+fn a_measured_program_gets_variables_and_the_protocol() {
+    let script = r#"test "$A" = 3 && test -n "$PMI_FD""#;
+    let words = ["bench", "mpi", "-n", "1", "--runs", "1", "-x", "A=3", "--pmi", "pmi1", "--", "sh", "-c", script];
+    let ended = modex(words).run();
+    assert!(ended.code() == Some(0) && ended.out.contains("mpi.wall"), "{ended:?}");
+}
+
+#[test]
+fn a_plot_that_can_not_be_written_is_an_error_before_the_measurement() {
+    let ended = modex(PUT.iter().chain(&["--plot", "/no/such/place.svg"])).run();
+    assert!(ended.code() == Some(1) && ended.out.is_empty() && ended.err.contains("/no/such/place.svg"), "{ended:?}");
 }
 
 const PUT: [&str; 6] = ["bench", "put", "--samples", "20", "--values", "1"];

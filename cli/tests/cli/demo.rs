@@ -91,6 +91,21 @@ fn a_report_that_can_not_be_written_is_an_error_before_a_rank_starts() {
     assert!(ended.err.starts_with("modex: cannot write the report "), "{ended:?}");
 }
 
+/// The old report was truncated, and an empty file stayed.
+#[test]
+fn a_job_that_can_not_be_started_leaves_reports_as_they_were() {
+    let place = tempfile::tempdir().unwrap();
+    let [old, new] = ["old.json", "new.svg"].map(|name| place.path().join(name));
+    std::fs::write(&old, "an old report").unwrap();
+    let [of_old, of_new] = [&old, &new].map(|path| format!("--report={}", path.display()));
+    let ended = modex(["run", &of_old, &of_new, "--", "./no-such-program"]).run();
+    assert_eq!(ended.code(), Some(127), "{ended:?}");
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), "an old report");
+    assert!(!new.exists());
+    modex(["run", &of_old, "true"]).run().success();
+    assert!(std::fs::read_to_string(&old).unwrap().starts_with('{'));
+}
+
 /// The error of a client with these variables and no others of a launcher.
 fn complaint(variables: &[(&str, &OsStr)]) -> String {
     let launch = modex(["demo"]).without(&["PMIX_NAMESPACE", "PMIX_RANK", "MODEX_SERVER_URI", "PMIX_SECURITY_MODE"]);
