@@ -69,6 +69,7 @@ use plan::InputTargets;
 use report::{ReportWish, Reports};
 pub(super) use report_document::{RankMoments, ReportDocument};
 pub(super) use session::SessionDirectory;
+pub(super) use suspension::{can_be_continued, stop_this_process};
 pub(super) use waiting::OPERATIONS;
 
 use super::Outcome;
