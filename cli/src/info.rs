@@ -50,7 +50,11 @@ struct Row {
 
 pub(super) fn run(options: &InfoOptions) -> Outcome {
     let report = report(options.api);
-    let text = if options.json { serde_json::to_string_pretty(&report)? + "\n" } else { render(&report) };
+    let text = if options.json {
+        printing::escaped_json(&serde_json::to_string_pretty(&report)?) + "\n"
+    } else {
+        render(&report)
+    };
     printing::print(&text)?;
     Ok(0)
 }

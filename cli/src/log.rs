@@ -10,7 +10,7 @@
 use std::ffi::OsStr;
 use std::io;
 
-use modex::stderr_log::{self, LINE_BYTES_MAX, Lines, is_format, text_of, text_of_unsaid};
+use modex::stderr_log::{self, LINE_BYTES_MAX, Lines, text_of, text_of_unsaid};
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
@@ -18,6 +18,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+use crate::printing::escaped_json;
 
 /// The variable with the form of the lines: `text` or `json`.
 pub(super) const FORMAT_VARIABLE: &str = "MODEX_LOG_FORMAT";
@@ -164,18 +166,9 @@ fn fitted(line: &str) -> String {
     if shown.len() > JSON_BYTES_MAX { escaped(&shortened(line)) } else { shown }
 }
 
-/// The same JSON without characters that could steer a terminal. They occur within strings alone, apart from the line's
-/// end.
+/// The same object in one line that steers no terminal.
 fn escaped(line: &str) -> String {
-    let mut shown = String::with_capacity(line.len());
-    for c in line.trim_end_matches('\n').chars() {
-        if c.is_control() || is_format(c) {
-            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            shown.push(c);
-        }
-    }
-    shown + "\n"
+    escaped_json(line.trim_end_matches('\n')) + "\n"
 }
 
 /// The object of a long line with the beginning of each text. If that is too long, it has its message alone.
@@ -292,7 +285,7 @@ mod tests {
             for line in &lines {
                 assert!(line.len() <= LINE_BYTES_MAX && line.ends_with('\n'), "{}: {line}", line.len());
                 let text = line.trim_end_matches('\n');
-                assert!(!text.chars().any(|c| c.is_control() || is_format(c)), "{line:?}");
+                assert!(!text.chars().any(|c| c.is_control() || stderr_log::is_format(c)), "{line:?}");
             }
             if format == LogFormat::Json {
                 let all: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::answer::FORMAT;
-use super::target::Target;
+use super::target::{ANSWER_TIME, Target, answer_within};
 use crate::Outcome;
-use crate::printing::{complain, print};
+use crate::printing::{complain, escaped_json, print};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
@@ -81,8 +81,9 @@ pub(crate) fn run(options: &AttrsOptions) -> Outcome {
     let wanted = Level::value_variants().iter().filter(|level| is_wanted(level));
     let qualifiers = wanted.map(|level| Info::new(Key::from_static(level.key()), functions.as_str())).collect();
     let keys = vec![Text::from(keys::QUERY_ATTRIBUTE_SUPPORT.name())];
-    let tool = options.target.connect(None, None)?;
-    let answered = match tool.client()?.query(vec![Query { keys, qualifiers }]).wait() {
+    let tool = options.target.connect(None, Some(ANSWER_TIME))?;
+    let answer = answer_within(ANSWER_TIME, tool.client()?.query(vec![Query { keys, qualifiers }]))?;
+    let answered = match answer {
         Ok(answered) => answered.results,
         Err(error) if [Status::ERR_NOT_FOUND, Status::ERR_NOT_SUPPORTED].contains(&error.status()) => Vec::new(),
         Err(error) => return Err(error.into()),
@@ -91,7 +92,7 @@ pub(crate) fn run(options: &AttrsOptions) -> Outcome {
     let _ = tool.finalize();
     let rows: Vec<Row> = answered.iter().flat_map(rows_of).collect();
     if options.json {
-        print(&format!("{:#}\n", json!({ "format": FORMAT, "attributes": rows })))?;
+        print(&escaped_json(&format!("{:#}\n", json!({ "format": FORMAT, "attributes": rows }))))?;
     } else if !rows.is_empty() {
         print(&table(&rows))?;
     }

@@ -205,7 +205,7 @@ fn one(options: &GetOptions, proc: &ProcId, key: &Key, value: &Value) -> String 
         "type": value.data_type().name(),
         "value": to_json(value),
     });
-    format!("{document:#}\n")
+    printing::escaped_json(&format!("{document:#}\n"))
 }
 
 fn all(options: &GetOptions, proc: &ProcId, entries: &[Info]) -> String {
@@ -219,7 +219,7 @@ fn all(options: &GetOptions, proc: &ProcId, entries: &[Info]) -> String {
         "rank": to_json(&Value::ProcRank(proc.rank)),
         "entries": entries,
     });
-    format!("{document:#}\n")
+    printing::escaped_json(&format!("{document:#}\n"))
 }
 
 impl Qualifiers {

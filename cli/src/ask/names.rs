@@ -15,7 +15,7 @@ use super::arguments;
 use super::target::Target;
 use crate::Outcome;
 use crate::inspect::to_json;
-use crate::printing::{complain, print};
+use crate::printing::{complain, escaped_json, print};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = PUBLISH_HELP)]
@@ -171,7 +171,7 @@ fn shown(options: &LookupOptions, key_count: usize, status: Status, found: &[Pda
         };
         let results: Vec<_> = found.iter().map(result).collect();
         let status = status.name().map_or_else(|| json!(status.to_raw()), |name| json!(name));
-        return format!("{:#}\n", json!({ "format": FORMAT, "status": status, "results": results }));
+        return escaped_json(&format!("{:#}\n", json!({ "format": FORMAT, "status": status, "results": results })));
     }
     match found {
         [one] if key_count == 1 => answer::text_of(&one.value) + "\n",

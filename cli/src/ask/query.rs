@@ -72,7 +72,7 @@ pub(crate) fn run(options: &QueryOptions) -> Outcome {
     let text = if options.json {
         let results: Vec<_> = results.iter().map(answer::json_of).collect();
         let status = status.name().map_or_else(|| json!(status.to_raw()), |name| json!(name));
-        format!("{:#}\n", json!({ "format": FORMAT, "status": status, "results": results }))
+        printing::escaped_json(&format!("{:#}\n", json!({ "format": FORMAT, "status": status, "results": results })))
     } else {
         answer::lines(&results)
     };

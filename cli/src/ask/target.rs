@@ -1,11 +1,13 @@
 //! The choice of the server.
 
+use std::error::Error;
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Args;
 use modex::types::Namespace;
-use modex::{AttachError, Tool, ToolDirections, ToolError};
+use modex::{AttachError, Operation, Pending, Tool, ToolDirections, ToolError};
 
 use super::arguments::{self, ArgumentError};
 
@@ -36,6 +38,38 @@ pub(super) enum TargetError {
     #[error(transparent)]
     Tool(#[from] AttachError),
 }
+
+/// The time that a server gets for an answer if the user sets none.
+pub(super) const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// Waits for the end of an operation. A server that was stopped would never answer.
+pub(super) fn within<O: Operation>(time_max: Duration, operation: Pending<O>) -> Result<O::Output, Box<dyn Error>>
+where
+    O::Error: Error,
+{
+    answer_within(time_max, operation)?.map_err(Into::into)
+}
+
+/// As [`within`], for a caller that looks at the server's refusal.
+pub(super) fn answer_within<O: Operation>(
+    time_max: Duration,
+    operation: Pending<O>,
+) -> Result<Result<O::Output, O::Error>, NoAnswer> {
+    let (sender, answers) = mpsc::channel();
+    let begun = operation.then(move |answer| {
+        // The command may have given up.
+        let _ = sender.send(answer);
+    });
+    match begun {
+        Ok(()) => answers.recv_timeout(time_max).map_err(|_| NoAnswer(time_max)),
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+/// A server that does not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the server does not answer within {} s", .0.as_secs_f64())]
+pub(super) struct NoAnswer(Duration);
 
 impl Target {
     /// Connects as a tool, to ask about this job. A server gets `time_max` to answer, or the library's default.

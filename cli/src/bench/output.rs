@@ -109,7 +109,7 @@ impl BenchOutput {
         let comparison = self.compare.as_ref().map(|earlier| earlier.compare(figures));
         if self.json {
             let document = Document { command, origin: &origin, figures, compared: comparison.as_ref() };
-            printing::print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
+            printing::print(&format!("{}\n", printing::escaped_json(&serde_json::to_string_pretty(&document)?)))?;
         } else {
             let compared = comparison.as_ref().filter(|comparison| !comparison.rows.is_empty());
             let compared = compared.map(|comparison| format!("\n{}", comparison_text(comparison)));

@@ -38,7 +38,7 @@ pub(super) fn run(options: &InspectOptions) -> Outcome {
         None => view::report(find::segments(&options.target)?, &options.selection)?,
     };
     let text = if options.json {
-        serde_json::to_string_pretty(&report)? + "\n"
+        printing::escaped_json(&serde_json::to_string_pretty(&report)?) + "\n"
     } else {
         table::render(&report, io::stdout().is_terminal())
     };

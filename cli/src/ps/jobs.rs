@@ -40,6 +40,9 @@ pub(crate) struct RankReport {
     pub(crate) host: Option<String>,
     pub(crate) program: Option<String>,
     pub(crate) state: &'static str,
+    /// Whether the process has ended. Its number may mean another one by now.
+    #[serde(skip)]
+    pub(crate) has_ended: bool,
 }
 
 /// A connection to a server, for one question or several.
@@ -135,7 +138,25 @@ fn rank_report(row: &ProcInfo) -> RankReport {
         host: text(&row.hostname),
         program: text(&row.executable),
         state: state_in_words(row.state),
+        has_ended: has_ended(row.state),
     }
+}
+
+/// Whether a process in this state runs no more.
+const fn has_ended(state: u8) -> bool {
+    use proc_state as state_of;
+    matches!(
+        state,
+        state_of::PROC_STATE_TERMINATED
+            | state_of::PROC_STATE_KILLED_BY_CMD
+            | state_of::PROC_STATE_ABORTED
+            | state_of::PROC_STATE_CALLED_ABORT
+            | state_of::PROC_STATE_FAILED_TO_START
+            | state_of::PROC_STATE_FAILED_TO_LAUNCH
+            | state_of::PROC_STATE_ABORTED_BY_SIG
+            | state_of::PROC_STATE_TERM_WO_SYNC
+            | state_of::PROC_STATE_TERM_NON_ZERO
+    )
 }
 
 fn text_of(value: &Value) -> String {

@@ -68,7 +68,9 @@ pub(super) fn run(options: &PsOptions) -> Outcome {
         }
     }
     let text = match table::render(&servers) {
-        _ if options.json => format!("{:#}\n", json!({ "format": FORMAT, "servers": servers })),
+        _ if options.json => {
+            printing::escaped_json(&format!("{:#}\n", json!({ "format": FORMAT, "servers": servers })))
+        }
         Some(table) => table,
         // Servers that can't be asked may have jobs.
         None if status != 0 => String::new(),

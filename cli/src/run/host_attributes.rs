@@ -2,7 +2,7 @@
 
 use modex::{HostFacts, keys};
 
-use super::{control_request, log_request, spawn_request};
+use super::{control_request, io_request, log_request, spawn_request};
 
 /// The facts about the launcher.
 pub(super) fn facts() -> HostFacts {
@@ -16,8 +16,8 @@ pub(super) fn facts() -> HostFacts {
     facts
 }
 
-/// The lists by which requests are read, and those of the server's service for names.
-fn functions() -> [(&'static str, Vec<&'static str>); 6] {
+/// The lists by which requests are read, and those of the server's services for names and files.
+fn functions() -> [(&'static str, Vec<&'static str>); 9] {
     let switches = control_request::SWITCHES.iter().map(|(key, _)| *key);
     let name_range = [keys::RANGE.name(), keys::EVENT_CUSTOM_RANGE.name()];
     let publish = [keys::PERSISTENCE.name(), keys::ACCESS_PERMISSIONS.name()];
@@ -26,11 +26,24 @@ fn functions() -> [(&'static str, Vec<&'static str>); 6] {
         ("PMIx_Spawn", [&spawn_request::KNOWN[..], &spawn_request::KNOWN_OF_JOB].concat()),
         ("PMIx_Job_control", switches.chain([keys::JOB_CTRL_SIGNAL.name()]).collect()),
         ("PMIx_Log", [&log_request::CHANNELS[..], &log_request::KNOWN].concat()),
+        ("PMIx_IOF_pull", [&io_request::KNOWN_OF_PULL[..], &[keys::IOF_STOP.name()]].concat()),
+        ("PMIx_IOF_push", io_request::KNOWN_OF_PUSH.to_vec()),
+        ("PMIx_Process_monitor", FILE_MONITOR.to_vec()),
         ("PMIx_Publish", [name_range, publish].concat()),
         ("PMIx_Lookup", [name_range, lookup].concat()),
         ("PMIx_Unpublish", name_range.to_vec()),
     ]
 }
+
+/// The attributes of a server that watches files.
+const FILE_MONITOR: [&str; 6] = [
+    keys::MONITOR_FILE.name(),
+    keys::MONITOR_FILE_SIZE.name(),
+    keys::MONITOR_FILE_ACCESS.name(),
+    keys::MONITOR_FILE_MODIFY.name(),
+    keys::MONITOR_FILE_CHECK_TIME.name(),
+    keys::MONITOR_FILE_DROPS.name(),
+];
 
 #[cfg(test)]
 mod tests {
@@ -42,5 +55,7 @@ mod tests {
             assert!(!attributes.is_empty() && attributes.iter().all(|key| keys::by_name(key).is_some()), "{function}");
             assert!(facts().register_attributes(function, Vec::new()).is_err(), "{function}");
         }
+        let served = ["PMIx_IOF_pull", "PMIx_IOF_push", "PMIx_Process_monitor"];
+        assert!(served.iter().all(|function| functions().iter().any(|(known, _)| known == function)));
     }
 }

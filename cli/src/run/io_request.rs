@@ -80,13 +80,19 @@ pub(super) struct PushRequest {
 /// Facts that the server adds.
 const OF_SERVER: [&str; 2] = [keys::USERID.name(), keys::GRPID.name()];
 
+/// Directives of a pull that are honoured even if they are required.
+pub(super) const KNOWN_OF_PULL: [&str; 2] = [keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()];
+
+/// Directives of a push that are honoured even if they are required.
+pub(super) const KNOWN_OF_PUSH: [&str; 2] = [keys::IOF_COMPLETE.name(), keys::IOF_PUSH_STDIN.name()];
+
 impl PullRequest {
     /// Reads a request. `None`: nobody wants this output any more. The server knows whether it is a copy.
     pub(super) fn read(pull: IofPull) -> Result<Option<Self>, IoRefusal> {
         if flag(&pull.directives, keys::IOF_STOP)? {
             return Ok(None);
         }
-        check_required(&pull.directives, &[keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()])?;
+        check_required(&pull.directives, &KNOWN_OF_PULL)?;
         if flag(&pull.directives, keys::IOF_COPY)? && flag(&pull.directives, keys::IOF_REDIRECT)? {
             return Err(IoRefusal::Contradiction);
         }
@@ -104,7 +110,7 @@ impl PullRequest {
 impl PushRequest {
     /// Reads a request.
     pub(super) fn read(push: IofPush) -> Result<Self, IoRefusal> {
-        check_required(&push.directives, &[keys::IOF_COMPLETE.name(), keys::IOF_PUSH_STDIN.name()])?;
+        check_required(&push.directives, &KNOWN_OF_PUSH)?;
         let is_end = push.bytes.is_empty() || flag(&push.directives, keys::IOF_COMPLETE)?;
         if push.bytes.len() > PUSHED_BYTES_MAX {
             return Err(IoRefusal::TooLong);

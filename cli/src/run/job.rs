@@ -254,7 +254,6 @@ impl LaunchedJob {
             app.check_environment(&job.set_up(&first, mpi_setup, None)?.environment)?;
         }
         job.start_ranks(&plan, &mpi_setups)?;
-        job.report_start(&plan.namespace, false);
         job.report_start(&plan.namespace, true);
         if let Some(limit) = job.settings.timeout {
             job.verdict.limit_time(job.clock.now(), limit);
@@ -342,7 +341,11 @@ impl LaunchedJob {
         }
         self.watch(pipes.out, id, Channel::Out, plan)?;
         pipes.error.map_or(Ok(()), |error| self.watch(error, id, Channel::Error, plan))?;
-        self.keep_input(id, pipes.input)
+        let input = self.keep_input(id, pipes.input)?;
+        if id.rank == 0 {
+            self.report_start(&plan.namespace, false);
+        }
+        Ok(input)
     }
 
     /// Notes a moment for the report, which is about the first job.

@@ -28,13 +28,15 @@ pub(super) struct Job {
     pub(super) app_of_rank: Vec<usize>,
     /// Whether its output is kept for the process that spawned it, which has not pulled yet.
     keeps_output: bool,
+    /// The process that spawned it and wants to hear of its end.
+    awaited_by: Option<ProcId>,
 }
 
 impl Job {
     pub(super) fn of(plan: &Plan) -> Self {
-        let Plan { namespace, apps, app_of_rank, .. } = plan.clone();
+        let Plan { namespace, apps, app_of_rank, parent, is_awaited, .. } = plan.clone();
         let keeps_output = plan.io.kept_channels.contains(&true);
-        Self { namespace, apps, app_of_rank, keeps_output }
+        Self { namespace, apps, app_of_rank, keeps_output, awaited_by: parent.filter(|_| is_awaited) }
     }
 }
 
@@ -82,6 +84,11 @@ impl Jobs {
     /// Whether the output of a job is kept for a process that has not pulled it yet.
     pub(super) fn keeps_output(&self, number: u32) -> bool {
         self.running.get(&number).is_some_and(|job| job.keeps_output)
+    }
+
+    /// The process that spawned a job and wants to hear of its end.
+    pub(super) fn awaited_by(&self, number: u32) -> Option<&ProcId> {
+        self.running.get(&number)?.awaited_by.as_ref()
     }
 
     /// The name of a job that runs.

@@ -1,13 +1,13 @@
 //! The events of the standard about the stages of a job: its start, the end of each rank, its own end.
 //!
-//! The events go to handlers that name their codes, and never to default handlers, because libraries of MPI abort in
-//! these. The server keeps those about a job for processes that register later. It does not keep those about a rank,
+//! The events go to handlers that name their codes, and not to default handlers, because libraries of MPI abort in
+//! these. A process that spawns a job may ask for the job's end in its default handler. The server keeps those about a job for processes that register later. It does not keep those about a rank,
 //! because the ranks of a large job would push out all other events.
 
 use modex::keys;
 use modex::types::codes::proc_state;
+use modex::types::codes::range::{RANGE_CUSTOM, RANGE_SESSION};
 use modex::types::{Info, Key, Namespace, ProcId, Rank, Status, Value};
-use nix::sys::signal::Signal;
 
 use super::verdict::{Cause, Ending};
 
@@ -15,6 +15,8 @@ use super::verdict::{Cause, Ending};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LifeEvent {
     pub(super) status: Status,
+    /// The processes that get it.
+    pub(super) range: u8,
     pub(super) infos: Vec<Info>,
 }
 
@@ -66,6 +68,9 @@ impl Cause {
     /// The status of the standard for a job that this has ended.
     pub(super) const fn job_status(&self) -> Status {
         match self {
+            Self::Rank { by: Some(_), .. } | Self::Left { by: Some(_), .. } | Self::Unfinalized { by: Some(_), .. } => {
+                Status::ERR_JOB_KILLED_BY_CMD
+            }
             Self::Rank { ending, .. } | Self::Left { failure: ending, .. } => match ending {
                 Ending::Exited(_) => Status::ERR_JOB_NON_ZERO_TERM,
                 Ending::Signaled(_) => Status::ERR_JOB_ABORTED_BY_SIG,
@@ -81,7 +86,7 @@ impl Cause {
 /// A job's first process has started, or its last one. `time` is in seconds since 1970.
 pub(super) fn of_start(namespace: &Namespace, is_complete: bool, time: u64) -> LifeEvent {
     let status = if is_complete { Status::LAUNCH_COMPLETE } else { Status::EVENT_JOB_START };
-    LifeEvent { status, infos: about_job(namespace, time) }
+    LifeEvent { status, range: RANGE_SESSION, infos: about_job(namespace, time) }
 }
 
 /// A process has asked for the end of its job.
@@ -89,7 +94,7 @@ pub(super) fn of_abort(proc: &ProcId, exit_code: i32, message: &str, time: u64) 
     let mut infos = about(proc.clone(), time);
     infos.push(info(keys::EXIT_CODE.name(), Value::Int(exit_code)));
     infos.extend(text(message));
-    LifeEvent { status: Status::ERR_PROC_REQUESTED_ABORT, infos }
+    LifeEvent { status: Status::ERR_PROC_REQUESTED_ABORT, range: RANGE_SESSION, infos }
 }
 
 /// A rank has ended. The second event is about an abnormal end alone, under the status of this end.
@@ -102,17 +107,26 @@ pub(super) fn of_rank(proc: &ProcId, end: RankEnd, time: u64) -> Vec<LifeEvent> 
     infos.extend(text(&end.ending.to_string()).filter(|_| end.status() != Status::SUCCESS));
     let abnormal = Some(end.status()).filter(|status| *status != Status::SUCCESS);
     let codes = [Some(Status::EVENT_PROC_TERMINATED), abnormal];
-    codes.into_iter().flatten().map(|status| LifeEvent { status, infos: infos.clone() }).collect()
+    let event = |status| LifeEvent { status, range: RANGE_SESSION, infos: infos.clone() };
+    codes.into_iter().flatten().map(event).collect()
 }
 
-/// A job has ended.
-pub(super) fn of_job(namespace: &Namespace, end: &JobEnd, time: u64) -> LifeEvent {
+/// A job has ended. The second event is for the process that has spawned the job with `PMIX_NOTIFY_COMPLETION`. That
+/// process may have no handler but a default one, which gets this event alone.
+pub(super) fn of_job(namespace: &Namespace, end: &JobEnd, awaited_by: Option<&ProcId>, time: u64) -> Vec<LifeEvent> {
     let mut infos = about_job(namespace, time);
     infos.push(info(keys::JOB_TERM_STATUS.name(), Value::Status(end.status.to_raw())));
     infos.push(info(keys::EXIT_CODE.name(), Value::Int(end.exit_code.into())));
     infos.extend(end.failed.clone().map(|proc| info(keys::PROCID.name(), proc.into())));
     infos.extend(end.text.as_deref().and_then(text));
-    LifeEvent { status: Status::EVENT_JOB_END, infos }
+    let own = awaited_by.map(|proc| {
+        let mut infos = infos.clone();
+        infos.retain(|info| info.key.as_str() != keys::EVENT_NON_DEFAULT.name());
+        infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), proc.clone().into()));
+        LifeEvent { status: Status::EVENT_JOB_END, range: RANGE_CUSTOM, infos }
+    });
+    let of_all = LifeEvent { status: Status::EVENT_JOB_END, range: RANGE_SESSION, infos };
+    std::iter::once(of_all).chain(own).collect()
 }
 
 fn about_job(namespace: &Namespace, time: u64) -> Vec<Info> {
@@ -136,16 +150,12 @@ fn info(key: &'static str, value: Value) -> Info {
     Info::new(Key::from_static(key), value)
 }
 
-/// Whether the launcher ends ranks with this signal.
-pub(super) const fn is_of_launcher(signal: i32) -> bool {
-    signal == Signal::SIGTERM as i32 || signal == Signal::SIGKILL as i32 || signal == Signal::SIGINT as i32
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::run::rank_id::RankId;
 
     const ENDED: RankEnd = RankEnd { ending: Ending::Exited(0), is_requested: false, is_unfinalized: false };
 
@@ -179,9 +189,10 @@ mod tests {
         let end = JobEnd { status: Status::SUCCESS, failed: None, exit_code: 0, text: None };
         let namespace = proc().namespace;
         let mut events = vec![of_start(&namespace, false, 7), of_start(&namespace, true, 7)];
-        events.extend([of_job(&namespace, &end, 7), of_abort(&proc(), 3, "", 7)]);
+        events.extend(of_job(&namespace, &end, None, 7));
+        events.push(of_abort(&proc(), 3, "", 7));
         events.extend(of_rank(&proc(), ENDED, 7));
-        for LifeEvent { status, infos } in events {
+        for LifeEvent { status, infos, .. } in events {
             let value = |key: &str| infos.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
             assert_eq!(value(keys::EVENT_NON_DEFAULT.name()), Some(&Value::Bool(true)), "{status}");
             assert_eq!(value(keys::EVENT_TIMESTAMP.name()), Some(&Value::Time(7)), "{status}");
@@ -191,11 +202,31 @@ mod tests {
     }
 
     #[test]
+    fn a_spawner_that_wants_the_end_of_its_job_gets_it_in_its_default_handler() {
+        let end = JobEnd { status: Status::SUCCESS, failed: None, exit_code: 0, text: None };
+        let events = of_job(&proc().namespace, &end, Some(&ProcId::new(proc().namespace, 8)), 7);
+        let has = |event: &LifeEvent, key: &str| event.infos.iter().any(|info| info.key.as_str() == key);
+        let ranges: Vec<_> =
+            events.iter().map(|event| (event.range, has(event, keys::EVENT_NON_DEFAULT.name()))).collect();
+        assert_eq!(ranges, [(RANGE_SESSION, true), (RANGE_CUSTOM, false)]);
+        assert!(has(&events[1], keys::EVENT_CUSTOM_RANGE.name()));
+    }
+
+    #[test]
     fn each_cause_of_a_jobs_end_has_a_status() {
         let failed = Cause::Abort { requester: "rank 0".into(), rank: None, status: 3, message: String::new() };
         assert_eq!(failed.job_status(), Status::ERR_JOB_ABORTED);
         assert_eq!(Cause::Timeout(Duration::ZERO).job_status(), Status::ERR_TIMEOUT);
         assert_eq!(Cause::Signal(2).job_status(), Status::ERR_JOB_KILLED_BY_CMD);
-        assert!(is_of_launcher(15) && is_of_launcher(9) && !is_of_launcher(11));
+        let rank = RankId { job: 0, rank: 1 };
+        let ended = |ending, by: Option<&str>| Cause::Rank { rank, ending, by: by.map(str::to_owned) }.job_status();
+        assert_eq!(ended(Ending::Exited(3), None), Status::ERR_JOB_NON_ZERO_TERM);
+        assert_eq!(ended(Ending::Signaled(9), None), Status::ERR_JOB_ABORTED_BY_SIG);
+        for ending in [Ending::Exited(3), Ending::Signaled(9)] {
+            assert_eq!(ended(ending, Some("tool")), Status::ERR_JOB_KILLED_BY_CMD);
+        }
+        assert_eq!(Cause::Unfinalized { rank, by: None }.job_status(), Status::ERR_JOB_TERM_WO_SYNC);
+        let asked = Cause::Unfinalized { rank, by: Some("tool".into()) };
+        assert_eq!(asked.job_status(), Status::ERR_JOB_KILLED_BY_CMD);
     }
 }

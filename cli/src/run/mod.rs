@@ -70,6 +70,7 @@ use plan::InputTargets;
 use report::{ReportWish, Reports};
 pub(super) use report_document::{RankMoments, ReportDocument};
 pub(super) use session::SessionDirectory;
+pub(super) use suspension::{can_be_continued, stop_this_process};
 pub(super) use waiting::OPERATIONS;
 
 use super::Outcome;

@@ -55,6 +55,8 @@ pub(super) struct Plan {
     pub(super) job: u32,
     /// The process that spawned it.
     pub(super) parent: Option<ProcId>,
+    /// Whether this process wants to hear of the job's end.
+    pub(super) is_awaited: bool,
     /// Values that the parent has given to all of its ranks.
     pub(super) values: Vec<Info>,
     /// Its name.
@@ -107,6 +109,7 @@ impl Plan {
         Ok(Self {
             job: FIRST_JOB,
             parent: None,
+            is_awaited: false,
             values: Vec::new(),
             io: JobIo::default(),
             namespace: Namespace::new(&format!("modex-{}", std::process::id()))?,
@@ -130,6 +133,7 @@ impl Plan {
         Ok(Self {
             job,
             parent: Some(parent),
+            is_awaited: false,
             values: Vec::new(),
             io: JobIo::default(),
             namespace: Namespace::new(&format!("{}-{job}", self.namespace))?,

@@ -12,6 +12,7 @@ use modex::types::Time;
 use super::report_document::{RankMoments, ReportDocument};
 use super::timeline_picture;
 use crate::origin::Origin;
+use crate::printing::escaped_json;
 use crate::result_file::ResultFile;
 use crate::time_table::time_table;
 
@@ -216,7 +217,7 @@ impl Reports {
 }
 
 fn json(document: &ReportDocument) -> Result<String, Box<dyn Error>> {
-    Ok(serde_json::to_string_pretty(document)? + "\n")
+    Ok(escaped_json(&serde_json::to_string_pretty(document)?) + "\n")
 }
 
 fn fill(file: Option<&ResultFile>, text: &str) -> Result<(), Box<dyn Error>> {

@@ -214,6 +214,11 @@ pub(super) fn pmi_values(request: &Spawn) -> impl Iterator<Item = &Info> {
     request.job.iter().filter(|info| info.key.as_str().starts_with("pmi."))
 }
 
+/// Whether the requester wants to hear of the job's end, if need be in its default handler.
+pub(super) fn is_awaited(request: &Spawn) -> bool {
+    is_set(&request.job, keys::NOTIFY_COMPLETION)
+}
+
 /// The wishes of a request for standard input and output. The job has `rank_count` ranks.
 pub(super) fn io(request: &Spawn, rank_count: u32) -> Result<JobIo, SpawnRefusal> {
     let job = &request.job;

@@ -221,6 +221,8 @@ pub(super) enum Action {
 pub(super) struct Verdict {
     /// The ranks of all jobs that have not ended as a whole, and how they ended.
     endings: BTreeMap<RankId, Option<Ending>>,
+    /// For each of these jobs, the number of ranks that have not ended.
+    running: BTreeMap<u32, usize>,
     grace: Duration,
     time_limit: Option<(Time, Duration)>,
     stopped: Option<Stopped>,
@@ -242,6 +244,8 @@ pub(super) struct Verdict {
 struct Stopped {
     cause: Cause,
     step: Step,
+    /// The signals that all ranks were sent.
+    sent: Vec<Signal>,
     /// When the next step is due.
     until: Time,
 }
@@ -262,6 +266,7 @@ impl Verdict {
     pub(super) fn new(rank_count: u32, grace: Duration) -> Self {
         let mut verdict = Self {
             endings: BTreeMap::new(),
+            running: BTreeMap::new(),
             grace,
             time_limit: None,
             stopped: None,
@@ -279,16 +284,18 @@ impl Verdict {
     /// A job with this many running ranks was spawned.
     pub(super) fn add(&mut self, job: u32, rank_count: u32) {
         self.endings.extend((0..rank_count).map(|rank| (RankId { job, rank }, None)));
+        self.running.insert(job, usize::try_from(rank_count).unwrap_or(usize::MAX));
     }
 
     /// Whether all ranks of a job have ended.
     pub(super) fn is_over(&self, job: u32) -> bool {
-        self.ranks_of(job).all(|(_, ending)| ending.is_some())
+        self.running.get(&job).is_none_or(|count| *count == 0)
     }
 
     /// Forgets a spawned job that is over, or could not be started.
     pub(super) fn remove(&mut self, job: u32) {
         self.endings.retain(|id, _| id.job != job);
+        self.running.remove(&job);
         self.left.retain(|id| id.job != job);
         self.connected.retain(|id| id.job != job);
         self.finalized.retain(|id| id.job != job);
@@ -334,8 +341,11 @@ impl Verdict {
     /// A rank ended.
     #[must_use]
     pub(super) fn ended(&mut self, now: Time, rank: RankId, ending: Ending) -> Option<Action> {
-        if let Some(slot) = self.endings.get_mut(&rank) {
-            *slot = Some(ending);
+        if let Some(slot) = self.endings.get_mut(&rank)
+            && slot.replace(ending).is_none()
+            && let Some(count) = self.running.get_mut(&rank.job)
+        {
+            *count = count.saturating_sub(1);
         }
         let cause = match self.left.iter().find(|left| left.job == rank.job) {
             _ if self.is_dismissed(rank.job) => return None,
@@ -422,11 +432,12 @@ impl Verdict {
                     Signal::SIGKILL => Step::Killed,
                     _ => Step::Asked,
                 };
-                self.stopped = Some(Stopped { cause, step, until: now + self.grace });
+                self.stopped = Some(Stopped { sent: vec![cause.request()], cause, step, until: now + self.grace });
                 Some(action)
             }
             Some(stopped) if matches!(cause, Cause::Signal(_)) && stopped.step != Step::Killed => {
                 stopped.step = Step::Killed;
+                stopped.sent.push(Signal::SIGKILL);
                 Some(Action::Kill)
             }
             Some(_) => None,
@@ -440,12 +451,13 @@ impl Verdict {
         match &mut self.stopped {
             Some(stopped) if now < stopped.until => return None,
             Some(stopped) => {
-                let (step, action) = match stopped.step {
-                    Step::Interrupted => (Step::Asked, Action::Insist { running }),
-                    Step::Asked => (Step::Killed, Action::Kill),
+                let (step, signal, action) = match stopped.step {
+                    Step::Interrupted => (Step::Asked, Signal::SIGTERM, Action::Insist { running }),
+                    Step::Asked => (Step::Killed, Signal::SIGKILL, Action::Kill),
                     Step::Killed => return None,
                 };
                 (stopped.step, stopped.until) = (step, now + self.grace);
+                stopped.sent.push(signal);
                 return Some(action);
             }
             None => {}
@@ -496,6 +508,11 @@ impl Verdict {
         self.requester_of_end(rank, Some(ending)).is_some()
     }
 
+    /// Whether the launcher has sent this signal to all ranks.
+    pub(super) fn has_sent(&self, signal: i32) -> bool {
+        self.stopped.as_ref().is_some_and(|stopped| stopped.sent.iter().any(|sent| *sent as i32 == signal))
+    }
+
     /// The ranks that have not ended.
     pub(super) fn running_ranks(&self) -> impl Iterator<Item = RankId> {
         self.endings.iter().filter(|(_, ending)| ending.is_none()).map(|(rank, _)| *rank)
@@ -503,7 +520,7 @@ impl Verdict {
 
     /// The number of ranks that have not ended.
     pub(super) fn running(&self) -> usize {
-        self.running_ranks().count()
+        self.running.values().sum()
     }
 
     /// The number of running ranks besides the rank that is the cause. A rank that aborts the job may still run.
@@ -529,20 +546,16 @@ impl Verdict {
             // The first rank to leave is the first to fail, even if its process ended later. The launcher may have ended
             // the process before it failed by itself.
             Cause::Left { rank, .. } => {
-                let is_killed = stopped.step == Step::Killed;
-                let is_launchers = |ending: &Ending| {
-                    *ending == LAUNCHERS_REQUEST || is_killed && *ending == Ending::Signaled(Signal::SIGKILL as i32)
+                let is_own = |ending: &Ending| match ending {
+                    Ending::Signaled(signal) => !self.has_sent(*signal),
+                    Ending::Exited(_) => !ending.is_success(),
                 };
-                let is_own = |ending: &Ending| !ending.is_success() && !is_launchers(ending);
                 self.ending_of(rank).filter(is_own).map_or(status, Ending::shell_status)
             }
             _ => status,
         }
     }
 }
-
-/// The end of a rank that the launcher has asked to end after a failure.
-const LAUNCHERS_REQUEST: Ending = Ending::Signaled(Signal::SIGTERM as i32);
 
 #[cfg(test)]
 mod tests {
@@ -564,6 +577,7 @@ mod tests {
         assert_eq!(verdict.ended(at(0), rank(0), Ending::Exited(0)), None);
         assert_eq!(verdict.ended(at(1), rank(1), Ending::Exited(0)), None);
         assert_eq!((verdict.running(), verdict.shell_status()), (0, 0));
+        assert!(verdict.is_over(FIRST_JOB));
     }
 
     #[test]
@@ -687,9 +701,13 @@ mod tests {
         assert_eq!(verdict.stop(at(0), cause.clone()), Some(Action::Stop { cause, running: 2 }));
         assert_eq!(verdict.ended(at(1), rank(0), Ending::Exited(1)), None);
         assert_eq!((verdict.tick(at(1)), verdict.next_tick()), (None, Some(at(2))));
+        let sent = |verdict: &Verdict| [2, 15, 9].map(|signal| verdict.has_sent(signal));
+        assert_eq!(sent(&verdict), [true, false, false]);
         assert_eq!(verdict.tick(at(2)), Some(Action::Insist { running: 1 }));
+        assert_eq!(sent(&verdict), [true, true, false]);
         assert_eq!((verdict.tick(at(3)), verdict.next_tick()), (None, Some(at(4))));
         assert_eq!(verdict.tick(at(4)), Some(Action::Kill));
+        assert_eq!(sent(&verdict), [true; 3]);
         assert_eq!((verdict.tick(at(6)), verdict.next_tick(), verdict.shell_status()), (None, None, 130));
     }
 

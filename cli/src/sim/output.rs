@@ -99,7 +99,10 @@ pub(super) fn show(verdict: &SeedsReport, caught: &[Caught], json: bool) -> Resu
             broken: finding,
             canaries: caught,
         };
-        return Ok(printing::print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?);
+        return Ok(printing::print(&format!(
+            "{}\n",
+            printing::escaped_json(&serde_json::to_string_pretty(&document)?)
+        ))?);
     }
     let mut text = finding.as_ref().map(in_words).unwrap_or_default();
     for Caught { kind, found } in caught {

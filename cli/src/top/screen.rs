@@ -6,11 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, raise};
+use nix::sys::signal::Signal;
 use nix::unistd::read;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use super::view::Order;
+use crate::run::{can_be_continued, stop_this_process};
 
 /// A terminal with a page of its own.
 #[derive(Debug)]
@@ -18,6 +19,10 @@ pub(super) struct Screen {
     before: Termios,
     /// A byte for each signal that ends the program.
     ends: UnixStream,
+    /// A byte for each wish of another process to suspend the program.
+    suspends: UnixStream,
+    /// A byte for each time when the program goes on after it was stopped. A shell has set the terminal back meanwhile.
+    resumes: UnixStream,
     /// A byte for each change of the terminal's size.
     resizes: UnixStream,
 }
@@ -44,8 +49,9 @@ const SUSPEND: u8 = 0x1a;
 impl Screen {
     pub(super) fn enter() -> io::Result<Self> {
         let ends = signals(&[Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT])?;
-        let resizes = signals(&[Signal::SIGWINCH])?;
-        let screen = Self { before: tcgetattr(io::stdin())?, ends, resizes };
+        let [suspends, resumes, resizes] = [Signal::SIGTSTP, Signal::SIGCONT, Signal::SIGWINCH];
+        let (suspends, resumes, resizes) = (signals(&[suspends])?, signals(&[resumes])?, signals(&[resizes])?);
+        let screen = Self { before: tcgetattr(io::stdin())?, ends, suspends, resumes, resizes };
         screen.take_over()?;
         Ok(screen)
     }
@@ -66,8 +72,9 @@ impl Screen {
     /// The next key, or `None` when this time is over.
     pub(super) fn key(&mut self, time: Duration) -> io::Result<Option<Key>> {
         let stdin = io::stdin();
-        let mut fds =
-            [stdin.as_fd(), self.ends.as_fd(), self.resizes.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let arrivals = [&self.ends, &self.suspends, &self.resumes, &self.resizes].map(AsFd::as_fd);
+        let [ends, suspends, resumes, resizes] = arrivals;
+        let mut fds = [stdin.as_fd(), ends, suspends, resumes, resizes].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         // A wait that is a little too long makes the screen no busier than the user wants.
         let limit = PollTimeout::try_from(time.as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, limit) {
@@ -76,10 +83,20 @@ impl Screen {
             Err(nix::Error::EINTR) => return Ok(Some(Key::Redraw)),
             Err(error) => return Err(error.into()),
         }
-        let [keys, ends, resizes] = fds.map(|fd| fd.any().unwrap_or(true));
+        let [keys, ends, suspends, resumes, resizes] = fds.map(|fd| fd.any().unwrap_or(true));
         let mut bytes = [0; 64];
         if ends {
             return Ok(Some(Key::End));
+        }
+        if suspends {
+            let _ = read(&self.suspends, &mut bytes);
+            self.suspend()?;
+            return Ok(Some(Key::Redraw));
+        }
+        if resumes {
+            let _ = read(&self.resumes, &mut bytes);
+            self.take_over()?;
+            return Ok(Some(Key::Redraw));
         }
         if resizes {
             let _ = read(&self.resizes, &mut bytes);
@@ -116,10 +133,13 @@ impl Screen {
         Ok(tcsetattr(io::stdin(), OptionalActions::Drain, &self.before)?)
     }
 
-    /// Stops this process, as Ctrl-Z does.
+    /// Stops this process, as Ctrl-Z does, if a shell can continue it.
     fn suspend(&self) -> io::Result<()> {
+        if !can_be_continued() {
+            return Ok(());
+        }
         self.give_back()?;
-        raise(Signal::SIGTSTP)?;
+        stop_this_process();
         self.take_over()
     }
 }

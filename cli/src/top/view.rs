@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::usage::{Meter, Usage};
+use crate::printing::escaped_json;
 use crate::ps::{RankReport, ServerReport};
 
 /// The order of the rows.
@@ -76,7 +77,8 @@ impl View {
                 view.job_count += 1;
                 for rank in job.ranks.iter().take(ROWS_MAX.saturating_sub(view.rows.len())) {
                     let is_here = rank.host.as_ref().is_none_or(|host| is_same_host(host, &hostname));
-                    let usage = if is_here && rank.pid != 0 { meter.measure(rank.pid, now) } else { None };
+                    let is_measured = is_here && rank.pid != 0 && !rank.has_ended;
+                    let usage = if is_measured { meter.measure(rank.pid, now) } else { None };
                     view.rows.push(Row::new(server.pid, &job.name, rank, usage));
                 }
             }
@@ -117,7 +119,8 @@ impl View {
 
     /// An object in one line.
     pub(super) fn json(&self) -> String {
-        format!("{}\n", json!({ "format": FORMAT, "ranks": self.rows, "operations": self.operations }))
+        let document = json!({ "format": FORMAT, "ranks": self.rows, "operations": self.operations });
+        escaped_json(&format!("{document}\n"))
     }
 
     /// The lines of a screen of this size, from this row on. Without complaints nothing is known yet.
@@ -136,9 +139,9 @@ impl View {
         if self.job_count == 0 {
             screen.push(NO_JOB.trim_end().to_owned());
         } else {
-            let mut table = lines(&self.rows).into_iter();
-            screen.extend(table.next());
-            screen.extend(table.skip(first_row));
+            let room = rows.saturating_sub(screen.len() + 1);
+            let last_row = first_row.saturating_add(room).min(self.rows.len());
+            screen.extend(lines(self.rows.get(first_row..last_row).unwrap_or_default()));
         }
         screen.truncate(rows);
         screen.into_iter().map(|line| line.chars().take(columns).collect()).collect()
@@ -247,12 +250,14 @@ mod tests {
 
     fn rank(rank: u32, pid: u32, host: Option<&str>) -> RankReport {
         let host = host.map(str::to_owned);
-        RankReport { rank: Some(rank), pid, host, program: Some("/bin/a\u{1b}".to_owned()), state: "connected" }
+        let program = Some("/bin/a\u{1b}\u{9b}".to_owned());
+        RankReport { rank: Some(rank), pid, host, program, state: "connected", has_ended: false }
     }
 
     fn view(order: Order) -> View {
         let pid = std::process::id();
-        let ranks = vec![rank(1, u32::MAX, None), rank(0, pid, None), rank(2, pid, Some("elsewhere"))];
+        let ended = RankReport { has_ended: true, ..rank(3, pid, None) };
+        let ranks = vec![rank(1, u32::MAX, None), rank(0, pid, None), rank(2, pid, Some("elsewhere")), ended];
         let job = |name: &str| JobReport { name: name.to_owned(), age_s: None, ranks: ranks_of(&ranks) };
         let server = ServerReport {
             pid: Some(7),
@@ -274,10 +279,11 @@ mod tests {
     fn processes_here_have_values_and_others_have_none() {
         let view = view(Order::Rank);
         let known: Vec<_> = view.rows.iter().map(|row| (row.rank, row.rss_bytes.is_some())).collect();
-        assert_eq!(known, [(Some(0), true), (Some(1), false), (Some(2), false)]);
+        assert_eq!(known, [(Some(0), true), (Some(1), false), (Some(2), false), (Some(3), false)]);
         let page = view.page();
-        assert_eq!(page.lines().count(), 5, "{page}");
-        assert!(page.ends_with("  fence of all ranks\n") && page.contains("a\\u{1b}"), "{page}");
+        assert_eq!(page.lines().count(), 6, "{page}");
+        assert!(page.ends_with("  fence of all ranks\n") && page.contains("a\\u{1b}\\u{9b}"), "{page}");
+        assert!(!view.json().contains('\u{9b}'));
         let document: serde_json::Value = serde_json::from_str(&view.json()).unwrap();
         assert_eq!(
             (&document["ranks"][1]["rss_bytes"], &document["ranks"][1]["pid"]),
@@ -290,7 +296,7 @@ mod tests {
     fn rows_with_values_come_first_in_an_order_by_values() {
         for order in [Order::Cpu, Order::Memory, Order::Io] {
             let ranks: Vec<_> = view(order).rows.iter().map(|row| row.rank).collect();
-            assert_eq!(ranks, [Some(0), Some(1), Some(2)], "{order:?}");
+            assert_eq!(ranks, [0, 1, 2, 3].map(Some), "{order:?}");
         }
     }
 

@@ -135,6 +135,21 @@ fn a_wrong_word_about_events_is_explained() {
     job.running.finish();
 }
 
+/// A launcher stopped by Ctrl-Z left the commands waiting for ever.
+#[test]
+fn a_stopped_server_is_not_awaited_for_long() {
+    let job = Job::start(&["-n", "1"], "exit 0");
+    let pid = job.running.child.id().to_string();
+    job.running.signal(nix::sys::signal::Signal::SIGSTOP);
+    for words in [&["watch", "--timeout", "1"][..], &["raise", "99"]] {
+        let ended = job.events(&[words, &["--pid", &pid]].concat());
+        assert!(ended.code() == Some(1) && ended.out.is_empty(), "{ended:?}");
+    }
+    job.running.signal(nix::sys::signal::Signal::SIGCONT);
+    job.go_on();
+    job.running.finish();
+}
+
 #[test]
 fn a_watch_ends_well_when_its_reader_has_gone() {
     let job = Job::start(&["-n", "1"], "exit 0");

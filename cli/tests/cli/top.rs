@@ -76,3 +76,22 @@ fn a_key_ends_it_on_a_terminal_and_the_terminal_is_as_before() {
     let (on, off) = (ended.out.find("\x1b[?1049h"), ended.out.find("\x1b[?1049l"));
     assert!(on.is_some() && on < off && ended.out.ends_with("status 0\r\nsame\r\n"), "{ended:?}");
 }
+
+/// Another process stopped it, and the shell got a terminal without echo.
+#[test]
+fn a_stop_from_outside_gives_the_terminal_back() {
+    let place = tempfile::tempdir().unwrap();
+    let body = format!(
+        "before=$(stty -g); set -m
+        (while test \"$before\" = \"$(stty -g < /dev/tty)\"; do sleep 0.05; done; kill -TSTP $(cat {0})) &
+        sh -c 'echo $$ > {0}; exec $MODEX top -d 3600'
+        echo stopped; test \"$before\" = \"$(stty -g)\" && echo same
+        kill -TERM $(cat {0}); fg %2 > {0}.fg; echo status $?",
+        place.path().join("pid").display()
+    );
+    let ended = on_a_terminal(&body).env("TERM", "xterm").run();
+    let [on, off] = ["\x1b[?1049h", "\x1b[?1049l"].map(|page| ended.out.find(page));
+    let stopped = ended.out.find("stopped\r\nsame\r\n");
+    assert!(on.is_some() && on < off && off < stopped, "{ended:?}");
+    assert!(ended.out.ends_with("status 0\r\n"), "{ended:?}");
+}

@@ -22,13 +22,19 @@ enum Level {
 /// The attributes that a host has registered, by function.
 pub(super) type HostAttributes = BTreeMap<String, Vec<String>>;
 
-/// The attributes that this library honours itself. `PMIx_` functions without an entry pass all of theirs on to the host.
+/// The attributes that this library honours itself. Servers pass those of other functions on to the host, which registers
+/// them. A service that only some servers have, such as the one for names, is the host's here.
 const OF_LIBRARY: &[(Level, &str, &[&str])] = &[
     (Level::Client, "PMIx_Get", &GET),
     (
         Level::Client,
         "PMIx_Notify_event",
         &[keys::EVENT_NON_DEFAULT.name(), keys::EVENT_CUSTOM_RANGE.name(), keys::EVENT_DO_NOT_CACHE.name()],
+    ),
+    (
+        Level::Client,
+        "PMIx_Group_invite",
+        &[keys::TIMEOUT.name(), keys::GROUP_OPTIONAL.name(), keys::GROUP_ASSIGN_CONTEXT_ID.name()],
     ),
     (Level::Client, "PMIx_Process_monitor", &[keys::SEND_HEARTBEAT.name()]),
     (
@@ -77,6 +83,7 @@ const OF_LIBRARY: &[(Level, &str, &[&str])] = &[
             keys::GROUP_LOCAL_ONLY.name(),
             keys::GROUP_OPTIONAL.name(),
             keys::GROUP_NOTIFY_TERMINATION.name(),
+            keys::GROUP_FT_COLLECTIVE.name(),
             keys::GROUP_LEADER.name(),
             keys::GROUP_BOOTSTRAP.name(),
             keys::GROUP_ADD_MEMBERS.name(),
@@ -216,10 +223,15 @@ const ATTACH: [&str; 8] = [
     keys::PRIMARY_SERVER.name(),
 ];
 
-/// The answers to one query. `functions` are those behind its first key.
-pub(super) fn answers(functions: &[Text], qualifiers: &[Info], host: &HostAttributes) -> Vec<Info> {
+/// Gives each answer to one query to `take`, until that refuses one. `functions` are those behind its first key.
+pub(super) fn answer<E>(
+    functions: &[Text],
+    qualifiers: &[Info],
+    host: &HostAttributes,
+    mut take: impl FnMut(Info) -> Result<(), E>,
+) -> Result<(), E> {
     if functions.is_empty() {
-        return qualifiers.iter().filter_map(|qualifier| by_level(qualifier, host)).collect();
+        return merged(qualifiers).iter().filter_map(|question| by_level(question, host)).try_for_each(take);
     }
     let chosen: BTreeSet<Level> = qualifiers.iter().filter_map(|info| Some(Level::of(info.key.as_str())?.0)).collect();
     let is_chosen = |level: &Level| chosen.is_empty() || chosen.contains(level);
@@ -233,17 +245,38 @@ pub(super) fn answers(functions: &[Text], qualifiers: &[Info], host: &HostAttrib
         let key = Key::new(function.to_owned()).ok().filter(|_| !levels.is_empty())?;
         Some(Info::new(key, Value::info_array(levels)))
     };
-    functions.iter().filter_map(of_function).collect()
+    functions.iter().filter_map(of_function).try_for_each(&mut take)
 }
 
-/// The answer to one qualifier: a level's functions as a list in text, or the attributes of some of them.
-fn by_level(qualifier: &Info, host: &HostAttributes) -> Option<Info> {
-    let (level, is_list) = Level::of(qualifier.key.as_str())?;
+/// Qualifiers of one level that ask for the same kind of answer.
+struct Question<'a> {
+    level: Level,
+    is_list: bool,
+    /// The functions that they name.
+    wanted: BTreeSet<&'a str>,
+}
+
+/// The questions of qualifiers in the order of their first ones. So a repeated qualifier adds no answer.
+fn merged(qualifiers: &[Info]) -> Vec<Question<'_>> {
+    let mut questions: Vec<Question<'_>> = Vec::new();
+    for qualifier in qualifiers {
+        let Some((level, is_list)) = Level::of(qualifier.key.as_str()) else { continue };
+        let names = qualifier.value.as_str().unwrap_or(ALL_FUNCTIONS).split(',').map(str::trim);
+        match questions.iter_mut().find(|question| (question.level, question.is_list) == (level, is_list)) {
+            Some(question) => question.wanted.extend(names),
+            None => questions.push(Question { level, is_list, wanted: names.collect() }),
+        }
+    }
+    questions
+}
+
+/// The answer to one question: a level's functions as a list in text, or the attributes of some of them.
+fn by_level(question: &Question<'_>, host: &HostAttributes) -> Option<Info> {
+    let Question { level, is_list, wanted } = question;
     let known = level.functions(host);
-    if is_list {
+    if *is_list {
         return Some(Info::new(Key::from_static(level.functions_key()), known.join(",").as_str()));
     }
-    let wanted: BTreeSet<&str> = qualifier.value.as_str().unwrap_or(ALL_FUNCTIONS).split(',').map(str::trim).collect();
     let is_wanted = |function: &&&str| wanted.contains(ALL_FUNCTIONS) || wanted.contains(**function);
     let of_function = |function: &str| {
         let attributes = level.attributes(function, host)?;
@@ -337,6 +370,16 @@ mod tests {
         Info::new(Key::from_static(key), value)
     }
 
+    fn answers(functions: &[Text], qualifiers: &[Info], host: &HostAttributes) -> Vec<Info> {
+        let mut found = Vec::new();
+        let all: Result<(), ()> = answer(functions, qualifiers, host, |info| {
+            found.push(info);
+            Ok(())
+        });
+        all.unwrap();
+        found
+    }
+
     fn names(infos: &[Info]) -> Vec<&str> {
         infos.iter().map(|info| info.key.as_str()).collect()
     }
@@ -367,6 +410,12 @@ mod tests {
 
     #[test]
     fn functions_in_a_qualifier_are_answered_by_function() {
+        for (level, function, key) in [
+            (Level::Server, "PMIx_Group_construct", keys::GROUP_FT_COLLECTIVE.name()),
+            (Level::Client, "PMIx_Group_invite", keys::GROUP_ASSIGN_CONTEXT_ID.name()),
+        ] {
+            assert!(level.attributes(function, &host()).unwrap().contains(&key), "{function}");
+        }
         let one = [qualifier(keys::SERVER_ATTRIBUTES.name(), "PMIx_Fence, PMIx_Get")];
         let found = answers(&[], &one, &host());
         assert_eq!(

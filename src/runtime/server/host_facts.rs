@@ -145,8 +145,8 @@ impl HostFacts {
             if keys.first().is_some_and(|key| is(key, keys::QUERY_ATTRIBUTE_SUPPORT)) {
                 let before = found.infos.len();
                 let functions = keys.get(1..).unwrap_or_default();
-                let infos = attribute_support::answers(functions, &qualifiers, &self.attributes.lock());
-                infos.into_iter().try_for_each(|info| found.push(info))?;
+                let host = self.attributes.lock();
+                attribute_support::answer(functions, &qualifiers, &host, |info| found.push(info))?;
                 if found.infos.len() == before {
                     rest.push(Query { keys, qualifiers });
                 }
@@ -289,6 +289,10 @@ mod tests {
         facts.define_process_set("odd", vec![ProcId::new(Namespace::new("job").unwrap(), 3)]).unwrap();
         let (found, rest) = facts.divide(ask(&[keys::QUERY_NUM_PSETS.name(); 3], Vec::new())).unwrap();
         assert_eq!((found.len(), rest.len()), (1, 0));
+        let asked = |function: &str| Info::new(Key::from_static(keys::SERVER_ATTRIBUTES.name()), function);
+        let support = |qualifiers| facts.divide(ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name()], qualifiers)).unwrap().0;
+        assert_eq!(support(vec![asked("all"); 3]), support(vec![asked("all")]));
+        assert_eq!(support(vec![asked("PMIx_Get"), asked("PMIx_Fence")]), support(vec![asked("PMIx_Fence,PMIx_Get")]));
         let info = || Info::new(Key::from_static("a"), vec![0_u8; 20]);
         let size_bytes = footprint(&info().value).unwrap();
         let mut answers = Answers { infos: Vec::new(), size_bytes: ANSWER_BYTES_MAX - size_bytes };

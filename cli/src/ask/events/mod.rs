@@ -32,7 +32,7 @@ Examples:
   modex events watch
   modex events watch -n modex-4711 PMIX_EVENT_JOB_END --count 1
   modex events raise PMIX_EVENT_NODE_DOWN --info PMIX_HOSTNAME=n7
-  modex events raise 4711 -n modex-4711 -r 0,4-7
+  modex events raise 99 -n modex-4711 -r 0,4-7
 
 Exit status:
   0  Done

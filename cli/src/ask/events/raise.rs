@@ -8,7 +8,7 @@ use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Stat
 use crate::Outcome;
 use crate::ask::arguments::{self, ArgumentError};
 use crate::ask::names::RangeName;
-use crate::ask::target::Target;
+use crate::ask::target::{ANSWER_TIME, Target, answer_within};
 use crate::ctl;
 
 #[derive(Args, Debug)]
@@ -37,8 +37,8 @@ const HELP: &str = help!(
     "\
 Examples:
   modex events raise PMIX_EVENT_NODE_DOWN --info PMIX_HOSTNAME=n7
-  modex events raise 4711 -n modex-4711 -r 0,4-7
-  modex events raise 4711 --info PMIX_EVENT_AFFECTED_PROC=modex-4711:0 --info PMIX_EVENT_NON_DEFAULT
+  modex events raise 99 -n modex-4711 -r 0,4-7
+  modex events raise 99 --info PMIX_EVENT_AFFECTED_PROC=modex-4711:0 --info PMIX_EVENT_NON_DEFAULT
 
 Processes that have registered for the code get the event, and default handlers unless PMIX_EVENT_NON_DEFAULT
 is among the details. The server keeps it for later registrations unless PMIX_EVENT_DO_NOT_CACHE is.
@@ -63,8 +63,9 @@ pub(super) fn run(options: &RaiseOptions) -> Outcome {
             range::RANGE_CUSTOM
         }
     };
-    let tool = options.target.connect(job.as_ref(), None)?;
-    tool.client()?.notify_event(status, None, range, &infos).wait().map_err(|error| refusal(status, &error))?;
+    let tool = options.target.connect(job.as_ref(), Some(ANSWER_TIME))?;
+    let raised = answer_within(ANSWER_TIME, tool.client()?.notify_event(status, None, range, &infos))?;
+    raised.map_err(|error| refusal(status, &error))?;
     // The end of the connection has the same effect.
     let _ = tool.finalize();
     Ok(0)

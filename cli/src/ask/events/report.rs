@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 use crate::ask::answer::{self, FORMAT};
 use crate::inspect::to_json;
+use crate::printing::escaped_json;
 use crate::ps::state_in_words;
 use crate::universal_time::universal_time;
 
@@ -60,7 +61,7 @@ impl Report {
             "affected": affected,
             "info": others.map(answer::json_of).collect::<Vec<_>>(),
         });
-        document.to_string()
+        escaped_json(&document.to_string())
     }
 }
 
@@ -107,7 +108,7 @@ mod tests {
             info(keys::EVENT_AFFECTED_PROC.name(), proc(1).into()),
             info(keys::PROC_TERM_STATUS.name(), Value::Status(-402)),
             info(keys::PROC_STATE_STATUS.name(), Value::ProcState(54)),
-            info(keys::EVENT_TEXT_MESSAGE.name(), "was \"killed\"\u{1b}".into()),
+            info(keys::EVENT_TEXT_MESSAGE.name(), "was \"killed\"\u{1b}\u{9b}\u{202e}".into()),
         ];
         Report {
             time: Duration::from_millis(1500),
@@ -123,7 +124,7 @@ mod tests {
             report().line(),
             "1970-01-01T00:00:01.500000Z PMIX_EVENT_PROC_TERMINATED (-201) source=job:0 affected=job:1 \
              pmix.proc.term.status=PMIX_ERR_PROC_ABORTED_BY_SIG pmix.proc.state=\"killed by signal\" \
-             pmix.evtext=\"was \\\"killed\\\"\\u{1b}\""
+             pmix.evtext=\"was \\\"killed\\\"\\u{1b}\\u{9b}\\u{202e}\""
         );
     }
 
@@ -131,7 +132,7 @@ mod tests {
     fn json_is_one_line_with_types() {
         let text = report().json();
         let document: Json = serde_json::from_str(&text).unwrap();
-        assert!(!text.contains('\n'));
+        assert!(!text.contains(['\n', '\u{9b}', '\u{202e}']), "{text}");
         assert_eq!(document["status"], "PMIX_EVENT_PROC_TERMINATED");
         assert_eq!((&document["code"], &document["affected"][0]["rank"]), (&json!(-201), &json!(1)));
         assert_eq!(document["info"][0]["type"], "PMIX_STATUS");

@@ -1,16 +1,17 @@
 //! `modex events watch`: the events that a server delivers to this tool.
 
+use std::error::Error;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use modex::types::{AsStatus, Namespace, Status};
-use modex::{Client, EventCall, EventError};
+use modex::{Client, EventCall};
 
 use super::report::Report;
 use crate::Outcome;
 use crate::ask::arguments::{self, ArgumentError};
-use crate::ask::target::Target;
+use crate::ask::target::{ANSWER_TIME, Target, answer_within, within};
 use crate::printing::{complain, print_on};
 
 #[derive(Args, Debug)]
@@ -71,10 +72,12 @@ pub(super) fn run(options: &WatchOptions) -> Outcome {
     let codes = codes?;
     let job = options.namespace.as_deref().map(arguments::namespace).transpose()?;
     let until = options.timeout.and_then(|seconds| now().checked_add(Duration::from_secs(seconds.into())));
-    let tool = options.target.connect(job.as_ref(), None)?;
+    let given = options.timeout.filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()));
+    let time_max = given.unwrap_or(ANSWER_TIME);
+    let tool = options.target.connect(job.as_ref(), Some(time_max))?;
     let client = tool.client()?;
     let (sender, sightings) = mpsc::sync_channel(WAITING_MAX);
-    register(&client, &codes, &sender)?;
+    register(&client, &codes, &sender, time_max)?;
     drop(sender);
     let printed = print_events(options, job.as_ref(), &sightings, until)?;
     let is_short = options.count.is_some_and(|count| printed.is_some_and(|printed| printed < count));
@@ -119,7 +122,12 @@ fn is_of_others(report: &Report, job: &Namespace) -> bool {
 
 /// Registers for these codes, or for all. A default handler gets no event that is marked for others, so all codes with
 /// a name are listed, too.
-fn register(client: &Client, codes: &[Status], sender: &SyncSender<Sighting>) -> Result<(), EventError> {
+fn register(
+    client: &Client,
+    codes: &[Status],
+    sender: &SyncSender<Sighting>,
+    time_max: Duration,
+) -> Result<(), Box<dyn Error>> {
     let server = client.server().clone();
     let ends = sender.clone();
     let end = client.register_event_handler(&[Status::ERR_LOST_CONNECTION], &[], move |call| {
@@ -128,23 +136,24 @@ fn register(client: &Client, codes: &[Status], sender: &SyncSender<Sighting>) ->
         }
         call.complete(Status::SUCCESS, Vec::new());
     });
-    end.wait()?;
+    within(time_max, end)?;
     if !codes.is_empty() {
-        client.register_event_handler(codes, &[], reporter(sender, |_| true)).wait()?;
+        within(time_max, client.register_event_handler(codes, &[], reporter(sender, |_| true)))?;
         return Ok(());
     }
     let mut listed: Vec<Status> = Status::named().filter(|code| *code != Status::SUCCESS).collect();
-    let all = client.register_event_handler(&listed, &[], reporter(sender, |_| true)).wait();
-    match all {
+    let all = client.register_event_handler(&listed, &[], reporter(sender, |_| true));
+    match answer_within(time_max, all)? {
         Ok(_) => {}
         // Only some hosts report events of the system.
         Err(error) if error.status() == Status::ERR_NOT_SUPPORTED => {
             listed.retain(|code| !is_of_system(*code));
-            client.register_event_handler(&listed, &[], reporter(sender, |_| true)).wait()?;
+            within(time_max, client.register_event_handler(&listed, &[], reporter(sender, |_| true)))?;
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     }
-    client.register_event_handler(&[], &[], reporter(sender, move |code| !listed.contains(&code))).wait()?;
+    let others = reporter(sender, move |code| !listed.contains(&code));
+    within(time_max, client.register_event_handler(&[], &[], others))?;
     Ok(())
 }
 

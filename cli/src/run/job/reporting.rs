@@ -1,8 +1,8 @@
 //! The events about the launcher's jobs, for ranks and tools that have registered for them.
 
+use std::fmt::Display;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use modex::types::codes::range::RANGE_SESSION;
 use modex::types::{Namespace, ProcId, Status};
 
 use super::LaunchedJob;
@@ -23,9 +23,8 @@ impl LaunchedJob {
 
     /// How a rank has ended, before the verdict about this end.
     pub(super) fn rank_end(&self, rank: RankId, ending: Ending) -> RankEnd {
-        let is_of_launcher = |signal| self.verdict.is_stopped() && life_events::is_of_launcher(signal);
         let is_requested = match ending {
-            Ending::Signaled(signal) => self.verdict.has_request(rank, ending) || is_of_launcher(signal),
+            Ending::Signaled(signal) => self.verdict.has_request(rank, ending) || self.verdict.has_sent(signal),
             Ending::Exited(_) => false,
         };
         RankEnd { ending, is_requested, is_unfinalized: self.verdict.is_in(rank) && self.verdict.has_left(rank) }
@@ -42,14 +41,18 @@ impl LaunchedJob {
     /// All ranks of a job have ended.
     pub(super) fn report_job_end(&self, number: u32) {
         if let Some(namespace) = self.jobs.namespace(number) {
-            self.raise(&life_events::of_job(namespace, &self.job_end(number), seconds_since_epoch()));
+            let (end, awaited_by) = (self.job_end(number), self.jobs.awaited_by(number));
+            let events = life_events::of_job(namespace, &end, awaited_by, seconds_since_epoch());
+            events.iter().for_each(|event| self.raise(event));
         }
     }
 
-    /// Some ranks of a job have started, and the others can't be.
+    /// Some ranks of a job have started and were ended, because the others can't be started. The failed spawn tells its
+    /// requester.
     pub(super) fn report_failed_start(&self, namespace: &Namespace, status: Status) {
         let end = JobEnd { status, failed: None, exit_code: 1, text: None };
-        self.raise(&life_events::of_job(namespace, &end, seconds_since_epoch()));
+        let events = life_events::of_job(namespace, &end, None, seconds_since_epoch());
+        events.iter().for_each(|event| self.raise(event));
     }
 
     fn job_end(&self, number: u32) -> JobEnd {
@@ -71,11 +74,19 @@ impl LaunchedJob {
         }
     }
 
-    /// A failure is only worth a note: the jobs go on.
+    /// The server handles the event before any later call, so nothing waits for it. A failure is only worth a note: the
+    /// jobs go on.
     fn raise(&self, event: &LifeEvent) {
-        let source = Some(self.server.proc());
-        if let Err(error) = self.server.notify_event(event.status, source, RANGE_SESSION, &event.infos).wait() {
-            tracing::debug!(status = %event.status, %error, "the launcher cannot raise an event");
+        let (status, source) = (event.status, Some(self.server.proc()));
+        let log = move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot raise an event");
+        let pending = self.server.notify_event(status, source, event.range, &event.infos);
+        let begun = pending.then(move |result| {
+            if let Err(error) = result {
+                log(&error);
+            }
+        });
+        if let Err(error) = begun {
+            log(&error);
         }
     }
 }

@@ -110,23 +110,18 @@ impl LaunchedJob {
             }
         }
         let Some(mut starting) = self.spawning.starting.take() else { return };
-        let was_begun = starting.started > 0;
-        let outcome = self.start_some(&mut starting);
-        if !was_begun && starting.started > 0 {
-            self.report_start(&starting.plan.namespace, false);
-        }
-        match outcome {
+        match self.start_some(&mut starting) {
             Ok(()) if starting.started < starting.plan.app_of_rank.len() => self.spawning.starting = Some(starting),
             Ok(()) => {
                 self.report_start(&starting.plan.namespace, true);
                 starting.reply.succeed(starting.plan.namespace);
             }
             Err(failure) => {
+                self.output_writer.close_job(starting.plan.job);
+                self.remove(starting.plan.job);
                 if starting.started > 0 {
                     self.report_failed_start(&starting.plan.namespace, failure.status());
                 }
-                self.output_writer.close_job(starting.plan.job);
-                self.remove(starting.plan.job);
                 refuse(&starting.requester, &failure, starting.reply);
             }
         }
@@ -148,6 +143,7 @@ impl LaunchedJob {
         let mut plan = self.plan.spawned(number, requester.clone(), apps, self.children.count())?;
         plan.io = spawn_request::io(request, plan.rank_count())?;
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
+        plan.is_awaited = spawn_request::is_awaited(request);
         plan.values = spawn_request::pmi_values(request).cloned().collect();
         self.jobs.insert(number, Job::of(&plan));
         self.verdict.add(number, plan.rank_count());
