@@ -104,6 +104,12 @@ impl Jobs {
         Some(RankId { job: self.number(&proc.namespace)?, rank: proc.rank.process()? })
     }
 
+    /// Whether a job that runs has this rank.
+    pub(super) fn has(&self, RankId { job, rank }: RankId) -> bool {
+        let has = |job: &Job| usize::try_from(rank).is_ok_and(|rank| rank < job.app_of_rank.len());
+        self.running.get(&job).is_some_and(has)
+    }
+
     /// The program of a process, if it is a rank of these jobs.
     pub(super) fn app(&self, proc: &ProcId) -> Option<&App> {
         let RankId { job, rank } = self.rank(proc)?;

@@ -8,6 +8,7 @@
 //! A host that writes output elsewhere offers it first. Offered output is not kept. The answer says whether a pull wants
 //! it in place of the host (`PMIX_IOF_REDIRECT`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::access::Action;
@@ -17,7 +18,7 @@ use crate::proto::{self, Reply};
 use crate::server::interface::{Capabilities, Delivery, Forwarded, IofOutput, Output, PeerId, Requester, Upcall, flag};
 use crate::server::state::{Expected, OutputPull, Pool, Purpose, ServerCore, Ticket};
 use crate::types::codes::iof_channel;
-use crate::types::{Info, InfoFlags, Key, Status, Time};
+use crate::types::{Info, InfoFlags, Key, ProcId, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pull_output(
@@ -35,11 +36,12 @@ impl<S: Datastore> ServerCore<S> {
         if procs.is_empty() || channels & OUTPUT_CHANNELS == 0 {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
-        let procs = match self.with_members(procs, &requester.proc) {
-            Ok(procs) => procs,
+        let procs: BTreeSet<ProcId> = match self.with_members(procs, &requester.proc) {
+            Ok(procs) => procs.into_iter().collect(),
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
-        if let Err(status) = self.permit_all(&requester, Action::PullOutput, &procs) {
+        let listed: Vec<ProcId> = procs.iter().cloned().collect();
+        if let Err(status) = self.permit_all(&requester, Action::PullOutput, &listed) {
             return self.outputs.reply_status(ticket, status);
         }
         if !self.has_room_for_pull(&requester, procs.len()) {
@@ -48,7 +50,7 @@ impl<S: Datastore> ServerCore<S> {
         let pull = OutputPull {
             peer: ticket.peer(),
             requester: requester.clone(),
-            procs: procs.clone(),
+            procs,
             channels: channels & OUTPUT_CHANNELS,
             local_id: local_id.unwrap_or(0),
             is_redirect: flag(&directives, keys::IOF_REDIRECT) && !flag(&directives, keys::IOF_COPY),
@@ -57,7 +59,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.grant_pull(ticket, pull);
         }
         let directives = requester.signed(directives);
-        let upcall = Upcall::IofPull(requester, proto::IofPull { procs, directives, channels, local_id: None });
+        let upcall = Upcall::IofPull(requester, proto::IofPull { procs: listed, directives, channels, local_id: None });
         self.ask_host(now, Purpose::Passed(ticket, Expected::Pull(Box::new(pull))), upcall);
     }
 
@@ -117,6 +119,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         let stop = Info::new(Key::from_static(keys::IOF_STOP.name()), true);
         let directives = requester.signed(vec![stop]);
+        let procs = procs.into_iter().collect();
         let upcall = Upcall::IofPull(requester, proto::IofPull { procs, directives, channels, local_id: None });
         let id = self.upcalls.unawaited();
         self.outputs.push(Output::Upcall(id, upcall));
