@@ -33,6 +33,10 @@ impl<S: Datastore> ServerCore<S> {
         {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
+        // A client ends its pull by deregistration. To the host the directive means that nobody wants this output.
+        if flag(&directives, keys::IOF_STOP) {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
         if procs.is_empty() || channels & OUTPUT_CHANNELS == 0 {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
@@ -130,11 +134,23 @@ impl<S: Datastore> ServerCore<S> {
         if !is_of_one_channel(&output) {
             return Status::ERR_BAD_PARAM;
         }
-        let output = Arc::new(output);
-        if self.forward_to_all(&output) == Delivery::Unwanted {
-            self.forwarding.keep(Arc::unwrap_or_clone(output), self.config.limits.kept_output_bytes_max);
-        }
+        self.forward_or_keep(output);
         Status::SUCCESS
+    }
+
+    /// As above. Tells the host the fate of the output.
+    pub(in crate::server) fn offer_or_keep_output(&mut self, output: IofOutput) -> Status {
+        if is_of_one_channel(&output) { self.forward_or_keep(output).status() } else { Status::ERR_BAD_PARAM }
+    }
+
+    fn forward_or_keep(&mut self, output: IofOutput) -> Delivery {
+        let output = Arc::new(output);
+        let delivery = self.forward_to_all(&output);
+        let kept_bytes_max = self.config.limits.kept_output_bytes_max;
+        if delivery == Delivery::Unwanted && self.forwarding.keep(Arc::unwrap_or_clone(output), kept_bytes_max) {
+            return Delivery::Kept;
+        }
+        delivery
     }
 
     /// Forwards the host's output, if anybody has pulled it.

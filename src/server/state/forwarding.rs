@@ -144,12 +144,15 @@ impl Forwarding {
             .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))
     }
 
-    pub(crate) fn keep(&mut self, output: IofOutput, kept_bytes_max: usize) {
+    /// Keeps output if there is room. Returns whether there was.
+    pub(crate) fn keep(&mut self, output: IofOutput, kept_bytes_max: usize) -> bool {
         let kept_bytes = self.kept_bytes.saturating_add(size_bytes(&output));
-        if kept_bytes <= kept_bytes_max {
+        let has_room = kept_bytes <= kept_bytes_max;
+        if has_room {
             self.kept_bytes = kept_bytes;
             self.kept.push_back(output);
         }
+        has_room
     }
 
     pub(crate) fn take_kept(&mut self, pull: &OutputPull) -> Vec<IofOutput> {
