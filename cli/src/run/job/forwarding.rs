@@ -116,7 +116,7 @@ impl LaunchedJob {
         match request {
             Ok(request) => {
                 reply.succeed(());
-                self.begin_offers(&request);
+                self.begin_offers(&requester, &request);
             }
             Err(refusal) => {
                 tracing::info!(%requester, "the launcher refuses to forward output: {refusal}");
@@ -137,15 +137,18 @@ impl LaunchedJob {
 
     /// Offers output from now on, and reports outputs that have ended before. The server has heard the answer to the
     /// pull before it hears this.
-    fn begin_offers(&mut self, request: &PullRequest) {
+    fn begin_offers(&mut self, requester: &ProcId, request: &PullRequest) {
         self.forwarding.is_pulled = true;
         for stream in self.streams.values_mut() {
             let is_of_channel = request.channels.contains(&stream.origin().1);
-            stream.is_pulled |= is_of_channel && io_request::names(&request.procs, stream.proc());
+            if is_of_channel && io_request::names(&request.procs, stream.proc()) {
+                stream.is_pulled = true;
+                stream.is_redirected |= !request.is_copy && stream.redirected_to.as_ref() == Some(requester);
+            }
         }
         let numbers = self.jobs.numbers();
-        let named: BTreeSet<u32> = request.procs.iter().filter_map(|proc| numbers.get(&proc.namespace)).copied().collect();
-        named.iter().for_each(|job| self.jobs.note_pull(*job));
+        let named: BTreeSet<u32> =
+            request.procs.iter().filter_map(|proc| numbers.get(&proc.namespace)).copied().collect();
         for rank in self.children.ranks().filter(|rank| named.contains(&rank.job)) {
             let Some(proc) = self.jobs.proc(rank).filter(|proc| io_request::names(&request.procs, proc)) else {
                 continue;
@@ -264,6 +267,7 @@ pub(super) fn read_and_offer(
 }
 
 /// Offers a piece of output. If nobody wants it, it is kept for the process that spawned the rank, or the offers end.
+/// The launcher's user misses only what a process gets, or what is kept for one.
 fn offer(stream: &mut ForwardedStream, bytes: &[u8], server: &Server) -> Delivery {
     let (_, channel) = stream.origin();
     let output = IofOutput {
@@ -272,15 +276,16 @@ fn offer(stream: &mut ForwardedStream, bytes: &[u8], server: &Server) -> Deliver
         bytes: bytes.to_vec(),
         info: Vec::new(),
     };
-    let kept = stream.is_kept.then(|| output.clone());
+    let offered = if stream.is_kept { server.iof_offer_or_keep(output) } else { server.iof_offer(output) };
     // A server that has ended has no processes.
-    let delivery = server.iof_offer(output).wait().unwrap_or(Delivery::Unwanted);
-    if delivery != Delivery::Unwanted {
-        stream.is_kept = false;
-    } else if kept.is_none_or(|kept| server.iof_deliver(kept).wait().is_err()) {
-        stream.is_pulled = false;
-        return delivery;
+    let delivery = offered.wait().unwrap_or(Delivery::Unwanted);
+    match delivery {
+        Delivery::Kept if stream.redirected_to.is_some() => return Delivery::Redirected,
+        Delivery::Kept => return delivery,
+        Delivery::Unwanted => (stream.is_pulled, stream.is_redirected) = (false, false),
+        _ => {}
     }
+    stream.is_kept = false;
     if stream.is_redirected { Delivery::Redirected } else { delivery }
 }
 
