@@ -396,11 +396,23 @@ impl Server {
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_offer(&self, output: IofOutput) -> Pending<ServerCall<Delivery>> {
+        self.offer(HostCall::IofOffer(output))
+    }
+
+    /// As [`Server::iof_offer`]. Output that no client has pulled is kept as by [`Server::iof_deliver`], and the result
+    /// says whether there was room for it ([`Delivery::Kept`]).
+    ///
+    /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
+    pub fn iof_offer_or_keep(&self, output: IofOutput) -> Pending<ServerCall<Delivery>> {
+        self.offer(HostCall::IofOfferOrKeep(output))
+    }
+
+    fn offer(&self, call: HostCall) -> Pending<ServerCall<Delivery>> {
         let delivery = |result| match result {
             HostResult::Status(status) => Delivery::of(status).ok_or_else(|| refused("pass output on", result)),
             failure => Err(refused("pass output on", failure)),
         };
-        Pending(ServerCall::new(Arc::clone(self.handle.own_process()), HostCall::IofOffer(output), delivery))
+        Pending(ServerCall::new(Arc::clone(self.handle.own_process()), call, delivery))
     }
 
     /// Ends the server as [`Server::shutdown`] does, while it has other owners: their pending and later calls end with an error. Then

@@ -51,7 +51,7 @@ Examples:
   modex output --pid 4711
 
 The command shows what the ranks print from now on, and ends when all of it has ended. Standard output
-goes to standard output, standard error to standard error. Lines come whole, unless one rank alone is
+goes to standard output, standard error to standard error. Lines up to 64 KiB come whole, unless one rank alone is
 asked for. A reader that is too slow misses output: it never holds up the job.
 
 A rank takes input if it reads the launcher's own, or if its launcher runs with `--stdin tools`. The end
@@ -164,21 +164,46 @@ fn sources(client: &Client, targets: &[ProcId]) -> Option<Vec<ProcId>> {
 fn push_input(client: &Client, targets: &[ProcId], sender: &Sender<Message>) {
     let mut chunk = vec![0_u8; PUSHED_BYTES];
     let mut source = io::stdin().lock();
-    loop {
+    let mut targets = targets.to_vec();
+    while !targets.is_empty() {
         let count = match source.read(&mut chunk) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => 0,
         };
-        let bytes = chunk.get(..count).unwrap_or_default().to_vec();
-        match client.iof_push(targets.to_vec(), Vec::new(), bytes).wait().map_err(|error| error.status()) {
+        match push(client, &mut targets, chunk.get(..count).unwrap_or_default()) {
             Ok(()) if count > 0 => {}
-            // The ranks have ended, or have closed their input.
-            Ok(()) | Err(Status::ERR_IOF_COMPLETE | Status::ERR_NOT_FOUND | Status::ERR_LOST_CONNECTION) => return,
+            Ok(()) | Err(Status::ERR_LOST_CONNECTION) => return,
             Err(status) => {
                 let _ = sender.send(Message::Refused(status));
                 return;
             }
         }
     }
+}
+
+/// Pushes bytes to all targets. Removes those that have ended, or have closed their input.
+fn push(client: &Client, targets: &mut Vec<ProcId>, bytes: &[u8]) -> Result<(), Status> {
+    let push_to = |targets: Vec<ProcId>| {
+        let pushed = client.iof_push(targets, Vec::new(), bytes.to_vec()).wait().map_err(|error| error.status());
+        match pushed {
+            Ok(()) => Ok(true),
+            Err(Status::ERR_IOF_COMPLETE | Status::ERR_NOT_FOUND) => Ok(false),
+            Err(status) => Err(status),
+        }
+    };
+    // A launcher gives the bytes to all or none.
+    if push_to(targets.clone())? {
+        return Ok(());
+    }
+    let mut left = Vec::new();
+    if targets.len() > 1 {
+        for target in targets.iter() {
+            if push_to(vec![target.clone()])? {
+                left.push(target.clone());
+            }
+        }
+    }
+    *targets = left;
+    Ok(())
 }

@@ -40,7 +40,9 @@ pub(super) struct ForwardedStream {
     pub(super) is_pulled: bool,
     /// Whether it is kept for the process that spawned the rank, until that has pulled it.
     pub(super) is_kept: bool,
-    /// Whether a process that pulls it gets it in place of the launcher's user.
+    /// The process that spawned the rank, if it wants this output in place of the launcher's user.
+    pub(super) redirected_to: Option<ProcId>,
+    /// Whether this process has pulled it.
     pub(super) is_redirected: bool,
     last_turns_left: usize,
 }
@@ -66,8 +68,19 @@ impl ForwardedStream {
         proc: ProcId,
     ) -> Self {
         let (lines, last_turns_left) = (LineBuffer::default(), LAST_TURNS_MAX);
-        let (is_pulled, is_kept, is_redirected) = (false, false, false);
-        Self { source, destination, prefix, lines, origin, proc, is_pulled, is_kept, is_redirected, last_turns_left }
+        Self {
+            source,
+            destination,
+            prefix,
+            lines,
+            origin,
+            proc,
+            is_pulled: false,
+            is_kept: false,
+            redirected_to: None,
+            is_redirected: false,
+            last_turns_left,
+        }
     }
 
     /// The rank as a process.

@@ -3,6 +3,8 @@
 //!
 //! Source: PMIx Standard, chapter on tools; RFC0025.
 
+use std::collections::BTreeSet;
+
 use modex::keys::{self, TypedKey};
 use modex::types::codes::iof_channel;
 use modex::types::{Info, InfoFlags, ProcId, Rank, Status};
@@ -12,6 +14,9 @@ use super::children::Channel;
 
 /// The most bytes of one push.
 const PUSHED_BYTES_MAX: usize = 1 << 20;
+
+/// The most processes of one request. A launcher runs no more ranks.
+const PROCS_MAX: usize = 4096;
 
 /// Why a request is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +39,15 @@ pub(super) enum IoRefusal {
     /// No output of ranks.
     #[error("ranks have only standard output and standard error")]
     NoChannel,
+    /// Too many processes.
+    #[error("it names more than {PROCS_MAX} processes")]
+    TooMany,
+    /// A group of processes that no pull can mean.
+    #[error("modex run forwards the output of ranks and of whole jobs, and not of {rank}")]
+    Group {
+        /// Its rank.
+        rank: Rank,
+    },
     /// Too much at once.
     #[error("it pushes more than {PUSHED_BYTES_MAX} bytes at once")]
     TooLong,
@@ -52,9 +66,9 @@ impl IoRefusal {
     /// The answer for the requester.
     pub(super) const fn status(&self) -> Status {
         match self {
-            Self::Required { .. } | Self::NoChannel | Self::NoInput => Status::ERR_NOT_SUPPORTED,
+            Self::Required { .. } | Self::NoChannel | Self::NoInput | Self::Group { .. } => Status::ERR_NOT_SUPPORTED,
             Self::WrongType { .. } | Self::Contradiction => Status::ERR_BAD_PARAM,
-            Self::TooLong => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooLong | Self::TooMany => Status::ERR_OUT_OF_RESOURCE,
             Self::NotFound => Status::ERR_NOT_FOUND,
             Self::InputEnded => Status::ERR_IOF_COMPLETE,
         }
@@ -64,14 +78,16 @@ impl IoRefusal {
 /// Processes whose output is wanted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PullRequest {
-    pub(super) procs: Vec<ProcId>,
+    pub(super) procs: BTreeSet<ProcId>,
     pub(super) channels: Vec<Channel>,
+    /// Whether it asks for a copy in so many words.
+    pub(super) is_copy: bool,
 }
 
 /// Bytes for the input of processes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PushRequest {
-    pub(super) targets: Vec<ProcId>,
+    pub(super) targets: BTreeSet<ProcId>,
     pub(super) bytes: Vec<u8>,
     /// Whether the input ends behind them.
     pub(super) is_end: bool,
@@ -93,7 +109,8 @@ impl PullRequest {
             return Ok(None);
         }
         check_required(&pull.directives, &KNOWN_OF_PULL)?;
-        if flag(&pull.directives, keys::IOF_COPY)? && flag(&pull.directives, keys::IOF_REDIRECT)? {
+        let is_copy = flag(&pull.directives, keys::IOF_COPY)?;
+        if is_copy && flag(&pull.directives, keys::IOF_REDIRECT)? {
             return Err(IoRefusal::Contradiction);
         }
         let channels: Vec<Channel> = [Channel::Out, Channel::Error]
@@ -103,7 +120,11 @@ impl PullRequest {
         if channels.is_empty() {
             return Err(IoRefusal::NoChannel);
         }
-        Ok(Some(Self { procs: pull.procs, channels }))
+        let procs = distinct(pull.procs)?;
+        match procs.iter().map(|proc| proc.rank).find(|rank| matches!(rank, Rank::LocalNode | Rank::LocalPeers)) {
+            Some(rank) => Err(IoRefusal::Group { rank }),
+            None => Ok(Some(Self { procs, channels, is_copy })),
+        }
     }
 }
 
@@ -115,7 +136,7 @@ impl PushRequest {
         if push.bytes.len() > PUSHED_BYTES_MAX {
             return Err(IoRefusal::TooLong);
         }
-        Ok(Self { targets: push.targets, bytes: push.bytes, is_end })
+        Ok(Self { targets: distinct(push.targets)?, bytes: push.bytes, is_end })
     }
 }
 
@@ -128,8 +149,14 @@ pub(super) const fn number(channel: Channel) -> u16 {
 }
 
 /// Whether a rank is among these processes of its job.
-pub(super) fn names(procs: &[ProcId], proc: &ProcId) -> bool {
-    procs.iter().any(|named| named.namespace == proc.namespace && (is_all(named.rank) || named.rank == proc.rank))
+pub(super) fn names(procs: &BTreeSet<ProcId>, proc: &ProcId) -> bool {
+    procs.contains(proc) || procs.contains(&ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard })
+}
+
+/// Each process once.
+fn distinct(procs: Vec<ProcId>) -> Result<BTreeSet<ProcId>, IoRefusal> {
+    let procs: BTreeSet<ProcId> = procs.into_iter().collect();
+    if procs.len() > PROCS_MAX { Err(IoRefusal::TooMany) } else { Ok(procs) }
 }
 
 /// Whether a rank stands for all of its job on this machine.
@@ -206,7 +233,35 @@ mod tests {
     #[test]
     fn the_wildcard_names_each_rank_of_its_job() {
         let proc = |job: &str| ProcId::new(Namespace::new(job).unwrap(), 2);
-        assert!(names(&everybody(), &proc("a")) && names(&[proc("a")], &proc("a")));
-        assert!(!names(&everybody(), &proc("b")) && !names(&[proc("a")], &ProcId::new(proc("a").namespace, 1)));
+        let (all, one) = (BTreeSet::from_iter(everybody()), BTreeSet::from([proc("a")]));
+        assert!(names(&all, &proc("a")) && names(&one, &proc("a")));
+        assert!(!names(&all, &proc("b")) && !names(&one, &ProcId::new(proc("a").namespace, 1)));
+    }
+
+    /// A list of a million processes held up the launcher.
+    #[test]
+    fn each_process_counts_once_and_very_many_are_refused() {
+        let named = |count: u32, copies: usize| -> Vec<ProcId> {
+            let namespace = Namespace::new("a").unwrap();
+            (0..count).flat_map(|rank| vec![ProcId::new(namespace.clone(), rank); copies]).collect()
+        };
+        let pull = |procs| {
+            let read = PullRequest::read(IofPull { procs, directives: Vec::new(), channels: BOTH, local_id: None });
+            read.map(|request| request.unwrap().procs.len())
+        };
+        let push = |procs| PushRequest::read(IofPush::new(procs, Vec::new(), Vec::new())).map(|it| it.targets.len());
+        assert_eq!((pull(named(4096, 3)), push(named(4096, 3))), (Ok(4096), Ok(4096)));
+        assert_eq!((pull(named(4097, 1)), push(named(4097, 1))), (Err(IoRefusal::TooMany), Err(IoRefusal::TooMany)));
+        assert_eq!(IoRefusal::TooMany.status(), Status::ERR_OUT_OF_RESOURCE);
+    }
+
+    #[test]
+    fn output_of_a_group_without_a_list_is_refused() {
+        for rank in [Rank::LocalNode, Rank::LocalPeers] {
+            let procs = vec![ProcId { namespace: Namespace::new("a").unwrap(), rank }];
+            let pull = IofPull { procs, directives: Vec::new(), channels: BOTH, local_id: None };
+            let refused = PullRequest::read(pull).map(|_| ()).unwrap_err();
+            assert_eq!((refused.status(), refused), (Status::ERR_NOT_SUPPORTED, IoRefusal::Group { rank }));
+        }
     }
 }

@@ -364,7 +364,7 @@ impl LaunchedJob {
         let proc = ProcId::new(plan.namespace.clone(), rank.rank);
         let mut stream = ForwardedStream::new(source, destination, prefix, (rank, channel), proc);
         stream.is_kept = plan.io.keeps(channel);
-        stream.is_redirected = stream.is_kept && plan.io.is_redirected;
+        stream.redirected_to = plan.parent.clone().filter(|_| stream.is_kept && plan.io.is_redirected);
         stream.is_pulled = self.forwarding.is_pulled || stream.is_kept;
         self.streams.insert(index, stream);
         // After a pause the loop listens to all streams.

@@ -26,7 +26,7 @@ pub(super) struct Job {
     pub(super) apps: Vec<App>,
     /// For each rank, the index of its program.
     pub(super) app_of_rank: Vec<usize>,
-    /// Whether its output is kept for the process that spawned it, which has not pulled yet.
+    /// Whether its output is kept for the process that spawned it.
     keeps_output: bool,
     /// The process that spawned it and wants to hear of its end.
     awaited_by: Option<ProcId>,
@@ -74,14 +74,7 @@ impl Jobs {
         self.running.remove(&number)
     }
 
-    /// A process has pulled output of a job.
-    pub(super) fn note_pull(&mut self, number: u32) {
-        if let Some(job) = self.running.get_mut(&number) {
-            job.keeps_output = false;
-        }
-    }
-
-    /// Whether the output of a job is kept for a process that has not pulled it yet.
+    /// Whether the output of a job is kept for the process that spawned it.
     pub(super) fn keeps_output(&self, number: u32) -> bool {
         self.running.get(&number).is_some_and(|job| job.keeps_output)
     }
@@ -109,6 +102,12 @@ impl Jobs {
     /// A process, if it is a rank of these jobs.
     pub(super) fn rank(&self, proc: &ProcId) -> Option<RankId> {
         Some(RankId { job: self.number(&proc.namespace)?, rank: proc.rank.process()? })
+    }
+
+    /// Whether a job that runs has this rank.
+    pub(super) fn has(&self, RankId { job, rank }: RankId) -> bool {
+        let has = |job: &Job| usize::try_from(rank).is_ok_and(|rank| rank < job.app_of_rank.len());
+        self.running.get(&job).is_some_and(has)
     }
 
     /// The program of a process, if it is a rank of these jobs.

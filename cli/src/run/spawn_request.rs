@@ -73,6 +73,15 @@ pub(super) enum SpawnRefusal {
         /// The receiver.
         target: String,
     },
+    /// A copy, and no copy.
+    #[error("it asks for a copy of output, and to redirect it")]
+    Contradiction,
+    /// Redirected output, and none that is forwarded.
+    #[error("it requires PMIX_IOF_REDIRECT, and asks for neither PMIX_FWD_STDOUT nor PMIX_FWD_STDERR")]
+    NothingRedirected,
+    /// Standard error that is a part of standard output.
+    #[error("it requires PMIX_FWD_STDERR, and modex run --merge gives ranks one output")]
+    Merged,
     /// A directory that does not exist.
     #[error("its directory {0:?} does not exist")]
     NoDirectory(PathBuf),
@@ -88,8 +97,10 @@ impl SpawnRefusal {
     /// The answer for the requester.
     pub(super) const fn status(&self) -> Status {
         match self {
-            Self::Required { .. } => Status::ERR_NOT_SUPPORTED,
-            Self::WrongType { .. } | Self::Count { .. } | Self::StdinTarget { .. } => Status::ERR_BAD_PARAM,
+            Self::Required { .. } | Self::NothingRedirected | Self::Merged => Status::ERR_NOT_SUPPORTED,
+            Self::WrongType { .. } | Self::Count { .. } | Self::StdinTarget { .. } | Self::Contradiction => {
+                Status::ERR_BAD_PARAM
+            }
             Self::NoProgram => Status::ERR_JOB_NO_EXE_SPECIFIED,
             Self::NoRoom { .. } => Status::ERR_JOB_INSUFFICIENT_RESOURCES,
             Self::Host { .. } | Self::HostFile { .. } => Status::ERR_JOB_FAILED_TO_MAP,
@@ -219,8 +230,9 @@ pub(super) fn is_awaited(request: &Spawn) -> bool {
     is_set(&request.job, keys::NOTIFY_COMPLETION)
 }
 
-/// The wishes of a request for standard input and output. The job has `rank_count` ranks.
-pub(super) fn io(request: &Spawn, rank_count: u32) -> Result<JobIo, SpawnRefusal> {
+/// The wishes of a request for standard input and output. The job has `rank_count` ranks. `is_merged`:
+/// these write standard error to standard output.
+pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<JobIo, SpawnRefusal> {
     let job = &request.job;
     let target = find(job, keys::STDIN_TGT).next().map(|info| stdin_target(&info.value)).transpose()?;
     let input = match target {
@@ -234,7 +246,17 @@ pub(super) fn io(request: &Spawn, rank_count: u32) -> Result<JobIo, SpawnRefusal
         return Err(SpawnRefusal::StdinTarget { target: rank.to_string() });
     }
     let kept_channels = [keys::FWD_STDOUT, keys::FWD_STDERR].map(|key| is_set(job, key));
-    Ok(JobIo { input, kept_channels, is_redirected: is_set(job, keys::IOF_REDIRECT) && !is_set(job, keys::IOF_COPY) })
+    let is_redirected = is_set(job, keys::IOF_REDIRECT);
+    if is_redirected && is_set(job, keys::IOF_COPY) {
+        return Err(SpawnRefusal::Contradiction);
+    }
+    if is_required(job, keys::IOF_REDIRECT) && !kept_channels.contains(&true) {
+        return Err(SpawnRefusal::NothingRedirected);
+    }
+    if is_required(job, keys::FWD_STDERR) && is_merged {
+        return Err(SpawnRefusal::Merged);
+    }
+    Ok(JobIo { input, kept_channels, is_redirected })
 }
 
 /// The receiver of standard input: a process of the job, its rank, or a word of other launchers.
@@ -273,6 +295,10 @@ fn check_required(infos: &[Info], known: &[&str]) -> Result<(), SpawnRefusal> {
 
 fn is_set(infos: &[Info], key: TypedKey<bool>) -> bool {
     find(infos, key).any(|info| info.value.as_bool() == Some(true))
+}
+
+fn is_required(infos: &[Info], key: TypedKey<bool>) -> bool {
+    find(infos, key).any(|info| info.value.as_bool() == Some(true) && info.flags().contains(InfoFlags::REQUIRED))
 }
 
 /// Every host must be this machine. A list in a file is relative to the directory.
@@ -575,6 +601,24 @@ mod tests {
         let program = directory.path().join("pipe");
         let (status, _) = refusal(Vec::new(), vec![app(program.to_str().unwrap(), Vec::new())]);
         assert_eq!(status, Status::ERR_JOB_APP_NOT_EXECUTABLE);
+    }
+
+    #[test]
+    fn what_a_request_requires_of_its_output_is_honoured_or_refused() {
+        let read = |job: Vec<Info>, is_merged| io(&Spawn::new(job, Vec::new()), 1, is_merged).map_err(|it| it.status());
+        let set = |key| info(key, true);
+        let required = |key| Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, true) };
+        let [redirect, copy, out, error] = [keys::IOF_REDIRECT, keys::IOF_COPY, keys::FWD_STDOUT, keys::FWD_STDERR];
+        assert!(read(vec![required(redirect), set(out)], false).unwrap().is_redirected);
+        assert!(read(vec![set(redirect)], false).is_ok() && read(vec![set(error)], true).is_ok());
+        assert!(read(vec![required(error)], false).is_ok());
+        for (job, is_merged, expected) in [
+            (vec![required(redirect)], false, Status::ERR_NOT_SUPPORTED),
+            (vec![required(error)], true, Status::ERR_NOT_SUPPORTED),
+            (vec![set(redirect), set(copy), set(out)], false, Status::ERR_BAD_PARAM),
+        ] {
+            assert_eq!(read(job, is_merged), Err(expected));
+        }
     }
 
     #[test]

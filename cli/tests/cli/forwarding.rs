@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use modex::types::codes::iof_channel;
 use modex::types::{App, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Text, Value};
@@ -11,6 +12,9 @@ use modex::{AsStatus, Client, FenceOptions, IofOutput, keys};
 use crate::launch::{Launch, ROLE, Running, modex, script, wait_until};
 
 const OUT: u16 = iof_channel::FWD_STDOUT_CHANNEL;
+
+/// Time for a piece of output.
+const PIECE_TIME_MAX: Duration = Duration::from_secs(20);
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
     Info::new(Key::from_static(key), value)
@@ -71,6 +75,21 @@ fn input_goes_to_all_ranks_and_output_to_some() {
 }
 
 #[test]
+fn input_still_goes_to_the_others_when_one_of_its_ranks_has_ended() {
+    let text = "read a; echo \"$PMIX_RANK $a\"; test $PMIX_RANK = 0 || { read b; echo \"more $b\"; }";
+    let mut launcher = started(&["-n", "3", "--stdin", "tools"], text);
+    assert_eq!([launcher.line(), launcher.line()], ["ready\n"; 2]);
+    let mut tool = output(&launcher, &["-r", "0,1", "--stdin"]).open_input().start();
+    tool.child.stdin.as_mut().unwrap().write_all(b"one\n").unwrap();
+    assert_eq!(launcher.line().len() + launcher.line().len(), 12);
+    std::thread::sleep(Duration::from_millis(500));
+    tool.child.stdin.as_mut().unwrap().write_all(b"two\n").unwrap();
+    let ended = tool.finish();
+    assert!(ended.code() == Some(0) && ended.out.contains("more two\n"), "{ended:?}");
+    launcher.kill_launcher();
+}
+
+#[test]
 fn redirected_output_comes_back_when_its_tool_has_gone() {
     let launcher = started(&["--stdin", "tools"], "read a; echo one; echo half >&2; read b; echo two");
     let mut tool = output(&launcher, &["-r", "0", "--redirect", "--stdin"]).open_input().start();
@@ -127,7 +146,7 @@ fn pull(client: &Client, source: ProcId, directives: Vec<Info>) -> Result<(u64, 
 fn text_of(pieces: &Receiver<IofOutput>) -> String {
     let mut text = Vec::new();
     loop {
-        let piece = pieces.recv().unwrap();
+        let piece = pieces.recv_timeout(PIECE_TIME_MAX).unwrap();
         if piece.bytes.is_empty() {
             assert_eq!(piece.info, [info(keys::IOF_COMPLETE.name(), true)]);
             return String::from_utf8(text).unwrap();
@@ -234,6 +253,13 @@ pub(crate) fn talk_to_a_spawned_job() {
     let namespace = spawn(&client, "test $PMIX_RANK = 1 || echo short", job).unwrap();
     let (_, pieces) = pull(&client, ProcId::new(namespace, 0), Vec::new()).unwrap();
     assert_eq!(text_of(&pieces), "short\n");
+    // Each rank has a pull of its own, also when the job has ended.
+    let job = vec![required(info(keys::FWD_STDOUT.name(), true))];
+    let namespace = spawn(&client, "echo $PMIX_RANK", job).unwrap();
+    for rank in [0, 1] {
+        let (_, pieces) = pull(&client, ProcId::new(namespace.clone(), rank), Vec::new()).unwrap();
+        assert_eq!(text_of(&pieces), format!("{rank}\n"));
+    }
     client.finalize().unwrap();
 }
 
@@ -242,4 +268,30 @@ fn a_spawner_gets_the_output_of_its_job_from_the_beginning_and_gives_it_input() 
     let ended = run(&[], "talk to a spawned job", &[]).run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     assert!(ended.out.contains("short\n") && !ended.out.contains("early"), "{ended:?}");
+}
+
+pub(crate) fn spawn_and_do_not_listen() {
+    let client = Client::connect().unwrap();
+    let job = || [keys::FWD_STDOUT.name(), keys::IOF_REDIRECT.name()].map(|key| required(info(key, true))).into();
+    let script = "test $PMIX_RANK = 1 || { head -c 3000000 /dev/zero | tr '\\0' '\\n'; echo end; }";
+    spawn(&client, script, job()).unwrap();
+    // A copy for one process diverts nothing.
+    let namespace = spawn(&client, "test $PMIX_RANK = 1 || { echo first; read a; echo copied; }", {
+        let mut job: Vec<Info> = job();
+        job.push(info(keys::FWD_STDIN.name(), true));
+        job
+    });
+    let rank = ProcId::new(namespace.unwrap(), 0);
+    let (_, pieces) = pull(&client, rank.clone(), vec![required(info(keys::IOF_COPY.name(), true))]).unwrap();
+    push(&client, &rank, Vec::new(), b"go\n").unwrap();
+    assert!(text_of(&pieces).ends_with("copied\n"));
+    client.finalize().unwrap();
+}
+
+#[test]
+fn redirected_output_that_nobody_gets_is_printed() {
+    let ended = run(&[], "spawn and do not listen", &[]).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(ended.out.contains("end\n") && ended.out.len() > 1_500_000, "{}", ended.out.len());
+    assert!(ended.out.contains("copied\n"));
 }

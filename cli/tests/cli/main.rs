@@ -64,6 +64,7 @@ fn client_process() {
         Ok("ask for what can not be") => forwarding::ask_for_what_can_not_be(),
         Ok("pull what has ended") => forwarding::pull_what_has_ended(),
         Ok("talk to a spawned job") => forwarding::talk_to_a_spawned_job(),
+        Ok("spawn and do not listen") => forwarding::spawn_and_do_not_listen(),
         Ok("fall silent") => monitor::fall_silent(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),

@@ -1,6 +1,7 @@
 //! Processes that want to be watched (`PMIx_Process_monitor`).
 
 use std::sync::mpsc;
+use std::time::Duration;
 
 use modex::types::{Info, InfoFlags, Key, Status, Value};
 use modex::{AsStatus, Client, EventCall, keys};
@@ -14,6 +15,9 @@ fn info(key: &'static str, value: impl Into<Value>) -> Info {
 fn monitor(client: &Client, monitor: Info, error: Status, directives: Vec<Info>) -> Result<(), Status> {
     client.monitor(monitor, error, directives).wait().map(drop).map_err(|error| error.status())
 }
+
+/// Time for an alert.
+const ALERT_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A status of the test's own.
 const OWN: Status = Status::from_raw(-4711);
@@ -38,12 +42,15 @@ pub(crate) fn fall_silent() {
         ]
     };
     assert_eq!(monitor(&client, path(), OWN, every_second()), Ok(()));
-    assert_eq!(alerts.recv().unwrap(), (OWN, Some("file".to_owned())));
+    assert_eq!(alerts.recv_timeout(ALERT_TIME_MAX).unwrap(), (OWN, Some("file".to_owned())));
     let cancel = |name: &str| monitor(&client, info(keys::MONITOR_CANCEL.name(), name), Status::SUCCESS, Vec::new());
     assert_eq!((cancel("file"), cancel("file")), (Ok(()), Err(Status::ERR_NOT_SUPPORTED)));
     let heartbeat = vec![info(keys::MONITOR_ID.name(), "beat"), info(keys::MONITOR_HEARTBEAT_TIME.name(), 1_u32)];
     assert_eq!(monitor(&client, info(keys::MONITOR_HEARTBEAT.name(), true), Status::SUCCESS, heartbeat), Ok(()));
-    assert_eq!(alerts.recv().unwrap(), (Status::MONITOR_HEARTBEAT_ALERT, Some("beat".to_owned())));
+    assert_eq!(
+        alerts.recv_timeout(ALERT_TIME_MAX).unwrap(),
+        (Status::MONITOR_HEARTBEAT_ALERT, Some("beat".to_owned()))
+    );
     let relative = info(keys::MONITOR_FILE.name(), "file");
     assert_eq!(monitor(&client, relative, OWN, every_second()), Err(Status::ERR_BAD_PARAM));
     let node = info(keys::MONITOR_NODE_RESOURCE_USAGE.name(), true);

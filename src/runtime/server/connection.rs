@@ -624,10 +624,14 @@ impl Connection {
         Ok(self.stream.queue(known.codec.write_segment(tag, &notice)?, descriptor)?)
     }
 
-    /// Forwards output. The peer misses output that exceeds its limit.
+    /// Forwards output. The peer misses output that exceeds its limit. It never misses the end of an output, for which it
+    /// may wait, and which comes once.
     pub(super) fn send_output(&mut self, output: &OutputNotice, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         match known.codec.write_output(output) {
+            Ok(messages) if output.bytes.is_empty() => {
+                Ok(messages.into_iter().try_for_each(|bytes| self.stream.queue(bytes, None))?)
+            }
             Ok(messages) => messages.into_iter().try_for_each(|bytes| self.queue_unasked(bytes, unasked_bytes_max)),
             Err(error) => {
                 tracing::warn!(source = %output.source, %error, "output can't be written for a peer");

@@ -29,6 +29,7 @@ use crate::server::{Garbage, Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Status, Time};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// All connections of a server, by their numbers in the core.
@@ -732,8 +733,11 @@ impl Connections {
             }
             queued_before = queued_bytes;
             let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
-            if poll(&mut waiting, left).is_err() {
-                return;
+            match poll(&mut waiting, left) {
+                Ok(_) => {}
+                // A signal is no sign of a peer that does not read.
+                Err(Errno::EINTR) => queued_before = usize::MAX,
+                Err(_) => return,
             }
         }
     }

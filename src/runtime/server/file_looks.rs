@@ -13,8 +13,7 @@ use crate::runtime::shared::threads::spawn;
 use crate::server::{FileLook, FileState};
 use crate::types::Text;
 
-/// The looks of a server. The first one starts the thread. The core limits the looks that wait: each watch has at most
-/// one.
+/// The looks of a server. The first one starts the thread. The core limits the looks that wait. Each has its answer.
 pub(super) struct FileLooks {
     loop_sender: LoopSender,
     orders: Option<Sender<(FileLook, Text)>>,
@@ -32,7 +31,13 @@ impl FileLooks {
     pub(super) fn order(&mut self, look: FileLook, path: Text) -> io::Result<()> {
         let orders = match self.orders.take() {
             Some(orders) => orders,
-            None => start(self.loop_sender.clone())?,
+            None => match start(self.loop_sender.clone()) {
+                Ok(orders) => orders,
+                Err(error) => {
+                    let _ = self.loop_sender.send(LoopMessage::FileSeen(look, None));
+                    return Err(error);
+                }
+            },
         };
         // The thread outlives its sender.
         let _ = self.orders.insert(orders).send((look, path));

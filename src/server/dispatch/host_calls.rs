@@ -33,6 +33,7 @@ impl<S: Datastore> ServerCore<S> {
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(output),
             HostCall::IofOffer(output) => self.offer_output(output),
+            HostCall::IofOfferOrKeep(output) => self.offer_or_keep_output(output),
             HostCall::Capabilities(capabilities) => {
                 self.config.capabilities = capabilities;
                 Status::SUCCESS

@@ -62,6 +62,8 @@ pub enum HostCall {
     /// Passes output of a process on to the clients that have pulled it, and keeps nothing. The status is that of a
     /// [`Delivery`].
     IofOffer(IofOutput),
+    /// As [`Self::IofOffer`]. Output without a puller is kept for a while if there is room.
+    IofOfferOrKeep(IofOutput),
     /// The host's new functions.
     Capabilities(Capabilities),
     /// Notifies local processes of an event from the host.
@@ -161,7 +163,7 @@ pub enum HostResult<D = Vec<Kval>> {
     },
 }
 
-/// The fate of output that a host offers with [`HostCall::IofOffer`].
+/// The fate of output that a host offers with [`HostCall::IofOffer`] or [`HostCall::IofOfferOrKeep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery {
@@ -171,6 +173,8 @@ pub enum Delivery {
     Copied,
     /// A client gets it in place of its usual destination (`PMIX_IOF_REDIRECT`).
     Redirected,
+    /// No client has pulled it, and it is kept for the first that does.
+    Kept,
 }
 
 impl Delivery {
@@ -181,13 +185,15 @@ impl Delivery {
             Self::Unwanted => Status::ERR_NOT_FOUND,
             Self::Copied => Status::SUCCESS,
             Self::Redirected => Status::OPERATION_SUCCEEDED,
+            Self::Kept => Status::OPERATION_IN_PROGRESS,
         }
     }
 
     /// The meaning of a status; `None`: an error.
     #[must_use]
     pub fn of(status: Status) -> Option<Self> {
-        [Self::Unwanted, Self::Copied, Self::Redirected].into_iter().find(|delivery| delivery.status() == status)
+        let all = [Self::Unwanted, Self::Copied, Self::Redirected, Self::Kept];
+        all.into_iter().find(|delivery| delivery.status() == status)
     }
 }
 

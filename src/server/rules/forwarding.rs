@@ -8,6 +8,7 @@
 //! A host that writes output elsewhere offers it first. Offered output is not kept. The answer says whether a pull wants
 //! it in place of the host (`PMIX_IOF_REDIRECT`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::access::Action;
@@ -17,7 +18,7 @@ use crate::proto::{self, Reply};
 use crate::server::interface::{Capabilities, Delivery, Forwarded, IofOutput, Output, PeerId, Requester, Upcall, flag};
 use crate::server::state::{Expected, OutputPull, Pool, Purpose, ServerCore, Ticket};
 use crate::types::codes::iof_channel;
-use crate::types::{Info, InfoFlags, Key, Status, Time};
+use crate::types::{Info, InfoFlags, Key, ProcId, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pull_output(
@@ -32,14 +33,19 @@ impl<S: Datastore> ServerCore<S> {
         {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
+        // A client ends its pull by deregistration. To the host the directive means that nobody wants this output.
+        if flag(&directives, keys::IOF_STOP) {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
         if procs.is_empty() || channels & OUTPUT_CHANNELS == 0 {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
-        let procs = match self.with_members(procs, &requester.proc) {
-            Ok(procs) => procs,
+        let procs: BTreeSet<ProcId> = match self.with_members(procs, &requester.proc) {
+            Ok(procs) => procs.into_iter().collect(),
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
-        if let Err(status) = self.permit_all(&requester, Action::PullOutput, &procs) {
+        let listed: Vec<ProcId> = procs.iter().cloned().collect();
+        if let Err(status) = self.permit_all(&requester, Action::PullOutput, &listed) {
             return self.outputs.reply_status(ticket, status);
         }
         if !self.has_room_for_pull(&requester, procs.len()) {
@@ -48,7 +54,7 @@ impl<S: Datastore> ServerCore<S> {
         let pull = OutputPull {
             peer: ticket.peer(),
             requester: requester.clone(),
-            procs: procs.clone(),
+            procs,
             channels: channels & OUTPUT_CHANNELS,
             local_id: local_id.unwrap_or(0),
             is_redirect: flag(&directives, keys::IOF_REDIRECT) && !flag(&directives, keys::IOF_COPY),
@@ -57,7 +63,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.grant_pull(ticket, pull);
         }
         let directives = requester.signed(directives);
-        let upcall = Upcall::IofPull(requester, proto::IofPull { procs, directives, channels, local_id: None });
+        let upcall = Upcall::IofPull(requester, proto::IofPull { procs: listed, directives, channels, local_id: None });
         self.ask_host(now, Purpose::Passed(ticket, Expected::Pull(Box::new(pull))), upcall);
     }
 
@@ -117,6 +123,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         let stop = Info::new(Key::from_static(keys::IOF_STOP.name()), true);
         let directives = requester.signed(vec![stop]);
+        let procs = procs.into_iter().collect();
         let upcall = Upcall::IofPull(requester, proto::IofPull { procs, directives, channels, local_id: None });
         let id = self.upcalls.unawaited();
         self.outputs.push(Output::Upcall(id, upcall));
@@ -127,11 +134,23 @@ impl<S: Datastore> ServerCore<S> {
         if !is_of_one_channel(&output) {
             return Status::ERR_BAD_PARAM;
         }
-        let output = Arc::new(output);
-        if self.forward_to_all(&output) == Delivery::Unwanted {
-            self.forwarding.keep(Arc::unwrap_or_clone(output), self.config.limits.kept_output_bytes_max);
-        }
+        self.forward_or_keep(output);
         Status::SUCCESS
+    }
+
+    /// As above. Tells the host the fate of the output.
+    pub(in crate::server) fn offer_or_keep_output(&mut self, output: IofOutput) -> Status {
+        if is_of_one_channel(&output) { self.forward_or_keep(output).status() } else { Status::ERR_BAD_PARAM }
+    }
+
+    fn forward_or_keep(&mut self, output: IofOutput) -> Delivery {
+        let output = Arc::new(output);
+        let delivery = self.forward_to_all(&output);
+        let kept_bytes_max = self.config.limits.kept_output_bytes_max;
+        if delivery == Delivery::Unwanted && self.forwarding.keep(Arc::unwrap_or_clone(output), kept_bytes_max) {
+            return Delivery::Kept;
+        }
+        delivery
     }
 
     /// Forwards the host's output, if anybody has pulled it.

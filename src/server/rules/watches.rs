@@ -23,6 +23,10 @@ use crate::types::{Info, Key, Status, Time};
 /// Watches of one connection.
 const WATCHES_PER_PEER_MAX: usize = 16;
 
+/// Looks at files without an answer, of one connection and of all. A file system that hangs does not fill the memory.
+const LOOKS_PER_PEER_MAX: usize = WATCHES_PER_PEER_MAX;
+const LOOKS_MAX: usize = 4096;
+
 impl<S: Datastore> ServerCore<S> {
     /// Answers a request about watches; `None`: the request is for the host.
     pub(in crate::server) fn monitor(&mut self, now: Time, ticket: &Ticket, request: &proto::Monitor) -> Option<Reply> {
@@ -34,21 +38,23 @@ impl<S: Datastore> ServerCore<S> {
             self.cancel_watches(peer, request.monitor.value.as_str()).then_some(Status::SUCCESS)?
         } else {
             let watch = Watch::of_heartbeats(request, now).or_else(|| self.file_watch(now, peer, request))?;
-            watch.map_or_else(|status| status, |watch| self.watch(peer, watch))
+            watch.map_or_else(|status| status, |watch| self.watch(now, peer, watch))
         };
         Some(if status == Status::SUCCESS { Reply::Infos(Vec::new()) } else { Reply::Status(status) })
     }
 
-    fn watch(&mut self, peer: PeerId, watch: Watch) -> Status {
+    fn watch(&mut self, now: Time, peer: PeerId, watch: Watch) -> Status {
         if !is_addressed(&self.alert(peer, &watch)) {
             return Status::ERR_BAD_PARAM;
         }
-        if self.watches.of(peer).count() >= WATCHES_PER_PEER_MAX {
+        let (own_looks, all_looks) = self.watches.look_counts(peer);
+        let has_looks = watch.is_of_file() && (own_looks >= LOOKS_PER_PEER_MAX || all_looks >= LOOKS_MAX);
+        if has_looks || self.watches.of(peer).count() >= WATCHES_PER_PEER_MAX {
             return Status::ERR_OUT_OF_RESOURCE;
         }
         let (id, due) = self.watches.insert(peer, watch);
         self.timers.arm(Some(due), Timer::Watch(id));
-        if let Some(path) = self.watches.first_look(id) {
+        if let Some(path) = self.watches.first_look(now, id) {
             self.outputs.push(Output::LookAtFile(id.look(), path));
         }
         Status::SUCCESS
@@ -67,7 +73,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Takes the state of a file.
     pub(in crate::server) fn file_seen(&mut self, now: Time, look: FileLook, state: Option<FileState>) {
         let id = WatchId::of(look);
-        if !self.watches.file_seen(id, state) {
+        if !self.watches.file_seen(now, id, state) {
             return;
         }
         if let Some(watch) = self.watches.get(id) {

@@ -1,6 +1,6 @@
 //! Pulls of output, and kept output without a pull.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::server::interface::{IofOutput, PeerId, Requester};
 use crate::types::{Namespace, ProcId, Rank, footprint};
@@ -10,7 +10,7 @@ use crate::types::{Namespace, ProcId, Rank, footprint};
 pub(crate) struct OutputPull {
     pub(crate) peer: PeerId,
     pub(crate) requester: Requester,
-    pub(crate) procs: Vec<ProcId>,
+    pub(crate) procs: BTreeSet<ProcId>,
     pub(crate) channels: u16,
     /// The client's own number for the request.
     pub(crate) local_id: u64,
@@ -48,10 +48,8 @@ impl OutputPull {
     }
 
     pub(crate) fn wants(&self, source: &ProcId, channel: u16) -> bool {
-        let is_source = |proc: &ProcId| {
-            proc.namespace == source.namespace && (proc.rank == source.rank || proc.rank == Rank::Wildcard)
-        };
-        self.channels & channel != 0 && self.procs.iter().any(is_source)
+        let everybody = || ProcId { namespace: source.namespace.clone(), rank: Rank::Wildcard };
+        self.channels & channel != 0 && (self.procs.contains(source) || self.procs.contains(&everybody()))
     }
 }
 
@@ -89,12 +87,10 @@ impl Forwarding {
 
     pub(crate) fn insert(&mut self, reference: u64, pull: OutputPull) {
         self.proc_count = self.proc_count.saturating_add(pull.procs.len());
-        for (namespace, procs) in ProcId::by_namespace(&pull.procs) {
-            let wanted = self.wanted.entry(namespace.clone()).or_default();
-            for proc in procs {
-                wanted.of_any.change(pull.channels, 1);
-                wanted.of_rank.entry(proc.rank).or_default().change(pull.channels, 1);
-            }
+        for proc in &pull.procs {
+            let wanted = self.wanted.entry(proc.namespace.clone()).or_default();
+            wanted.of_any.change(pull.channels, 1);
+            wanted.of_rank.entry(proc.rank).or_default().change(pull.channels, 1);
         }
         self.granted.insert(reference, pull);
     }
@@ -148,12 +144,15 @@ impl Forwarding {
             .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))
     }
 
-    pub(crate) fn keep(&mut self, output: IofOutput, kept_bytes_max: usize) {
+    /// Keeps output if there is room. Returns whether there was.
+    pub(crate) fn keep(&mut self, output: IofOutput, kept_bytes_max: usize) -> bool {
         let kept_bytes = self.kept_bytes.saturating_add(size_bytes(&output));
-        if kept_bytes <= kept_bytes_max {
+        let has_room = kept_bytes <= kept_bytes_max;
+        if has_room {
             self.kept_bytes = kept_bytes;
             self.kept.push_back(output);
         }
+        has_room
     }
 
     pub(crate) fn take_kept(&mut self, pull: &OutputPull) -> Vec<IofOutput> {

@@ -1,6 +1,6 @@
 //! Watches of processes that send heartbeats, and of files that must change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -22,6 +22,10 @@ pub(crate) struct WatchId {
 pub(crate) struct Watches {
     watches: BTreeMap<WatchId, Watch>,
     last_number: u64,
+    /// Looks at files without an answer, in their order. Those of cancelled watches count, too.
+    looks: VecDeque<WatchId>,
+    /// Since when the first of them is under way.
+    looking_since: Time,
 }
 
 /// A sign of life that must come in each interval.
@@ -116,31 +120,60 @@ impl Watches {
         meant
     }
 
-    /// Ends an interval. A file that was not looked at in a whole interval gives no sign.
+    /// Ends an interval. A file whose look takes a whole interval gives no sign. A look that waits for another says nothing
+    /// about its file.
     pub(crate) fn next_interval(&mut self, now: Time, id: WatchId) -> Option<Interval> {
+        let is_under_way = self.looks.front() == Some(&id);
         let watch = self.watches.get_mut(&id)?;
+        let has_hung = is_under_way && now.since(self.looking_since) >= watch.interval;
         watch.due = now + watch.interval;
         let (is_silent, path) = match &mut watch.sign {
             Sign::Heartbeat { has_come } => {
                 let has_come = std::mem::take(has_come);
                 (watch.note(has_come), None)
             }
-            Sign::File(file) if file.is_looking => (watch.note(false), None),
+            Sign::File(file) if file.is_looking => (has_hung && watch.note(false), None),
             Sign::File(file) => (false, Some(file.look())),
         };
-        Some(Interval { due: watch.due, is_silent, path })
+        let interval = Interval { due: watch.due, is_silent, path };
+        if interval.path.is_some() {
+            self.begin_look(now, id);
+        }
+        Some(interval)
     }
 
     /// Begins the first look at the file of a new watch.
-    pub(crate) fn first_look(&mut self, id: WatchId) -> Option<Text> {
-        match &mut self.watches.get_mut(&id)?.sign {
-            Sign::Heartbeat { .. } => None,
-            Sign::File(file) => Some(file.look()),
+    pub(crate) fn first_look(&mut self, now: Time, id: WatchId) -> Option<Text> {
+        let path = match &mut self.watches.get_mut(&id)?.sign {
+            Sign::Heartbeat { .. } => return None,
+            Sign::File(file) => file.look(),
+        };
+        self.begin_look(now, id);
+        Some(path)
+    }
+
+    fn begin_look(&mut self, now: Time, id: WatchId) {
+        if self.looks.is_empty() {
+            self.looking_since = now;
+        }
+        self.looks.push_back(id);
+    }
+
+    fn end_look(&mut self, now: Time, id: WatchId) {
+        if let Some(at) = self.looks.iter().position(|look| *look == id) {
+            self.looks.remove(at);
+            self.looking_since = now;
         }
     }
 
+    /// Number of looks without an answer: those of a connection, and of all.
+    pub(crate) fn look_counts(&self, peer: PeerId) -> (usize, usize) {
+        (self.looks.iter().filter(|look| look.peer == peer).count(), self.looks.len())
+    }
+
     /// Takes the state of a file. Returns whether the watch has just fallen silent.
-    pub(crate) fn file_seen(&mut self, id: WatchId, state: Option<FileState>) -> bool {
+    pub(crate) fn file_seen(&mut self, now: Time, id: WatchId, state: Option<FileState>) -> bool {
+        self.end_look(now, id);
         let Some(watch) = self.watches.get_mut(&id) else { return false };
         let Sign::File(file) = &mut watch.sign else { return false };
         file.is_looking = false;
@@ -188,6 +221,11 @@ impl FileWatch {
 }
 
 impl Watch {
+    /// Whether it looks at a file.
+    pub(crate) const fn is_of_file(&self) -> bool {
+        matches!(self.sign, Sign::File(_))
+    }
+
     /// Counts the interval. Returns whether too many had no sign, for the first time since the last sign.
     const fn note(&mut self, has_sign: bool) -> bool {
         self.misses = if has_sign { 0 } else { self.misses.saturating_add(1) };

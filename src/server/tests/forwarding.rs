@@ -303,3 +303,37 @@ fn a_pull_with_a_choice_or_a_requirement_always_asks_the_host() {
     let request = IofPull { procs: vec![everybody()], directives: vec![required], channels: STDOUT, local_id: Some(4) };
     assert_eq!(upcalls(&rig.request(peers[1], Request::IofPull(request))).len(), 1);
 }
+
+#[test]
+fn the_host_hears_whether_output_is_kept() {
+    let limits = Limits { kept_output_bytes_max: 1000, ..Limits::default() };
+    let config = ServerConfig { capabilities: Capabilities::IOF_PULL, limits, ..ServerConfig::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    let keep = |rig: &mut Rig| {
+        let output = IofOutput { source: proc(0), channel: STDOUT, bytes: vec![b'a'; 700], info: Vec::new() };
+        let outputs = rig.host(HostCall::IofOfferOrKeep(output));
+        let fate = outputs.iter().find_map(|output| match output {
+            Output::Complete(_, HostResult::Status(status)) => Delivery::of(*status),
+            _ => None,
+        });
+        fate.unwrap()
+    };
+    assert_eq!([keep(&mut rig), keep(&mut rig)], [Delivery::Kept, Delivery::Unwanted]);
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    assert_eq!(forwarded(&granted(&mut rig, id)).len(), 1);
+    assert_eq!(keep(&mut rig), Delivery::Copied);
+}
+
+#[test]
+fn each_process_of_a_pull_counts_once_and_no_client_stops_forwarding() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(2, 2)[0];
+    let procs = [proc(1), proc(0), proc(1), proc(1)];
+    let (_, call) = upcall(&rig.request(peer, pull(&procs, STDOUT, 1)));
+    assert!(matches!(call, Upcall::IofPull(_, pull) if pull.procs == [proc(0), proc(1)]));
+    let directives = vec![flag("pmix.iof.stop")];
+    let stop = IofPull { procs: vec![proc(1)], directives, channels: STDOUT, local_id: Some(2) };
+    let outputs = rig.request(peer, Request::IofPull(stop));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+}

@@ -192,3 +192,38 @@ fn a_watch_of_a_file_must_make_sense() {
     let peer = rig.job(1, 1)[0];
     assert!(is_answered(&rig.request(peer, Request::from(file("/file", &grows))), &refused));
 }
+
+/// A process asked for watches and cancelled them in a loop, and the looks filled the memory.
+#[test]
+fn looks_without_an_answer_are_bounded_also_if_their_watches_have_gone() {
+    let (mut rig, [watcher, other]) = file_rig();
+    let watched = || Request::from(file("/file", &[keys::MONITOR_FILE_SIZE.name()]));
+    let cancel = || monitor(keys::MONITOR_CANCEL.name(), Value::from("file"), Vec::new());
+    let first = look(&rig.request(watcher, watched()));
+    let _ = rig.request(watcher, cancel());
+    for _ in 1..16 {
+        look(&rig.request(watcher, watched()));
+        let _ = rig.request(watcher, cancel());
+    }
+    let refused = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
+    assert!(is_answered(&rig.request(watcher, watched()), &refused));
+    look(&rig.request(other, watched()));
+    let _ = rig.input(Input::FileSeen(first, None));
+    look(&rig.request(watcher, watched()));
+}
+
+/// A file system that hung made alarms for the files of others.
+#[test]
+fn a_look_that_waits_for_another_is_no_miss() {
+    let (mut rig, [watcher, other]) = file_rig();
+    let watched = || Request::from(file("/file", &[keys::MONITOR_FILE_SIZE.name()]));
+    let hung = look(&rig.request(other, watched()));
+    let _ = rig.request(other, monitor(keys::MONITOR_CANCEL.name(), Value::from("file"), Vec::new()));
+    let healthy = look(&rig.request(watcher, watched()));
+    for _ in 0..5 {
+        assert_eq!(told(&rig.wait(5)), []);
+    }
+    let _ = rig.input(Input::FileSeen(hung, None));
+    assert_eq!(rig.input(Input::FileSeen(healthy, state(1, 1))), []);
+    look(&rig.wait(5));
+}

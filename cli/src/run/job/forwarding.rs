@@ -13,7 +13,7 @@ use std::io;
 use std::process::ChildStdin;
 use std::sync::Arc;
 
-use modex::types::{Info, Key, ProcId};
+use modex::types::{Info, Key, ProcId, Rank};
 use modex::{Delivery, IofOutput, IofPull, IofPush, Responder, Server, keys};
 
 use super::{JobError, LaunchedJob};
@@ -65,7 +65,7 @@ pub(super) struct PushCall {
 /// A request whose bytes the queues of ranks share.
 #[derive(Debug)]
 struct QueuedPush {
-    targets: Vec<ProcId>,
+    targets: BTreeSet<ProcId>,
     bytes: Arc<[u8]>,
     is_end: bool,
 }
@@ -85,7 +85,7 @@ impl PushCall {
 /// The ranks of a push.
 enum Receivers {
     /// They take bytes.
-    Ready(Vec<RankId>),
+    Ready(BTreeSet<RankId>),
     /// A queue is full, or some ranks have not started.
     Blocked,
 }
@@ -116,7 +116,7 @@ impl LaunchedJob {
         match request {
             Ok(request) => {
                 reply.succeed(());
-                self.begin_offers(&request);
+                self.begin_offers(&requester, &request);
             }
             Err(refusal) => {
                 tracing::info!(%requester, "the launcher refuses to forward output: {refusal}");
@@ -126,24 +126,29 @@ impl LaunchedJob {
     }
 
     fn check_sources(&self, request: &PullRequest) -> Result<(), IoRefusal> {
-        let is_known = |proc: &ProcId| match self.jobs.number(&proc.namespace) {
-            Some(_) if io_request::is_all(proc.rank) => true,
-            Some(_) => self.jobs.app(proc).is_some(),
-            None => false,
+        let numbers = self.jobs.numbers();
+        let is_known = |proc: &ProcId| match (numbers.get(&proc.namespace), proc.rank.process()) {
+            (Some(&job), Some(rank)) => self.jobs.has(RankId { job, rank }),
+            (Some(_), None) => proc.rank == Rank::Wildcard,
+            (None, _) => false,
         };
         if request.procs.iter().all(is_known) { Ok(()) } else { Err(IoRefusal::NotFound) }
     }
 
     /// Offers output from now on, and reports outputs that have ended before. The server has heard the answer to the
     /// pull before it hears this.
-    fn begin_offers(&mut self, request: &PullRequest) {
+    fn begin_offers(&mut self, requester: &ProcId, request: &PullRequest) {
         self.forwarding.is_pulled = true;
         for stream in self.streams.values_mut() {
             let is_of_channel = request.channels.contains(&stream.origin().1);
-            stream.is_pulled |= is_of_channel && io_request::names(&request.procs, stream.proc());
+            if is_of_channel && io_request::names(&request.procs, stream.proc()) {
+                stream.is_pulled = true;
+                stream.is_redirected |= !request.is_copy && stream.redirected_to.as_ref() == Some(requester);
+            }
         }
-        let named: BTreeSet<u32> = request.procs.iter().filter_map(|proc| self.jobs.number(&proc.namespace)).collect();
-        named.iter().for_each(|job| self.jobs.note_pull(*job));
+        let numbers = self.jobs.numbers();
+        let named: BTreeSet<u32> =
+            request.procs.iter().filter_map(|proc| numbers.get(&proc.namespace)).copied().collect();
         for rank in self.children.ranks().filter(|rank| named.contains(&rank.job)) {
             let Some(proc) = self.jobs.proc(rank).filter(|proc| io_request::names(&request.procs, proc)) else {
                 continue;
@@ -201,11 +206,12 @@ impl LaunchedJob {
 
     /// The ranks that a push means. Ranks without input count only if they are named.
     fn receivers(&self, push: &QueuedPush) -> Result<Receivers, IoRefusal> {
-        let mut ranks = Vec::new();
+        let numbers = self.jobs.numbers();
+        let mut ranks = BTreeSet::new();
         let mut refusal = IoRefusal::NotFound;
         let mut is_blocked = false;
         for target in &push.targets {
-            let job = self.jobs.number(&target.namespace).ok_or(IoRefusal::NotFound)?;
+            let job = *numbers.get(&target.namespace).ok_or(IoRefusal::NotFound)?;
             is_blocked |= Some(job) == self.spawning.starting_job();
             let of_target: Vec<RankId> = match target.rank.process() {
                 Some(rank) => vec![RankId { job, rank }],
@@ -217,7 +223,7 @@ impl LaunchedJob {
             for rank in of_target {
                 let is_named = target.rank.process().is_some();
                 match self.forwarding.inputs.state(rank) {
-                    InputState::Open => ranks.push(rank),
+                    InputState::Open => drop(ranks.insert(rank)),
                     InputState::Full => is_blocked = true,
                     InputState::Ended if is_named => return Err(IoRefusal::InputEnded),
                     InputState::Ended => refusal = IoRefusal::InputEnded,
@@ -235,8 +241,6 @@ impl LaunchedJob {
         if is_blocked {
             return Ok(Receivers::Blocked);
         }
-        ranks.sort_unstable();
-        ranks.dedup();
         if ranks.is_empty() { Err(refusal) } else { Ok(Receivers::Ready(ranks)) }
     }
 }
@@ -263,6 +267,7 @@ pub(super) fn read_and_offer(
 }
 
 /// Offers a piece of output. If nobody wants it, it is kept for the process that spawned the rank, or the offers end.
+/// The launcher's user misses only what a process gets, or what is kept for one.
 fn offer(stream: &mut ForwardedStream, bytes: &[u8], server: &Server) -> Delivery {
     let (_, channel) = stream.origin();
     let output = IofOutput {
@@ -271,15 +276,16 @@ fn offer(stream: &mut ForwardedStream, bytes: &[u8], server: &Server) -> Deliver
         bytes: bytes.to_vec(),
         info: Vec::new(),
     };
-    let kept = stream.is_kept.then(|| output.clone());
+    let offered = if stream.is_kept { server.iof_offer_or_keep(output) } else { server.iof_offer(output) };
     // A server that has ended has no processes.
-    let delivery = server.iof_offer(output).wait().unwrap_or(Delivery::Unwanted);
-    if delivery != Delivery::Unwanted {
-        stream.is_kept = false;
-    } else if kept.is_none_or(|kept| server.iof_deliver(kept).wait().is_err()) {
-        stream.is_pulled = false;
-        return delivery;
+    let delivery = offered.wait().unwrap_or(Delivery::Unwanted);
+    match delivery {
+        Delivery::Kept if stream.redirected_to.is_some() => return Delivery::Redirected,
+        Delivery::Kept => return delivery,
+        Delivery::Unwanted => (stream.is_pulled, stream.is_redirected) = (false, false),
+        _ => {}
     }
+    stream.is_kept = false;
     if stream.is_redirected { Delivery::Redirected } else { delivery }
 }
 

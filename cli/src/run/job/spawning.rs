@@ -61,7 +61,7 @@ pub(super) struct Spawning {
     starting: Option<StartingJob>,
     /// The jobs that have ended, and when their output is closed. Their descendants may hold it for ever.
     ended: Vec<(Time, u32)>,
-    /// The jobs that have ended before their spawner has pulled their output, and when their names go.
+    /// The jobs that have ended and whose spawners may still pull their output, and when their names go.
     unheard: Vec<(Time, u32)>,
 }
 
@@ -141,7 +141,7 @@ impl LaunchedJob {
         let apps = spawn_request::read(request, room, &surroundings)?;
         let number = self.jobs.next_number();
         let mut plan = self.plan.spawned(number, requester.clone(), apps, self.children.count())?;
-        plan.io = spawn_request::io(request, plan.rank_count())?;
+        plan.io = spawn_request::io(request, plan.rank_count(), self.settings.is_merged)?;
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
         plan.is_awaited = spawn_request::is_awaited(request);
         plan.values = spawn_request::pmi_values(request).cloned().collect();
@@ -188,20 +188,24 @@ impl LaunchedJob {
         if self.jobs.keeps_output(number) {
             return self.spawning.unheard.push((self.clock.now() + UNHEARD_TIME, number));
         }
+        self.end_heard(number);
+    }
+
+    fn end_heard(&mut self, number: u32) {
         self.spawning.ended.push((self.clock.now() + LAST_OUTPUT_TIME, number));
         self.remove(number);
     }
 
-    /// Ends the jobs whose spawners have pulled their output meanwhile, or had their time for it.
+    /// Ends the jobs whose spawners had their time to pull the output. They may pull that of each rank on its own.
     pub(super) fn end_unheard(&mut self) {
         let now = self.clock.now();
-        let (left, due): (Vec<_>, Vec<_>) = std::mem::take(&mut self.spawning.unheard)
-            .into_iter()
-            .partition(|(at, job)| *at > now && self.jobs.keeps_output(*job));
+        let (left, due): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.spawning.unheard).into_iter().partition(|(at, _)| *at > now);
         self.spawning.unheard = left;
         for (_, job) in due {
-            self.jobs.note_pull(job);
-            self.end_spawned(job);
+            if !self.verdict.is_stopped() {
+                self.end_heard(job);
+            }
         }
     }
 
@@ -252,6 +256,8 @@ impl LaunchedJob {
         self.children.remove(number);
         self.verdict.remove(number);
         self.speaks_pmi.retain(|id| id.job != number);
+        // Nobody can pull the rest of its output.
+        self.streams.values_mut().filter(|stream| stream.job() == number).for_each(|stream| stream.is_kept = false);
         let Some(job) = self.jobs.remove(number) else { return };
         if let Err(error) = self.server.deregister_namespace(&job.namespace).wait() {
             tracing::warn!(job = %job.namespace, %error, "the launcher cannot report the end of a job to the server");

@@ -250,3 +250,21 @@ fn closing_a_connection_frees_its_slot() {
     assert_eq!(connection.free_slot(), Some((job(), 7)));
     assert_eq!(connection.free_slot(), None);
 }
+
+/// The end was dropped like data, and a slow reader waited for it for ever.
+#[test]
+fn the_end_of_an_output_has_no_bound() {
+    let (mut connection, mut client) = admitted();
+    let piece = |bytes: &[u8]| OutputNotice {
+        source: ProcId::new(job(), 0),
+        channels: 2,
+        reference: 1,
+        info: Vec::new(),
+        bytes: bytes.to_vec(),
+    };
+    for bytes in [&b"first"[..], b"missed", b""] {
+        connection.send_output(&piece(bytes), 1).unwrap();
+    }
+    connection.flush(usize::MAX).unwrap();
+    assert_eq!(tags_sent(&mut client).len(), 2);
+}
