@@ -31,7 +31,7 @@ pub(crate) struct Machine {
 }
 
 impl Origin {
-    /// This version, on this machine, now.
+    /// The version of the command, the machine, and the present date.
     #[expect(clippy::disallowed_methods, reason = "the date of a measurement")]
     pub(crate) fn now() -> Self {
         let date = universal_time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());

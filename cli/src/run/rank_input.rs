@@ -73,7 +73,7 @@ pub(super) enum InputState {
     Ended,
     /// Its queue is full.
     Full,
-    /// It takes bytes.
+    /// The input takes bytes.
     Open,
 }
 

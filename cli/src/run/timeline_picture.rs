@@ -105,7 +105,7 @@ struct Frame {
     time_end: f64,
 }
 
-/// A life of a job that is longer than its start by this factor gets a scale of its own, in this part of the width.
+/// A job that lives longer than its start by this factor gets a second scale, in this part of the width.
 const LONG_LIFE: f64 = 2.5;
 const LIFE_PART: f64 = 0.3;
 

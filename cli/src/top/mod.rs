@@ -96,7 +96,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 const DELAY_MIN: Duration = Duration::from_millis(100);
 const DELAY_MAX: Duration = Duration::from_secs(3600);
 
-/// What the servers have said.
+/// The answers of the servers.
 #[derive(Debug, Default)]
 struct Snapshot {
     servers: Vec<ServerReport>,

@@ -22,7 +22,7 @@ pub(super) enum Order {
     Cpu,
     /// The largest first
     Memory,
-    /// Those that have read and written most first
+    /// Most bytes read and written first
     Io,
 }
 

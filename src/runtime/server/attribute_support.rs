@@ -459,7 +459,7 @@ mod tests {
         let words: BTreeSet<&str> =
             text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
         for (_, function, attributes) in OF_LIBRARY {
-            // This file itself honours the names of levels.
+            // The names of levels are honoured by this file itself.
             for attribute in attributes.iter().filter(|attribute| Level::of(attribute).is_none()) {
                 let name = keys::by_name(attribute).unwrap().macro_name.strip_prefix("PMIX_").unwrap();
                 assert!(words.contains(name), "{function}: {name}");

@@ -2,7 +2,7 @@
 //!
 //! A pull is granted at once if the same user has been granted all of it already, and nothing in it needs the host. The
 //! host must allow any other. Delivered output without a pull is kept within a bound, and goes to the first matching
-//! pull: a spawner can't request output before it knows the job's name. At the bound, newer output without a pull is
+//! pull. A spawner can't request output before it knows the job's name. At the bound, newer output without a pull is
 //! dropped.
 //!
 //! A host that writes output elsewhere offers it first. Offered output is not kept. The answer says whether a pull wants

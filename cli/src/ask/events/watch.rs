@@ -58,7 +58,7 @@ Exit status:
   2  The command line makes no sense"
 );
 
-/// What a handler has seen.
+/// A call of a handler, or the end of the watch.
 enum Sighting {
     Event(Report),
     EndOfServer,

@@ -84,7 +84,7 @@ impl PushCall {
 
 /// The ranks of a push.
 enum Receivers {
-    /// They take bytes.
+    /// The ranks that take bytes.
     Ready(BTreeSet<RankId>),
     /// A queue is full, or some ranks have not started.
     Blocked,
@@ -166,12 +166,12 @@ impl LaunchedJob {
         self.streams.values().for_each(|stream| complete(stream, &self.server));
     }
 
-    /// Serves some of the pushes that wait.
+    /// Serves pushes that wait, and notes whether others can be served in the next turn.
     pub(super) fn serve_pushes(&mut self) {
         self.forwarding.can_push = self.serve_some_pushes();
     }
 
-    /// As above. Returns whether others could be served at once.
+    /// Serves pushes up to a limit. Returns whether others could be served at once.
     fn serve_some_pushes(&mut self) -> bool {
         let (mut blocked_count, mut served_count) = (0, 0);
         while served_count < SERVED_IN_TURN {
