@@ -74,10 +74,10 @@ impl CommandReader {
     /// use modex::pmi::{Answer, CommandReader};
     ///
     /// let mut reader = CommandReader::default();
-    /// reader.feed(b"cmd=init pmi_version=2 pmi_subversion=0\n24    cmd=kvs-put;key=a;value=;");
+    /// reader.feed(b"cmd=init pmi_version=2 pmi_subversion=0\n25    cmd=kvs-put;key=a;value=;");
     /// reader.next_command().unwrap();
     /// reader.next_command().unwrap();
-    /// assert_eq!(reader.answer(Answer::Put(Ok(()))), "27    cmd=kvs-put-response;rc=0;");
+    /// assert_eq!(reader.answer(Answer::Put(Ok(()))), "26    cmd=kvs-put-response;rc=0;");
     /// ```
     #[must_use]
     pub fn answer(&self, answer: Answer<'_>) -> String {
