@@ -152,7 +152,7 @@ fn other_queries_are_answered_by_the_server() {
 
 #[test]
 fn a_job_in_which_nothing_waits_says_so_on_request() {
-    let mut running = script(&["-n", "2", "--grace", "0.2"], "echo ready; sleep 1000").start();
+    let mut running = script(&["-n", "2", "--grace", "0.2"], "echo ready; exec sleep 1000").start();
     assert_eq!((running.line(), running.line()), ("ready\n".to_owned(), "ready\n".to_owned()));
     running.signal(Signal::SIGUSR1);
     assert_eq!(running.error_line(), "modex: no operation of the ranks waits\n");
