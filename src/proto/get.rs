@@ -5,6 +5,30 @@ use crate::keys;
 use crate::types::{Info, InfoFlags};
 
 impl Get {
+    /// Directives that the client, the server or both honour.
+    pub(crate) const UNDERSTOOD: [&str; 19] = [
+        keys::OPTIONAL.name(),
+        keys::IMMEDIATE.name(),
+        keys::GET_REFRESH_CACHE.name(),
+        keys::GET_POINTER_VALUES.name(),
+        keys::GET_STATIC_VALUES.name(),
+        keys::DATA_SCOPE.name(),
+        keys::TIMEOUT.name(),
+        // A Get waits for its one value anyway.
+        keys::WAIT.name(),
+        keys::SESSION_INFO.name(),
+        keys::JOB_INFO.name(),
+        keys::APP_INFO.name(),
+        keys::NODE_INFO.name(),
+        keys::HOSTNAME.name(),
+        keys::NODEID.name(),
+        keys::APPNUM.name(),
+        keys::SESSION_ID.name(),
+        keys::DEVICE_ID.name(),
+        keys::FABRIC_DEVICE_NAME.name(),
+        keys::GROUP_ID.name(),
+    ];
+
     /// The first required entry that this library does not know: a Get with one is not supported. Qualifiers of the
     /// value, with any key, are honoured by the search for a value that has them.
     ///
@@ -14,31 +38,7 @@ impl Get {
         directives.iter().find(|info| {
             let flags = info.flags();
             let is_others = flags.intersects(InfoFlags::QUALIFIER | InfoFlags::PROCESSED);
-            flags.contains(InfoFlags::REQUIRED) && !is_others && !HONOURED.contains(&info.key.as_str())
+            flags.contains(InfoFlags::REQUIRED) && !is_others && !Self::UNDERSTOOD.contains(&info.key.as_str())
         })
     }
 }
-
-/// Honoured by the client, the server or both.
-const HONOURED: [&str; 19] = [
-    keys::OPTIONAL.name(),
-    keys::IMMEDIATE.name(),
-    keys::GET_REFRESH_CACHE.name(),
-    keys::GET_POINTER_VALUES.name(),
-    keys::GET_STATIC_VALUES.name(),
-    keys::DATA_SCOPE.name(),
-    keys::TIMEOUT.name(),
-    // A Get waits for its one value anyway.
-    keys::WAIT.name(),
-    keys::SESSION_INFO.name(),
-    keys::JOB_INFO.name(),
-    keys::APP_INFO.name(),
-    keys::NODE_INFO.name(),
-    keys::HOSTNAME.name(),
-    keys::NODEID.name(),
-    keys::APPNUM.name(),
-    keys::SESSION_ID.name(),
-    keys::DEVICE_ID.name(),
-    keys::FABRIC_DEVICE_NAME.name(),
-    keys::GROUP_ID.name(),
-];

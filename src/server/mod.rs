@@ -60,6 +60,7 @@ pub use interface::io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHard
 pub use interface::job_data::JobData;
 pub use interface::open_operation::{OpenOperation, OperationKind};
 pub use interface::own_keys::{INVENTORY, TOPOLOGY};
+pub(crate) use interface::query_answers::QUERY_QUALIFIERS;
 #[cfg(test)]
 pub(crate) use interface::query_answers::QueryAnswer;
 pub use interface::query_answers::QueryAnswers;
@@ -69,6 +70,9 @@ pub use interface::unread::{AnswerData, CommittedValues, ProcessAnswer};
 pub(crate) use interface::{find, requires_more_than};
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
+pub(crate) use state::{
+    CLEANUP_PATHS, CLEANUP_RULES, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS,
+};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys;
+use crate::proto::Get;
+use crate::server::{
+    CLEANUP_PATHS, CLEANUP_RULES, QUERY_QUALIFIERS, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES,
+    UNDERSTOOD_OF_GROUPS,
+};
 use crate::types::{DataArray, DataType, Info, Key, Regattr, Text, Value};
 
 /// A party that honours attributes.
@@ -22,25 +27,26 @@ enum Level {
 /// The attributes that a host has registered, by function.
 pub(super) type HostAttributes = BTreeMap<String, Vec<String>>;
 
-/// The attributes that this library honours itself. Servers pass those of other functions on to the host, which registers
-/// them. A service that only some servers have, such as the one for names, is the host's here.
-const OF_LIBRARY: &[(Level, &str, &[&str])] = &[
-    (Level::Client, "PMIx_Get", &GET),
+/// The attributes that this library honours itself. The lists are those of the code that reads them, where it has one.
+/// Servers pass the attributes of other functions on to the host, which registers them. A service that only some servers
+/// have, such as the one for names, is the host's here.
+const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
+    (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD]),
     (
         Level::Client,
         "PMIx_Notify_event",
-        &[keys::EVENT_NON_DEFAULT.name(), keys::EVENT_CUSTOM_RANGE.name(), keys::EVENT_DO_NOT_CACHE.name()],
+        &[&[keys::EVENT_NON_DEFAULT.name(), keys::EVENT_CUSTOM_RANGE.name(), keys::EVENT_DO_NOT_CACHE.name()]],
     ),
     (
         Level::Client,
         "PMIx_Group_invite",
-        &[keys::TIMEOUT.name(), keys::GROUP_OPTIONAL.name(), keys::GROUP_ASSIGN_CONTEXT_ID.name()],
+        &[&[keys::TIMEOUT.name(), keys::GROUP_OPTIONAL.name(), keys::GROUP_ASSIGN_CONTEXT_ID.name()]],
     ),
-    (Level::Client, "PMIx_Process_monitor", &[keys::SEND_HEARTBEAT.name()]),
+    (Level::Client, "PMIx_Process_monitor", &[&[keys::SEND_HEARTBEAT.name()]]),
     (
         Level::Client,
         "PMIx_Register_event_handler",
-        &[
+        &[&[
             keys::EVENT_HDLR_NAME.name(),
             keys::EVENT_HDLR_FIRST.name(),
             keys::EVENT_HDLR_LAST.name(),
@@ -56,15 +62,15 @@ const OF_LIBRARY: &[(Level, &str, &[&str])] = &[
             keys::EVENT_RETURN_OBJECT.name(),
             keys::EVENT_ONESHOT.name(),
             keys::RANGE.name(),
-        ],
+        ]],
     ),
-    (Level::Server, "PMIx_Connect", &[keys::TIMEOUT.name()]),
-    (Level::Server, "PMIx_Disconnect", &[keys::TIMEOUT.name()]),
-    (Level::Server, "PMIx_Fence", &[keys::COLLECT_DATA.name(), keys::TIMEOUT.name()]),
+    (Level::Server, "PMIx_Connect", &[&UNDERSTOOD_OF_CONNECTIONS]),
+    (Level::Server, "PMIx_Disconnect", &[&UNDERSTOOD_OF_CONNECTIONS]),
+    (Level::Server, "PMIx_Fence", &[&UNDERSTOOD_OF_FENCES]),
     (
         Level::Server,
         "PMIx_Get",
-        &[
+        &[&[
             keys::IMMEDIATE.name(),
             keys::GET_REFRESH_CACHE.name(),
             keys::DATA_SCOPE.name(),
@@ -73,81 +79,50 @@ const OF_LIBRARY: &[(Level, &str, &[&str])] = &[
             keys::JOB_INFO.name(),
             keys::APP_INFO.name(),
             keys::NODE_INFO.name(),
-        ],
+        ]],
     ),
-    (
-        Level::Server,
-        "PMIx_Group_construct",
-        &[
-            keys::TIMEOUT.name(),
-            keys::GROUP_LOCAL_ONLY.name(),
-            keys::GROUP_OPTIONAL.name(),
-            keys::GROUP_NOTIFY_TERMINATION.name(),
-            keys::GROUP_FT_COLLECTIVE.name(),
-            keys::GROUP_LEADER.name(),
-            keys::GROUP_BOOTSTRAP.name(),
-            keys::GROUP_ADD_MEMBERS.name(),
-        ],
-    ),
-    (
-        Level::Server,
-        "PMIx_Job_control",
-        &[
-            keys::REGISTER_CLEANUP.name(),
-            keys::REGISTER_CLEANUP_DIR.name(),
-            keys::CLEANUP_RECURSIVE.name(),
-            keys::CLEANUP_EMPTY.name(),
-            keys::CLEANUP_IGNORE.name(),
-            keys::CLEANUP_LEAVE_TOPDIR.name(),
-        ],
-    ),
+    (Level::Server, "PMIx_Group_construct", &[&UNDERSTOOD_OF_GROUPS]),
+    (Level::Server, "PMIx_Job_control", &[&CLEANUP_PATHS, &CLEANUP_RULES]),
     (
         Level::Server,
         "PMIx_Notify_event",
-        &[
+        &[&[
             keys::EVENT_NON_DEFAULT.name(),
             keys::EVENT_CUSTOM_RANGE.name(),
             keys::EVENT_DO_NOT_CACHE.name(),
             keys::EVENT_STAYS_LOCAL.name(),
-        ],
+        ]],
     ),
     (
         Level::Server,
         "PMIx_Process_monitor",
-        &[
+        &[&[
             keys::MONITOR_HEARTBEAT.name(),
             keys::MONITOR_HEARTBEAT_TIME.name(),
             keys::MONITOR_HEARTBEAT_DROPS.name(),
             keys::MONITOR_ID.name(),
             keys::MONITOR_CANCEL.name(),
             keys::SEND_HEARTBEAT.name(),
-        ],
+        ]],
     ),
     (
         Level::Server,
         "PMIx_Query_info",
         &[
-            keys::QUERY_ATTRIBUTE_SUPPORT.name(),
-            keys::CLIENT_ATTRIBUTES.name(),
-            keys::SERVER_ATTRIBUTES.name(),
-            keys::TOOL_ATTRIBUTES.name(),
-            keys::HOST_ATTRIBUTES.name(),
-            keys::NSPACE.name(),
-            keys::RANK.name(),
-            keys::PROCID.name(),
-            keys::HOSTNAME.name(),
-            keys::SESSION_INFO.name(),
-            keys::JOB_INFO.name(),
-            keys::APP_INFO.name(),
-            keys::NODE_INFO.name(),
-            keys::PSET_NAME.name(),
-            keys::GROUP_ID.name(),
+            &QUERY_QUALIFIERS,
+            &[
+                keys::QUERY_ATTRIBUTE_SUPPORT.name(),
+                keys::CLIENT_ATTRIBUTES.name(),
+                keys::SERVER_ATTRIBUTES.name(),
+                keys::TOOL_ATTRIBUTES.name(),
+                keys::HOST_ATTRIBUTES.name(),
+            ],
         ],
     ),
     (
         Level::Server,
         "PMIx_server_init",
-        &[
+        &[&[
             keys::SERVER_NSPACE.name(),
             keys::SERVER_RANK.name(),
             keys::SERVER_TMPDIR.name(),
@@ -156,63 +131,42 @@ const OF_LIBRARY: &[(Level, &str, &[&str])] = &[
             keys::SERVER_SYSTEM_SUPPORT.name(),
             keys::SERVER_SESSION_SUPPORT.name(),
             keys::SERVER_SCHEDULER.name(),
-        ],
+        ]],
     ),
     (
         Level::Server,
         "PMIx_server_register_nspace",
-        &[
+        &[&[
             keys::REGISTER_NODATA.name(),
             keys::SESSION_INFO_ARRAY.name(),
             keys::JOB_INFO_ARRAY.name(),
             keys::APP_INFO_ARRAY.name(),
             keys::NODE_INFO_ARRAY.name(),
             keys::PROC_INFO_ARRAY.name(),
-        ],
+        ]],
     ),
-    (Level::Tool, "PMIx_tool_attach_to_server", &ATTACH),
+    (Level::Tool, "PMIx_tool_attach_to_server", &[&FIND_SERVER, &[keys::PRIMARY_SERVER.name()]]),
     (
         Level::Tool,
         "PMIx_tool_init",
         &[
-            keys::TOOL_NSPACE.name(),
-            keys::TOOL_RANK.name(),
-            keys::TOOL_DO_NOT_CONNECT.name(),
-            keys::TOOL_CONNECT_OPTIONAL.name(),
-            keys::TOOL_ATTACHMENT_FILE.name(),
-            keys::SERVER_URI.name(),
-            keys::TCP_URI.name(),
-            keys::SERVER_PIDINFO.name(),
-            keys::SERVER_NSPACE.name(),
-            keys::CONNECT_TO_SYSTEM.name(),
-            keys::CONNECT_SYSTEM_FIRST.name(),
-            keys::CONNECT_MAX_RETRIES.name(),
-            keys::CONNECT_RETRY_DELAY.name(),
-            keys::LAUNCHER.name(),
+            &FIND_SERVER,
+            &[
+                keys::TOOL_NSPACE.name(),
+                keys::TOOL_RANK.name(),
+                keys::TOOL_DO_NOT_CONNECT.name(),
+                keys::TOOL_CONNECT_OPTIONAL.name(),
+                keys::CONNECT_MAX_RETRIES.name(),
+                keys::CONNECT_RETRY_DELAY.name(),
+                keys::LAUNCHER.name(),
+            ],
         ],
     ),
-    (Level::Tool, "PMIx_tool_set_server", &[keys::WAIT_FOR_CONNECTION.name(), keys::TIMEOUT.name()]),
+    (Level::Tool, "PMIx_tool_set_server", &[&[keys::WAIT_FOR_CONNECTION.name(), keys::TIMEOUT.name()]]),
 ];
 
-const GET: [&str; 15] = [
-    keys::OPTIONAL.name(),
-    keys::IMMEDIATE.name(),
-    keys::GET_REFRESH_CACHE.name(),
-    keys::GET_POINTER_VALUES.name(),
-    keys::GET_STATIC_VALUES.name(),
-    keys::DATA_SCOPE.name(),
-    keys::TIMEOUT.name(),
-    keys::SESSION_INFO.name(),
-    keys::JOB_INFO.name(),
-    keys::APP_INFO.name(),
-    keys::NODE_INFO.name(),
-    keys::SESSION_ID.name(),
-    keys::APPNUM.name(),
-    keys::NODEID.name(),
-    keys::HOSTNAME.name(),
-];
-
-const ATTACH: [&str; 8] = [
+/// Directives with which a tool finds its server.
+const FIND_SERVER: [&str; 7] = [
     keys::TOOL_ATTACHMENT_FILE.name(),
     keys::SERVER_URI.name(),
     keys::TCP_URI.name(),
@@ -220,7 +174,6 @@ const ATTACH: [&str; 8] = [
     keys::SERVER_NSPACE.name(),
     keys::CONNECT_TO_SYSTEM.name(),
     keys::CONNECT_SYSTEM_FIRST.name(),
-    keys::PRIMARY_SERVER.name(),
 ];
 
 /// Gives each answer to one query to `take`, until that refuses one. `functions` are those behind its first key.
@@ -333,7 +286,7 @@ impl Level {
             return Some(host.get(function)?.iter().map(String::as_str).collect());
         }
         let row = OF_LIBRARY.iter().find(|(level, name, _)| *level == self && *name == function);
-        row.map(|(.., attributes)| attributes.to_vec())
+        row.map(|(.., lists)| lists.concat())
     }
 }
 
@@ -458,9 +411,9 @@ mod tests {
         }
         let words: BTreeSet<&str> =
             text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
-        for (_, function, attributes) in OF_LIBRARY {
+        for (_, function, lists) in OF_LIBRARY {
             // The names of levels are honoured by this file itself.
-            for attribute in attributes.iter().filter(|attribute| Level::of(attribute).is_none()) {
+            for attribute in lists.iter().copied().flatten().filter(|attribute| Level::of(attribute).is_none()) {
                 let name = keys::by_name(attribute).unwrap().macro_name.strip_prefix("PMIX_").unwrap();
                 assert!(words.contains(name), "{function}: {name}");
             }

@@ -5,6 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::keys;
 use crate::proto::Reply;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint, process_footprint,
@@ -148,3 +149,17 @@ impl QueryAnswers {
         Reply::Infos(self.answers.into_iter().map(info).collect()).with_status(self.status)
     }
 }
+
+/// Qualifiers of queries that the server answers.
+pub(crate) const QUERY_QUALIFIERS: [&str; 10] = [
+    keys::HOSTNAME.name(),
+    keys::NSPACE.name(),
+    keys::RANK.name(),
+    keys::PROCID.name(),
+    keys::NODE_INFO.name(),
+    keys::APP_INFO.name(),
+    keys::JOB_INFO.name(),
+    keys::SESSION_INFO.name(),
+    keys::PSET_NAME.name(),
+    keys::GROUP_ID.name(),
+];

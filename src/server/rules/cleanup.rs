@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use super::access::{Action, Object};
 use crate::gds::Datastore;
 use crate::server::interface::{Cleanup, Output, Requester};
-use crate::server::state::{CleanupRequest, PATH_KEYS, RULE_KEYS, ServerCore};
+use crate::server::state::{CLEANUP_PATHS, CLEANUP_RULES, CleanupRequest, ServerCore};
 use crate::types::{Info, Namespace, ProcId, Rank, Status};
 
 /// The part of a request that was about cleanup.
@@ -32,7 +32,7 @@ impl<S: Datastore> ServerCore<S> {
         targets: &[ProcId],
         directives: &mut Vec<Info>,
     ) -> Result<CleanupPart, Status> {
-        let is_path = |info: &Info| PATH_KEYS.contains(&info.key.as_str());
+        let is_path = |info: &Info| CLEANUP_PATHS.contains(&info.key.as_str());
         if requester.uid != self.config.tools.own_uid || !directives.iter().any(is_path) {
             return Ok(CleanupPart::Nothing);
         }
@@ -51,7 +51,7 @@ impl<S: Datastore> ServerCore<S> {
             self.cleanups.check(target, &asked)?;
         }
         targets.into_iter().for_each(|target| self.cleanups.insert(target, &asked, &requester.proc));
-        directives.retain(|info| !is_path(info) && !RULE_KEYS.contains(&info.key.as_str()));
+        directives.retain(|info| !is_path(info) && !CLEANUP_RULES.contains(&info.key.as_str()));
         Ok(if directives.is_empty() { CleanupPart::Everything } else { CleanupPart::Part })
     }
 

@@ -239,11 +239,11 @@ fn is_said(directives: &[Info], key: TypedKey<bool>) -> bool {
 }
 
 /// The directives that list paths.
-pub(crate) const PATH_KEYS: [&str; 3] =
+pub(crate) const CLEANUP_PATHS: [&str; 3] =
     [keys::REGISTER_CLEANUP.name(), keys::REGISTER_CLEANUP_DIR.name(), keys::CLEANUP_IGNORE.name()];
 
 /// The directives with rules for directories.
-pub(crate) const RULE_KEYS: [&str; 3] =
+pub(crate) const CLEANUP_RULES: [&str; 3] =
     [keys::CLEANUP_RECURSIVE.name(), keys::CLEANUP_EMPTY.name(), keys::CLEANUP_LEAVE_TOPDIR.name()];
 
 /// Longest path that the kernel accepts.

@@ -67,7 +67,8 @@ mod tools;
 pub(super) mod transitions;
 mod watches;
 
-pub(super) use cleanups::{CleanupRequest, PATH_KEYS, RULE_KEYS};
+pub(super) use cleanups::CleanupRequest;
+pub(crate) use cleanups::{CLEANUP_PATHS, CLEANUP_RULES};
 pub(super) use client::{Presence, RegisteredClient};
 pub(super) use commit_number::{EVERYTHING, split_number, take_commit_number};
 pub(super) use commit_rest::{CommitRest, PARTS_MAX, PIECE_ENTRIES_MAX};
@@ -94,6 +95,7 @@ pub(super) use reviews::{Concerned, HeldGetId};
 pub(super) use server::ServerCore;
 pub(super) use shares::Pool;
 pub(super) use signature::{CollectiveKind, Participants, Signature};
+pub(crate) use signature::{UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS};
 pub(super) use sizes::{size_of_infos, size_of_procs};
 pub(super) use slices::Rest;
 pub(super) use ties::{Bond, Jobs, Lost, Tie};

@@ -199,10 +199,10 @@ impl Signature {
     }
 }
 
-const UNDERSTOOD_OF_FENCES: [&str; 3] =
+pub(crate) const UNDERSTOOD_OF_FENCES: [&str; 3] =
     [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
-const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
-const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
+pub(crate) const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
+pub(crate) const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
     keys::TIMEOUT.name(),
     keys::GROUP_LOCAL_ONLY.name(),
     keys::GROUP_OPTIONAL.name(),

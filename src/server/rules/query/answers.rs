@@ -4,6 +4,7 @@ use super::asking::{Asking, about_self};
 use super::sets;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
+use crate::server::interface::query_answers::QUERY_QUALIFIERS;
 use crate::server::interface::{Answer, INVENTORY, Output, ProcessRow, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
@@ -195,7 +196,7 @@ impl<S: Datastore> ServerCore<S> {
             return Some(Value::from(known.join(",")));
         }
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
-            return Some(Value::from(QUALIFIERS.join(",")));
+            return Some(Value::from(QUERY_QUALIFIERS.join(",")));
         }
         None
     }
@@ -310,19 +311,6 @@ const OWN_KEYS: [&str; 8] = [
     keys::QUERY_SUPPORTED_QUALIFIERS.name(),
     keys::QUERY_PROC_TABLE.name(),
     keys::QUERY_LOCAL_PROC_TABLE.name(),
-];
-
-const QUALIFIERS: [&str; 10] = [
-    keys::HOSTNAME.name(),
-    keys::NSPACE.name(),
-    keys::RANK.name(),
-    keys::PROCID.name(),
-    keys::NODE_INFO.name(),
-    keys::APP_INFO.name(),
-    keys::JOB_INFO.name(),
-    keys::SESSION_INFO.name(),
-    keys::PSET_NAME.name(),
-    keys::GROUP_ID.name(),
 ];
 
 /// Whether this server answers a key outside job data.
