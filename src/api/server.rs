@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,24 @@ impl Server {
     /// ```
     pub fn open_operations(&self) -> Result<Vec<OpenOperation>, ServerError> {
         Ok(self.handle.open_operations()?)
+    }
+
+    /// The number of requests that each connected rank has sent to this server. Values that ranks read from shared
+    /// memory ask nobody, so they are not counted. The count begins anew with a new connection.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`].
+    ///
+    /// ```
+    /// # use modex::{LocalHost, Server};
+    /// let server = Server::builder().start(LocalHost)?;
+    /// for (proc, requests) in server.request_counts()? {
+    ///     println!("{proc}: {requests}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn request_counts(&self) -> Result<BTreeMap<ProcId, u64>, ServerError> {
+        Ok(self.handle.request_counts()?)
     }
 
     /// Takes the longest turn so far. From then on [`Server::work`] reports the longest of the turns that follow.

@@ -1,17 +1,18 @@
 //! The jobs of one server, by queries of the standard, and the operations that wait, by one of ours.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use modex::ptl::rendezvous::Found;
 use modex::types::codes::proc_state;
-use modex::types::{AsStatus, Info, Key, Namespace, ProcInfo, Query, Status, Text, Value};
+use modex::types::{AsStatus, Info, Key, Namespace, ProcId, ProcInfo, Query, Status, Text, Value};
 use modex::{AttachError, Client, Tool, ToolDirections, keys};
 use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
-use crate::run::OPERATIONS;
+use crate::run::{OPERATIONS, REQUEST_COUNTS};
 
 /// The time that a server gets to answer each question.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
@@ -40,6 +41,8 @@ pub(crate) struct RankReport {
     pub(crate) host: Option<String>,
     pub(crate) program: Option<String>,
     pub(crate) state: &'static str,
+    /// Requests to the server on the open connections of the process. `None`: it has none, or the server can't tell.
+    pub(crate) requests: Option<u64>,
     /// Whether the process has ended. Its number may mean another one by now.
     #[serde(skip)]
     pub(crate) has_ended: bool,
@@ -63,13 +66,15 @@ impl Connection {
     /// The jobs of the server now.
     pub(crate) fn report(&self) -> Result<ServerReport, Box<dyn std::error::Error>> {
         let Self { client, pid, .. } = self;
+        let counts = ask(client, REQUEST_COUNTS, None)?;
+        let counts: BTreeMap<&ProcId, u64> = counts.iter().flat_map(request_counts).collect();
         let names = ask(client, keys::QUERY_NAMESPACES.name(), None)?;
         let names = names.iter().filter_map(Value::as_str).flat_map(|names| names.split(','));
         let mut jobs = Vec::new();
         for name in names.filter(|name| !name.is_empty()) {
             let namespace = Namespace::new(name)?;
             let table = ask(client, keys::QUERY_PROC_TABLE.name(), Some(&namespace))?;
-            let ranks: Vec<RankReport> = table.iter().flat_map(rows).map(rank_report).collect();
+            let ranks: Vec<RankReport> = table.iter().flat_map(rows).map(|row| rank_report(row, &counts)).collect();
             let pids = ranks.iter().map(|rank| rank.pid).filter(|pid| *pid != 0);
             let age_s = pids.filter_map(age).max().or_else(|| age((*pid)?)).map(|age| age.as_secs());
             jobs.push(JobReport { name: name.to_owned(), age_s, ranks });
@@ -130,7 +135,14 @@ fn rows(table: &Value) -> impl Iterator<Item = &ProcInfo> {
     })
 }
 
-fn rank_report(row: &ProcInfo) -> RankReport {
+fn request_counts(counts: &Value) -> impl Iterator<Item = (&ProcId, u64)> {
+    elements(counts).iter().filter_map(|count| match count {
+        Value::Pdata(pdata) => Some((&pdata.proc, pdata.value.as_u64()?)),
+        _ => None,
+    })
+}
+
+fn rank_report(row: &ProcInfo, requests: &BTreeMap<&ProcId, u64>) -> RankReport {
     let text = |text: &Option<Text>| text.as_ref().map(|text| text.to_string_lossy());
     RankReport {
         rank: row.proc.rank.process(),
@@ -138,6 +150,7 @@ fn rank_report(row: &ProcInfo) -> RankReport {
         host: text(&row.hostname),
         program: text(&row.executable),
         state: state_in_words(row.state),
+        requests: requests.get(&row.proc).copied(),
         has_ended: has_ended(row.state),
     }
 }

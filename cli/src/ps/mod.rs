@@ -39,7 +39,7 @@ JSON document (--json):
   format      version of this document, 1; fields may be added without a new version
   servers[]   one object for each server:
     pid, name     its process, or null; its own name as namespace.rank
-    jobs[]        name, age_s, and ranks[] of rank, pid, host, program and state
+    jobs[]        name, age_s, and ranks[] of rank, pid, host, program, state and requests
     operations[]  a text for each operation that waits; null if the server can't tell
 
 Exit status:

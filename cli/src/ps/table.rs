@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn rank(rank: u32, state: &'static str) -> RankReport {
-        RankReport { rank: Some(rank), pid: 1, host: None, program: None, state, has_ended: false }
+        RankReport { rank: Some(rank), pid: 1, host: None, program: None, state, requests: None, has_ended: false }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
-use modex::types::{Info, Namespace, ProcId, Status, Time};
+use modex::types::{Info, Namespace, ProcId, Status, Text, Time};
 use modex::{
     AbortUpcall, Capabilities, Host, HostFacts, IofPull, IofPush, JobControl, Log, Moment, QueryInfo, Requester,
     Responder, Spawn,
@@ -15,7 +15,7 @@ use modex::{
 use super::host_attributes;
 use super::poller::Bell;
 use super::report::ProcessPhase;
-use super::waiting::OPERATIONS;
+use super::waiting::{Look, OPERATIONS, REQUEST_COUNTS};
 
 /// An event for the launcher's loop.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) enum News {
         message: String,
     },
     /// A process asks for the operations that wait.
-    Operations(Responder<Vec<Info>>),
+    Look(Look),
     /// A process wants another job.
     Spawn(SpawnCall),
     /// A process wants to control others.
@@ -228,17 +228,19 @@ impl Host for LauncherHost {
         self.tell(News::Push { requester: requester.proc, request: Box::new(request), reply });
     }
 
-    /// Answers queries for supported attributes, and those for the operations that wait, each in a request of its own.
+    /// Answers queries for supported attributes, and those about the launcher's own keys, each in a request of its own.
     /// The server answers all others.
     fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
         let Some((request, reply)) = self.facts.get_or_init(host_attributes::facts).answer(request, reply) else {
             return;
         };
-        let mut keys = request.queries.iter().flat_map(|query| &query.keys).peekable();
-        if keys.peek().is_none() || keys.any(|key| key.as_bytes() != OPERATIONS.as_bytes()) {
+        let keys = || request.queries.iter().flat_map(|query| &query.keys);
+        let asks_for = |own: &str| keys().any(|key| key.as_bytes() == own.as_bytes());
+        let is_own = |key: &Text| [OPERATIONS, REQUEST_COUNTS].iter().any(|own| own.as_bytes() == key.as_bytes());
+        if keys().next().is_none() || !keys().all(is_own) {
             return reply.fail(Status::ERR_NOT_SUPPORTED);
         }
-        self.tell(News::Operations(reply));
+        self.tell(News::Look(Look { operations: asks_for(OPERATIONS), requests: asks_for(REQUEST_COUNTS), reply }));
     }
 
     fn observed(&self, proc: &ProcId, moment: Moment) {

@@ -19,8 +19,8 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
-use modex::types::{DataArray, DataType, Info, Key, ProcId, Time, Value};
-use modex::{BuildError, ForeignClients, Responder, Server, ServerError, ToolAdmission, ToolSupport};
+use modex::types::{ProcId, Time};
+use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
@@ -47,7 +47,7 @@ use super::report::{ProcessPhase, ReportFileError, Reports, Timeline};
 use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
-use super::waiting;
+use super::waiting::{self, Look};
 use controlling::{ControlCall, Terminations};
 use description::describe;
 use forwarding::{Forwarding, PullCall, PushCall, complete, read_and_offer};
@@ -160,8 +160,8 @@ pub(super) struct LaunchedJob {
     /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
     news: Receiver<News>,
-    /// Processes that ask for the operations that wait.
-    askers: Vec<Responder<Vec<Info>>>,
+    /// Processes that ask what the server does.
+    looks: Vec<Look>,
     /// Requests to control processes.
     controls: FairQueue<ControlCall>,
     /// Requests to log.
@@ -230,7 +230,7 @@ impl LaunchedJob {
             output_locks: OutputLocks::default(),
             is_paused: false,
             news,
-            askers: Vec::new(),
+            looks: Vec::new(),
             controls: FairQueue::default(),
             logs: FairQueue::default(),
             can_log: false,
@@ -444,7 +444,7 @@ impl LaunchedJob {
                 }
             }
         }
-        self.answer_askers();
+        self.answer_looks();
         self.go_on_spawning();
         self.end_unheard();
         self.close_ended()?;
@@ -535,7 +535,7 @@ impl LaunchedJob {
     fn take_news(&mut self, news: News) {
         match news {
             News::Abort { requester, status, message } => self.abort(&requester, status, message),
-            News::Operations(asker) => self.askers.push(asker),
+            News::Look(look) => self.looks.push(look),
             News::Spawn(call) => self.spawning.add(call),
             News::Control { requester, request, reply } => {
                 self.controls.push(requester, ControlCall { request, reply });
@@ -629,14 +629,19 @@ impl LaunchedJob {
     }
 
     /// Answers once in a turn, so that a process that asks without end holds up nothing.
-    fn answer_askers(&mut self) {
-        if self.askers.is_empty() {
+    fn answer_looks(&mut self) {
+        if self.looks.is_empty() {
             return;
         }
-        let elements: Vec<Value> = self.what_waits().iter().map(|text| Value::from(text.as_str())).collect();
-        let array = Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }));
-        let answer = Info::new(Key::from_static(waiting::OPERATIONS), array);
-        self.askers.drain(..).for_each(|asker| asker.succeed(vec![answer.clone()]));
+        let looks = std::mem::take(&mut self.looks);
+        let asked = |is_asked: fn(&Look) -> bool| looks.iter().any(is_asked);
+        let operations = asked(|look| look.operations).then(|| waiting::operations_info(&self.what_waits()));
+        let requests = asked(|look| look.requests)
+            .then(|| waiting::requests_info(self.server.request_counts().unwrap_or_default()));
+        for look in looks {
+            let parts = [operations.clone().filter(|_| look.operations), requests.clone().filter(|_| look.requests)];
+            look.reply.succeed(parts.into_iter().flatten().collect());
+        }
     }
 
     /// Stops the ranks and then the launcher, until somebody continues the launcher.

@@ -71,7 +71,7 @@ use report::{ReportWish, Reports};
 pub(super) use report_document::{RankMoments, ReportDocument};
 pub(super) use session::SessionDirectory;
 pub(super) use suspension::{can_be_continued, stop_this_process};
-pub(super) use waiting::OPERATIONS;
+pub(super) use waiting::{OPERATIONS, REQUEST_COUNTS};
 
 use super::Outcome;
 

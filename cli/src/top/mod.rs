@@ -60,21 +60,22 @@ Examples:
   modex top --json -n 1 | jq '.ranks[].cpu_percent'
 
 Each row is a process of a job: its state for PMIx and for the system (S, as ps shows it), its share of one
-processor since the last table, its memory (RSS), and the bytes that it has read and written through system
-calls. The first table has the share since the start of the process. Values of a process on another host,
+processor since the last table, its memory (RSS), the bytes that it has read and written through system
+calls, and the PMIx requests that it has sent to its server. A Get of shared data sends none. The first table has the share since the start of the process. Values of a process on another host,
 and bytes of a process of another user, are not known.
 
 Keys:
   q, Ctrl-C    End
-  r, c, m, i   Order by rank, processor, memory, or bytes
+  r, c, m, i, p
+               Order by rank, processor, memory, bytes, or PMIx requests
   j, k, arrows, space
                Move through the rows
 
 If standard output or input is no terminal, one table follows the other.
 
 JSON object (--json): format (1), and ranks[] of server (its process or null), job, rank, pid, host, program,
-state, system_state, cpu_percent, rss_bytes, read_bytes and written_bytes; operations[], a text for each
-operation that waits.
+state, system_state, cpu_percent, rss_bytes, read_bytes, written_bytes and requests; omitted, the number of further processes;
+operations[], a text for each operation that waits.
 
 Exit status:
   0  Done

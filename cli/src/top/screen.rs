@@ -159,6 +159,7 @@ fn key_of(bytes: &[u8]) -> Key {
         [b'c', ..] => Key::Order(Order::Cpu),
         [b'm', ..] => Key::Order(Order::Memory),
         [b'i', ..] => Key::Order(Order::Io),
+        [b'p', ..] => Key::Order(Order::Requests),
         [b'j', ..] | [0x1b, b'[' | b'O', b'B', ..] => Key::Move(1),
         [b'k', ..] | [0x1b, b'[' | b'O', b'A', ..] => Key::Move(-1),
         [b' ', ..] => Key::Page,

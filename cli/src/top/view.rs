@@ -8,6 +8,7 @@ use modex::stderr_log::printable;
 use nix::unistd::gethostname;
 use serde::Serialize;
 use serde_json::json;
+use unicode_width::UnicodeWidthChar;
 
 use super::usage::{Meter, Usage};
 use crate::printing::escaped_json;
@@ -24,6 +25,8 @@ pub(super) enum Order {
     Memory,
     /// Most bytes read and written first
     Io,
+    /// Most PMIx requests first
+    Requests,
 }
 
 /// A process of a job.
@@ -41,6 +44,7 @@ struct Row {
     rss_bytes: Option<u64>,
     read_bytes: Option<u64>,
     written_bytes: Option<u64>,
+    requests: Option<u64>,
 }
 
 /// All rows of one moment.
@@ -48,6 +52,8 @@ struct Row {
 pub(super) struct View {
     job_count: usize,
     rows: Vec<Row>,
+    /// Number of processes beyond [`ROWS_MAX`].
+    omitted: usize,
     operations: Vec<String>,
 }
 
@@ -68,14 +74,16 @@ impl View {
         now: Instant,
     ) -> Self {
         let hostname = gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-        let mut view = Self { job_count: 0, rows: Vec::new(), operations: Vec::new() };
+        let mut view = Self { job_count: 0, rows: Vec::new(), omitted: 0, operations: Vec::new() };
         meter.begin();
         for server in servers {
             let mut is_shown = jobs.is_empty();
             for job in server.jobs.iter().filter(|job| jobs.is_empty() || jobs.contains(&job.name)) {
                 is_shown = true;
                 view.job_count += 1;
-                for rank in job.ranks.iter().take(ROWS_MAX.saturating_sub(view.rows.len())) {
+                let room = ROWS_MAX.saturating_sub(view.rows.len());
+                view.omitted = view.omitted.saturating_add(job.ranks.len().saturating_sub(room));
+                for rank in job.ranks.iter().take(room) {
                     let is_here = rank.host.as_ref().is_none_or(|host| is_same_host(host, &hostname));
                     let is_measured = is_here && rank.pid != 0 && !rank.has_ended;
                     let usage = if is_measured { meter.measure(rank.pid, now) } else { None };
@@ -104,6 +112,7 @@ impl View {
             Order::Io => self.rows.sort_by_key(|row| {
                 std::cmp::Reverse(row.read_bytes.zip(row.written_bytes).map(|(one, two)| one.saturating_add(two)))
             }),
+            Order::Requests => self.rows.sort_by_key(|row| std::cmp::Reverse(row.requests)),
         }
     }
 
@@ -114,12 +123,14 @@ impl View {
         }
         let table = lines(&self.rows);
         let operations = self.operations.iter().map(|operation| format!("  {}", printable(operation)));
-        table.into_iter().chain(operations).map(|line| line + "\n").collect()
+        let omitted = (self.omitted > 0).then(|| format!("  {} more", counted(self.omitted, "rank")));
+        table.into_iter().chain(omitted).chain(operations).map(|line| line + "\n").collect()
     }
 
     /// An object in one line.
     pub(super) fn json(&self) -> String {
-        let document = json!({ "format": FORMAT, "ranks": self.rows, "operations": self.operations });
+        let Self { rows, omitted, operations, .. } = self;
+        let document = json!({ "format": FORMAT, "ranks": rows, "omitted": omitted, "operations": operations });
         escaped_json(&format!("{document}\n"))
     }
 
@@ -144,7 +155,7 @@ impl View {
             screen.extend(lines(self.rows.get(first_row..last_row).unwrap_or_default()));
         }
         screen.truncate(rows);
-        screen.into_iter().map(|line| line.chars().take(columns).collect()).collect()
+        screen.into_iter().map(|line| within(line, columns)).collect()
     }
 
     fn summary(&self) -> String {
@@ -153,7 +164,7 @@ impl View {
         format!(
             "modex top: {}, {}, {busy:.0} % CPU, {} memory, {} waiting (q ends)",
             counted(self.job_count, "job"),
-            counted(self.rows.len(), "rank"),
+            counted(self.rows.len().saturating_add(self.omitted), "rank"),
             size(memory),
             counted(self.operations.len(), "operation"),
         )
@@ -178,10 +189,11 @@ impl Row {
             rss_bytes: usage.map(|usage| usage.rss_bytes),
             read_bytes: bytes.map(|(read, _)| read),
             written_bytes: bytes.map(|(_, written)| written),
+            requests: rank.requests,
         }
     }
 
-    fn cells(&self) -> [String; 10] {
+    fn cells(&self) -> [String; 11] {
         let program = self.program.as_deref().map(|program| program.rsplit('/').next().unwrap_or(program));
         [
             if self.pid == 0 { "-".to_owned() } else { self.pid.to_string() },
@@ -193,6 +205,7 @@ impl Row {
             or_dash(self.rss_bytes.map(size)),
             or_dash(self.read_bytes.map(size)),
             or_dash(self.written_bytes.map(size)),
+            or_dash(self.requests.map(|requests| requests.to_string())),
             or_dash(program.map(printable)),
         ]
     }
@@ -202,17 +215,28 @@ impl Row {
 fn lines(rows: &[Row]) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).force_no_tty();
-    table.set_header(["pid", "job", "rank", "state", "S", "CPU %", "memory", "read", "written", "program"]);
+    table.set_header(["pid", "job", "rank", "state", "S", "CPU %", "memory", "read", "written", "requests", "program"]);
     table.add_rows(rows.iter().map(Row::cells));
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    for index in [0, 2, 5, 6, 7, 8] {
+    for index in [0, 2, 5, 6, 7, 8, 9] {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     table.trim_fmt().lines().map(str::to_owned).collect()
+}
+
+/// The begin of a line that fits into these columns. Some characters take two.
+fn within(mut line: String, columns: usize) -> String {
+    let mut width = 0_usize;
+    let end = line.char_indices().find_map(|(index, character)| {
+        width = width.saturating_add(character.width().unwrap_or_default());
+        (width > columns).then_some(index)
+    });
+    line.truncate(end.unwrap_or(line.len()));
+    line
 }
 
 fn or_dash(text: Option<String>) -> String {
@@ -251,7 +275,15 @@ mod tests {
     fn rank(rank: u32, pid: u32, host: Option<&str>) -> RankReport {
         let host = host.map(str::to_owned);
         let program = Some("/bin/a\u{1b}\u{9b}".to_owned());
-        RankReport { rank: Some(rank), pid, host, program, state: "connected", has_ended: false }
+        RankReport {
+            rank: Some(rank),
+            pid,
+            host,
+            program,
+            state: "connected",
+            requests: Some(rank.into()),
+            has_ended: false,
+        }
     }
 
     fn view(order: Order) -> View {
@@ -301,6 +333,14 @@ mod tests {
     }
 
     #[test]
+    fn most_requests_come_first_in_their_order() {
+        let view = view(Order::Requests);
+        let known: Vec<_> = view.rows.iter().map(|row| row.requests).collect();
+        assert_eq!(known, [3, 2, 1, 0].map(Some));
+        assert!(view.page().lines().next().unwrap().contains("requests"), "{}", view.page());
+    }
+
+    #[test]
     fn a_screen_has_no_more_lines_and_columns_than_the_terminal() {
         let view = view(Order::Rank);
         assert_eq!(view.screen(None, 0, 24, 80).len(), 1);
@@ -308,8 +348,16 @@ mod tests {
         assert_eq!(screen.len(), 6, "{screen:?}");
         assert!(screen.iter().all(|line| line.chars().count() <= 10), "{screen:?}");
         assert_eq!((screen[0].as_str(), screen[1].as_str()), ("modex top:", "no answer"));
-        let nothing = View { job_count: 0, rows: Vec::new(), operations: Vec::new() };
+        let nothing = View { job_count: 0, rows: Vec::new(), omitted: 0, operations: Vec::new() };
         assert!(nothing.page().starts_with("No job") && nothing.screen(Some(&[]), 0, 24, 80).len() == 3);
+    }
+
+    #[test]
+    fn a_line_is_cut_by_columns_not_by_characters() {
+        for (line, expected) in [("abc", "abc"), ("abcde", "abcd"), ("日本語", "日本"), ("a日本", "a日"), ("", "")]
+        {
+            assert_eq!(within(line.to_owned(), 4), expected);
+        }
     }
 
     #[test]

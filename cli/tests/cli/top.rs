@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::launch::{Running, modex, on_a_terminal, script};
+use crate::launch::{MODEX, Running, modex, on_a_terminal, script};
 
 /// A job of two ranks that run.
 fn job() -> (Running, String) {
@@ -23,10 +23,10 @@ fn a_table_shows_the_processes_of_a_job() {
     let (job, name) = job();
     let table = modex(["top", "--once", &name]).run().out;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0].join(" "), "pid job rank state S CPU % memory read written program", "{table}");
+    assert_eq!(rows[0].join(" "), "pid job rank state S CPU % memory read written requests program", "{table}");
     assert_eq!(rows.len(), 3, "{table}");
     for (rank, row) in ["0", "1"].iter().zip(&rows[1..]) {
-        assert_eq!((row[1], row[2], row[3], row[9]), (name.as_str(), *rank, "running", "sh"), "{table}");
+        assert_eq!((row[1], row[2], row[3], row[9], row[10]), (name.as_str(), *rank, "running", "-", "sh"), "{table}");
         assert!(row[6].ends_with(['K', 'M']) && row[5].parse::<f64>().is_ok(), "{table}");
         assert!(job.processes().contains(&row[0].parse().unwrap()), "{table}");
     }
@@ -41,6 +41,24 @@ fn a_table_shows_the_processes_of_a_job() {
     }
     let nothing = modex(["top", "--once", "nobodys"]).run().out;
     assert_eq!(nothing, "No job of this user runs here. Start one with modex run.\n");
+    end(job);
+}
+
+/// The fence of rank 0 waits for rank 1, which never connects.
+#[test]
+fn a_rank_has_the_number_of_its_requests() {
+    let body = "[ $PMIX_RANK = 1 ] && exec sleep 1000; exec $MODEX demo";
+    let mut job = script(&["-n", "2", "--grace", "0.2"], body).env("MODEX", MODEX).start();
+    let name = format!("modex-{}", job.child.id());
+    loop {
+        assert_eq!(job.child.try_wait().unwrap(), None, "the job has ended");
+        let printed = modex(["top", "--json", "--once", &name]).run().out;
+        let document: Value = serde_json::from_str(&printed).unwrap();
+        let requests = |rank: usize| &document["ranks"][rank]["requests"];
+        if requests(0).as_u64() > Some(0) {
+            break assert_eq!(requests(1), &Value::Null, "rank 1 has no connection");
+        }
+    }
     end(job);
 }
 
@@ -60,7 +78,7 @@ fn a_wrong_option_is_refused() {
         (&["--delay", "0"][..], "give 0.1 to 3600 seconds"),
         (&["-n", "0"], "0 is not in 1.."),
         (&["--once", "-n", "2"], "cannot be used with"),
-        (&["--sort", "name"], "possible values: rank, cpu, memory, io"),
+        (&["--sort", "name"], "possible values: rank, cpu, memory, io, requests"),
     ] {
         let ended = modex([&["top"], words].concat()).run();
         assert!(ended.code() == Some(2) && ended.err.contains(said), "{ended:?}");

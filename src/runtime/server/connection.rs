@@ -55,6 +55,8 @@ pub(super) struct Connection {
     large: Large,
     /// Whether the last request takes another turn.
     is_unfinished: bool,
+    /// Number of handled requests.
+    request_count: u64,
     /// Ranks with PMI-2 whose wait the last command ended.
     woken: Vec<PeerId>,
     /// Number of replies that the decoder works on. Further requests wait for them.
@@ -200,6 +202,7 @@ impl Connection {
             replies: Replies::default(),
             large: Large::None,
             is_unfinished: false,
+            request_count: 0,
             woken: Vec::new(),
             replies_away: 0,
             introduction: None,
@@ -225,6 +228,21 @@ impl Connection {
 
     pub(super) fn init_age(&self) -> Option<Duration> {
         self.init_age
+    }
+
+    /// Counts handled requests.
+    pub(super) const fn count_requests(&mut self, requests: u64) {
+        self.request_count = self.request_count.saturating_add(requests);
+    }
+
+    /// The process of a rank, and the number of its requests on this connection.
+    pub(super) fn request_count(&self) -> Option<(&ProcId, u64)> {
+        let proc = match &self.stage {
+            Stage::Known(Known { account: Account::Process(proc), .. }) => proc,
+            Stage::Pmi(rank) => rank.proc(),
+            _ => return None,
+        };
+        Some((proc, self.request_count))
     }
 
     /// Whether the peer still owes the rest of a message.

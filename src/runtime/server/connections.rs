@@ -346,7 +346,20 @@ impl Connections {
     /// Ends a connection's turn, with the number of handled requests and their time.
     pub(super) fn end_turn(&mut self, id: PeerId, share: &Share, requests: u64, time: Duration, now: Time) {
         self.turns.charge(share, requests, time);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.count_requests(requests);
+        }
         self.follow(id, Ok(()), now);
+    }
+
+    /// The number of requests of each connected rank.
+    pub(super) fn request_counts(&self) -> BTreeMap<ProcId, u64> {
+        let mut counts: BTreeMap<ProcId, u64> = BTreeMap::new();
+        for (proc, requests) in self.connections.values().filter_map(Connection::request_count) {
+            let count = counts.entry(proc.clone()).or_default();
+            *count = count.saturating_add(requests);
+        }
+        counts
     }
 
     /// The most requests of other processes that were handled while a process within its share waited.

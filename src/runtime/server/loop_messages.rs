@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::proto::request::RequestDecodeError;
 use crate::server::{
     FileLook, FileState, HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, Requester, UpcallId,
 };
+use crate::types::ProcId;
 
 use super::job_info::Described;
 use super::name_desk::NameCallback;
@@ -55,6 +56,8 @@ pub(super) enum LoopMessage {
     ServePmi(PmiEntry, Sender<Result<(), PmiRefusal>>),
     /// Another thread asks for the operations that wait.
     ListOperations(Sender<Vec<OpenOperation>>),
+    /// Counts the requests of each connected rank.
+    CountRequests(Sender<BTreeMap<ProcId, u64>>),
     /// Close everything and end.
     Shutdown,
 }

@@ -1,6 +1,7 @@
 use std::io;
 pub(in crate::runtime) mod tool_support;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
@@ -243,6 +244,16 @@ impl ServerHandle {
     pub fn open_operations(&self) -> Result<Vec<OpenOperation>, Stopped> {
         let (sender, answer) = bounded(1);
         self.loop_sender.send(LoopMessage::ListOperations(sender)).map_err(|_| Stopped)?;
+        answer.recv().map_err(|_| Stopped)
+    }
+
+    /// The number of requests of each connected rank.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn request_counts(&self) -> Result<BTreeMap<ProcId, u64>, Stopped> {
+        let (sender, answer) = bounded(1);
+        self.loop_sender.send(LoopMessage::CountRequests(sender)).map_err(|_| Stopped)?;
         answer.recv().map_err(|_| Stopped)
     }
 

@@ -259,6 +259,7 @@ impl ServerLoop {
                     drop(caller.send(self.connections.serve_pmi(entry, uid, self.core.store())));
                 }
                 LoopMessage::ListOperations(asker) => drop(asker.send(self.core.open_operations(now))),
+                LoopMessage::CountRequests(asker) => drop(asker.send(self.connections.request_counts())),
                 LoopMessage::Shutdown => return self.is_ending = true,
             }
             self.note(task);
@@ -651,6 +652,7 @@ impl ServerLoop {
                 | LoopMessage::FileSeen(..)
                 | LoopMessage::ServePmi(..)
                 | LoopMessage::ListOperations(_)
+                | LoopMessage::CountRequests(_)
                 | LoopMessage::Shutdown => {}
             }
         }
@@ -727,6 +729,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::FileSeen(..) => "the state of a file",
         LoopMessage::ServePmi(..) => "a rank of PMI",
         LoopMessage::ListOperations(_) => "a list of the operations that wait",
+        LoopMessage::CountRequests(_) => "the number of requests of each rank",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
 }
