@@ -3,13 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::BufReader;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::super::run::{AppError, Guardian, PmiChoice, RankMoments, ReportDocument, SessionDirectory, seconds};
 use super::super::{Outcome, printing};
-use super::figure::figures;
+use super::figure::{Figure, figures};
 use super::launch::launch;
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
@@ -38,6 +41,10 @@ pub(super) struct MpiBenchOptions {
     #[arg(short = 'x', value_name = "VAR[=VALUE]")]
     environment: Vec<OsString>,
 
+    /// Directory of another libpmix.so.2. The program runs with it in turns, and the ratio is to those runs
+    #[arg(long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(library_directory))]
+    library: Option<PathBuf>,
+
     #[command(flatten)]
     output: BenchOutput,
 
@@ -53,6 +60,7 @@ Examples:
   modex bench mpi -n 16 --runs 50 --plot hello.svg -- ./hello
   modex bench mpi -n 4 --json -- ./hello > before.json
   modex bench mpi -n 4 --compare before.json -- ./hello
+  modex bench mpi -n 4 --library /usr/lib/x86_64-linux-gnu/pmix2/lib -- ./hello
   modex bench mpi -n 4 -x A=3 --pmi pmi1 -- python3 script.py
   modex bench mpi -n 4 -- modex demo
 
@@ -77,6 +85,9 @@ mpi.share.pmix leaves out later requests, and work of the PMIx library without t
 Other PMIx libraries do not tell when a process enters PMIx_Init. Their mpi.init begins when the
 connect message arrives, and the time before counts to mpi.spawn_to_init.
 A figure without samples is left out, such as that of a fence in a program without one.
+
+With --library each figure has a second row: \"library.mpi.wall\" is mpi.wall with that library, which the
+ranks find through LD_LIBRARY_PATH. The runs alternate. A program with DT_RPATH may take its own one.
 
 Exit status:
   0  The measurement is complete
@@ -104,27 +115,100 @@ pub(super) fn run(options: &MpiBenchOptions) -> Outcome {
     report_option.push(&report);
     let words: Vec<OsString> = [report_option].into_iter().chain(options.words_of_run()).collect();
     let progress = options.output.begin("mpi", options.runs + 1)?;
-    let mut phases = Phases::new(options.ranks);
-    let mut wall = Series::new("mpi.wall", Unit::Milliseconds).param("ranks", options.ranks.into());
+    let mut programs = vec![Program::new("", options.ranks, words.clone())];
+    if let Some(directory) = &options.library {
+        let words = words.into_iter().chain(options.words_for(directory)).collect();
+        programs.push(Program::new(LIBRARY_PREFIX, options.ranks, words));
+    }
     // One turn more than asked for: the first one reads the program from the disk.
     for turn in 0..=options.runs {
         progress.step("a run of the program");
-        let (time, ended) = timed(|| launch(&this, options.ranks, guardian.group(), &words, &options.command));
-        ended?;
-        if turn > 0 {
-            wall.add(time);
-            phases.add(&read(&report)?);
+        for program in &mut programs {
+            let (time, ended) =
+                timed(|| launch(&this, options.ranks, guardian.group(), &program.words, &options.command));
+            ended?;
+            if turn > 0 {
+                program.wall.add(time);
+                program.phases.add(&read(&report)?);
+            }
         }
+        // Each program is the first one in half of the turns.
+        programs.reverse();
     }
-    let note = phases.note();
-    let status = options.output.show("mpi", &figures([wall].into_iter().chain(phases.series)))?;
-    if let Some(note) = note {
-        printing::complain(note);
-    }
+    programs.sort_by_key(|program| program.prefix);
+    let notes: Vec<String> = programs.iter().filter_map(Program::note).collect();
+    let mut found = figures(programs.into_iter().flat_map(Program::into_series));
+    compare_with_library(&mut found);
+    let status = options.output.show("mpi", &found)?;
+    notes.iter().for_each(|note| printing::complain(note));
     Ok(status)
 }
 
+/// The begin of the names of figures with the other library.
+const LIBRARY_PREFIX: &str = "library.";
+
+/// The runs with one PMIx library.
+struct Program {
+    prefix: &'static str,
+    /// Options of `modex run`.
+    words: Vec<OsString>,
+    wall: Series,
+    phases: Phases,
+}
+
+impl Program {
+    fn new(prefix: &'static str, ranks: u32, words: Vec<OsString>) -> Self {
+        let wall = Series::new("mpi.wall", Unit::Milliseconds).param("ranks", ranks.into());
+        Self { prefix, words, wall, phases: Phases::new(ranks) }
+    }
+
+    /// A line for the user if the server saw less than it should.
+    fn note(&self) -> Option<String> {
+        let with = if self.prefix.is_empty() { "" } else { "with the library of --library: " };
+        self.phases.note().map(|note| format!("{with}{note}"))
+    }
+
+    fn into_series(self) -> impl Iterator<Item = Series> {
+        let prefix = self.prefix;
+        let named = move |series: Series| Series { name: format!("{prefix}{}", series.name), ..series };
+        [self.wall].into_iter().chain(self.phases.series).map(named)
+    }
+}
+
+/// Gives each figure its ratio to the same figure with the other library.
+fn compare_with_library(figures: &mut [Figure]) {
+    let others = figures.to_vec();
+    for figure in figures {
+        let name = format!("{LIBRARY_PREFIX}{}", figure.name);
+        if let Some(other) = others.iter().find(|other| other.name == name) {
+            figure.compare(other);
+        }
+    }
+}
+
+fn library_directory(path: PathBuf) -> Result<PathBuf, String> {
+    let path = path.canonicalize().map_err(|reason| reason.to_string())?;
+    if path.join("libpmix.so.2").is_file() { Ok(path) } else { Err("it has no libpmix.so.2".to_owned()) }
+}
+
 impl MpiBenchOptions {
+    /// The options of `modex run` that put this directory in front of those that ranks search for libraries.
+    #[expect(clippy::disallowed_methods, reason = "ranks get this command's own variables")]
+    fn words_for(&self, directory: &Path) -> [OsString; 2] {
+        const VARIABLE: &str = "LD_LIBRARY_PATH=";
+        let given =
+            self.environment.iter().rev().find_map(|setting| setting.as_bytes().strip_prefix(VARIABLE.as_bytes()));
+        let given = given.map(|value| OsStr::from_bytes(value).to_owned());
+        let others = given.or_else(|| std::env::var_os("LD_LIBRARY_PATH")).filter(|others| !others.is_empty());
+        let mut setting = OsString::from(VARIABLE);
+        setting.push(directory);
+        if let Some(others) = others {
+            setting.push(":");
+            setting.push(others);
+        }
+        ["-x".into(), setting]
+    }
+
     /// The options that each `modex run` gets unchanged.
     fn words_of_run(&self) -> Vec<OsString> {
         let limit = self.timeout.map(|limit| format!("--timeout={}", limit.as_secs_f64()));
@@ -134,7 +218,7 @@ impl MpiBenchOptions {
     }
 }
 
-fn read(report: &std::path::Path) -> Result<ReportDocument, Failure> {
+fn read(report: &Path) -> Result<ReportDocument, Failure> {
     let file = File::open(report).map_err(|reason| format!("the run left no report: {reason}"))?;
     Ok(serde_json::from_reader(BufReader::new(file))?)
 }
@@ -282,6 +366,22 @@ mod tests {
         for name in ["mpi.first_fence.of_last_rank", "mpi.share.fence_wait"] {
             assert!(samples(&phases, name).is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_figure_has_its_ratio_to_the_other_library() {
+        let program = |prefix: &'static str, late: f64| {
+            let mut program = Program::new(prefix, 2, Vec::new());
+            program.phases.add(&document(vec![rank(0, late), rank(1, late)]));
+            program
+        };
+        let programs = [program("", 0.0), program(LIBRARY_PREFIX, 2.0)];
+        let mut found = figures(programs.into_iter().flat_map(Program::into_series));
+        compare_with_library(&mut found);
+        let figure = |name: &str| found.iter().find(|figure| figure.name == name).unwrap();
+        let ours = figure("mpi.first_fence");
+        assert_eq!((ours.p50, ours.ratio, ours.ratio_to.as_deref()), (6.0, Some(1.5), Some("library.mpi.first_fence")));
+        assert_eq!(figure("library.mpi.first_fence").ratio, None);
     }
 
     #[test]

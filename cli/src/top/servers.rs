@@ -52,7 +52,7 @@ const ASKED_AT_ONCE_MAX: usize = 32;
 type Answered = Result<(Connection, ServerReport), String>;
 
 /// Asks each server in a thread of its own.
-fn asked<'a>(servers: Vec<(&'a Found, Option<Connection>)>) -> Vec<(&'a Found, Answered)> {
+fn asked(servers: Vec<(&Found, Option<Connection>)>) -> Vec<(&Found, Answered)> {
     let ask = |found: &Found, known: Option<Connection>| -> Answered {
         let connection = known.map_or_else(|| Connection::open(found), Ok).map_err(|error| error.to_string())?;
         let report = connection.report().map_err(|error| error.to_string())?;

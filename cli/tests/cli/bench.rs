@@ -41,6 +41,29 @@ fn a_measured_program_gets_variables_and_the_protocol() {
     assert!(ended.code() == Some(0) && ended.out.contains("mpi.wall"), "{ended:?}");
 }
 
+/// The program says which directory it searches first. Two of each three runs count, with both libraries.
+#[test]
+fn a_program_runs_with_another_library_in_turns() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    std::fs::write(place.join("libpmix.so.2"), "").unwrap();
+    let (directory, log) = (place.to_str().unwrap(), place.join("log"));
+    let script = format!("echo \"$LD_LIBRARY_PATH\" >> {}", log.display());
+    let words = ["bench", "mpi", "-n", "1", "--runs", "2", "-x", "LD_LIBRARY_PATH=/own", "--library", directory];
+    let ended = modex(words.into_iter().chain(["--json", "--", "sh", "-c", &script])).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let other = format!("{directory}:/own");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert_eq!(log.lines().collect::<Vec<_>>(), ["/own", &other, &other, "/own", "/own", &other]);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    let figure = |name: &str| document["figures"].as_array().unwrap().iter().find(|figure| figure["name"] == name);
+    assert_eq!(figure("library.mpi.wall").unwrap()["n"], 2, "{ended:?}");
+    let ours = figure("mpi.wall").unwrap();
+    assert_eq!((&ours["n"], &ours["ratio_to"]), (&2.into(), &"library.mpi.wall".into()), "{ended:?}");
+    let ended = modex(["bench", "mpi", "--library", "/proc", "--", "true"]).run();
+    assert!(ended.code() == Some(2) && ended.err.contains("no libpmix.so.2"), "{ended:?}");
+}
+
 #[test]
 fn a_plot_that_can_not_be_written_is_an_error_before_the_measurement() {
     let ended = modex(PUT.iter().chain(&["--plot", "/no/such/place.svg"])).run();
