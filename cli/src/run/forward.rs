@@ -180,7 +180,7 @@ impl ForwardedStream {
 pub(super) fn copy_input(mut inputs: Vec<InputPipe>) {
     let all = inputs.clone();
     copy_to(&mut inputs);
-    all.iter().for_each(InputPipe::close);
+    all.iter().for_each(InputPipe::finish);
 }
 
 fn copy_to(inputs: &mut Vec<InputPipe>) {

@@ -20,13 +20,24 @@ const QUEUED_BYTES_MAX: usize = 64 * 1024;
 
 /// The write end of a rank's input. It closes for all of its owners at once.
 #[derive(Clone, Debug)]
-pub(super) struct InputPipe(Arc<Mutex<Option<Arc<OwnedFd>>>>);
+pub(super) struct InputPipe(Arc<Mutex<SharedPipe>>);
+
+#[derive(Debug)]
+struct SharedPipe {
+    /// `None`: closed.
+    fd: Option<Arc<OwnedFd>>,
+    /// Whether pushed bytes wait.
+    has_queue: bool,
+    /// Whether it closes when no pushed bytes wait any more.
+    is_finished: bool,
+}
 
 impl InputPipe {
     /// A pipe that does not block.
     pub(super) fn new(pipe: OwnedFd) -> io::Result<Self> {
         set_nonblocking(pipe.as_fd())?;
-        Ok(Self(Arc::new(Mutex::new(Some(Arc::new(pipe))))))
+        let shared = SharedPipe { fd: Some(Arc::new(pipe)), has_queue: false, is_finished: false };
+        Ok(Self(Arc::new(Mutex::new(shared))))
     }
 
     /// Writes all bytes and waits for room. Fails if the pipe is closed, or the rank has closed its end.
@@ -45,11 +56,32 @@ impl InputPipe {
 
     /// Ends the rank's input.
     pub(super) fn close(&self) {
-        drop(self.0.lock().take());
+        drop(self.0.lock().fd.take());
+    }
+
+    /// Ends the rank's input behind the pushed bytes that wait.
+    pub(super) fn finish(&self) {
+        let mut shared = self.0.lock();
+        shared.is_finished = true;
+        if !shared.has_queue {
+            drop(shared.fd.take());
+        }
+    }
+
+    /// Notes whether pushed bytes wait. Returns whether the input is finished.
+    fn note_queue(&self, has_queue: bool) -> bool {
+        let mut shared = self.0.lock();
+        shared.has_queue = has_queue;
+        shared.is_finished
     }
 
     fn pipe(&self) -> Option<Arc<OwnedFd>> {
-        self.0.lock().clone()
+        self.0.lock().fd.clone()
+    }
+
+    fn is_ended(&self) -> bool {
+        let shared = self.0.lock();
+        shared.is_finished || shared.fd.is_none()
     }
 }
 
@@ -112,7 +144,7 @@ impl RankInputs {
     pub(super) fn state(&self, rank: RankId) -> InputState {
         match self.0.get(&rank) {
             None => InputState::Missing,
-            Some(input) if input.is_ending || input.pipe.pipe().is_none() => InputState::Ended,
+            Some(input) if input.is_ending || input.pipe.is_ended() => InputState::Ended,
             Some(input) if input.queued_bytes >= QUEUED_BYTES_MAX => InputState::Full,
             Some(_) => InputState::Open,
         }
@@ -134,7 +166,9 @@ impl RankInputs {
     pub(super) fn write(&mut self, rank: RankId, poller: &Poller) {
         let Some(input) = self.0.get_mut(&rank) else { return };
         let Some(pipe) = input.pipe.pipe() else { return input.end(poller) };
-        match input.write_some(&pipe) {
+        let written = input.write_some(&pipe);
+        input.is_ending |= input.pipe.note_queue(!input.queue.is_empty());
+        match written {
             Ok(()) if input.queue.is_empty() && input.is_ending => input.end(poller),
             Ok(()) if input.queue.is_empty() => input.unwatch(&pipe, poller),
             Ok(()) => {
@@ -243,6 +277,28 @@ mod tests {
         assert_eq!((text.as_str(), inputs.state(RankId { job: 0, rank: 4 })), ("ab", InputState::Missing));
         inputs.remove(RANK, &poller);
         assert_eq!(inputs.state(RANK), InputState::Missing);
+    }
+
+    /// The end of the launcher's own input dropped them.
+    #[test]
+    fn pushed_bytes_that_wait_are_read_before_the_end_of_another_owner() {
+        let (mut inputs, mut reader, mut poller, pipe) = input();
+        let piece: Arc<[u8]> = vec![b'x'; 10_000].into();
+        let mut count = 0;
+        while inputs.state(RANK) == InputState::Open {
+            inputs.push(RANK, &piece, false, &poller);
+            count += 1;
+        }
+        pipe.finish();
+        assert_eq!(inputs.state(RANK), InputState::Ended);
+        let mut read = 0;
+        while read < count * piece.len() {
+            read += reader.read(&mut [0; 4096]).unwrap();
+            if !poller.wait(Some(std::time::Duration::ZERO)).unwrap().is_empty() {
+                inputs.write(RANK, &poller);
+            }
+        }
+        assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0);
     }
 
     #[test]
