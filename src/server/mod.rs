@@ -60,10 +60,10 @@ pub use interface::io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHard
 pub use interface::job_data::JobData;
 pub use interface::open_operation::{OpenOperation, OperationKind};
 pub use interface::own_keys::{INVENTORY, TOPOLOGY};
-pub(crate) use interface::query_answers::QUERY_QUALIFIERS;
 #[cfg(test)]
 pub(crate) use interface::query_answers::QueryAnswer;
 pub use interface::query_answers::QueryAnswers;
+pub(crate) use interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
 pub use interface::unread::{AnswerData, CommittedValues, ProcessAnswer};

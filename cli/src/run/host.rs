@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
-use modex::types::{Info, Namespace, ProcId, Status, Text, Time};
+use modex::types::{Info, Namespace, ProcId, Status, Time};
 use modex::{
     AbortUpcall, Capabilities, Host, HostFacts, IofPull, IofPush, JobControl, Log, Moment, QueryInfo, Requester,
     Responder, Spawn,
 };
 
 use super::host_attributes;
+use super::launcher_query::LauncherQuery;
 use super::poller::Bell;
 use super::report::ProcessPhase;
-use super::waiting::{Look, OPERATIONS, REQUEST_COUNTS};
 
 /// An event for the launcher's loop.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) enum News {
         message: String,
     },
     /// A process asks for the operations that wait.
-    Look(Look),
+    Query(LauncherQuery, Responder<Vec<Info>>),
     /// A process wants another job.
     Spawn(SpawnCall),
     /// A process wants to control others.
@@ -228,19 +228,16 @@ impl Host for LauncherHost {
         self.tell(News::Push { requester: requester.proc, request: Box::new(request), reply });
     }
 
-    /// Answers queries for supported attributes, and those about the launcher's own keys, each in a request of its own.
-    /// The server answers all others.
-    fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+    /// Answers queries for supported attributes, and passes on those for facts of the launcher. The server answers all
+    /// others.
+    fn query(&self, requester: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
         let Some((request, reply)) = self.facts.get_or_init(host_attributes::facts).answer(request, reply) else {
             return;
         };
-        let keys = || request.queries.iter().flat_map(|query| &query.keys);
-        let asks_for = |own: &str| keys().any(|key| key.as_bytes() == own.as_bytes());
-        let is_own = |key: &Text| [OPERATIONS, REQUEST_COUNTS].iter().any(|own| own.as_bytes() == key.as_bytes());
-        if keys().next().is_none() || !keys().all(is_own) {
-            return reply.fail(Status::ERR_NOT_SUPPORTED);
+        match LauncherQuery::read(&requester.proc, &request) {
+            Some(query) => self.tell(News::Query(query, reply)),
+            None => reply.fail(Status::ERR_NOT_SUPPORTED),
         }
-        self.tell(News::Look(Look { operations: asks_for(OPERATIONS), requests: asks_for(REQUEST_COUNTS), reply }));
     }
 
     fn observed(&self, proc: &ProcId, moment: Moment) {

@@ -2,6 +2,7 @@
 
 use modex::{HostFacts, keys};
 
+use super::launcher_query::Fact;
 use super::{control_request, io_request, log_request, spawn_request};
 
 /// The facts about the launcher.
@@ -17,12 +18,13 @@ pub(super) fn facts() -> HostFacts {
 }
 
 /// The lists by which requests are read, and those of the server's services for names and files.
-fn functions() -> [(&'static str, Vec<&'static str>); 9] {
+fn functions() -> [(&'static str, Vec<&'static str>); 10] {
     let switches = control_request::SWITCHES.iter().map(|(key, _)| *key);
     let name_range = [keys::RANGE.name(), keys::EVENT_CUSTOM_RANGE.name()];
     let publish = [keys::PERSISTENCE.name(), keys::ACCESS_PERMISSIONS.name()];
     let lookup = [keys::WAIT.name(), keys::TIMEOUT.name()];
     [
+        ("PMIx_Query_info", Fact::keys().collect()),
         ("PMIx_Spawn", [&spawn_request::KNOWN[..], &spawn_request::KNOWN_OF_JOB].concat()),
         ("PMIx_Job_control", switches.chain([keys::JOB_CTRL_SIGNAL.name()]).collect()),
         ("PMIx_Log", [&log_request::CHANNELS[..], &log_request::KNOWN].concat()),

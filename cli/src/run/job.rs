@@ -1,5 +1,6 @@
 //! The launcher from its first process to its exit status: a single loop over everything that can happen.
 
+mod answering;
 mod controlling;
 mod description;
 mod forwarding;
@@ -19,8 +20,8 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
-use modex::types::{ProcId, Time};
-use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
+use modex::types::{Info, ProcId, Time};
+use modex::{BuildError, ForeignClients, Responder, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
@@ -35,6 +36,7 @@ use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News, ProcessNews, TimedJob};
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
+use super::launcher_query::LauncherQuery;
 use super::line_prefix::{LineMarks, LinePrefix};
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::output_locks::OutputLocks;
@@ -47,7 +49,7 @@ use super::report::{ProcessPhase, ReportFileError, Reports, Timeline};
 use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
-use super::waiting::{self, Look};
+use super::waiting;
 use controlling::{ControlCall, Terminations};
 use description::describe;
 use forwarding::{Forwarding, PullCall, PushCall, complete, read_and_offer};
@@ -160,8 +162,8 @@ pub(super) struct LaunchedJob {
     /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
     news: Receiver<News>,
-    /// Processes that ask what the server does.
-    looks: Vec<Look>,
+    /// Queries for facts of the launcher.
+    queries: Vec<(LauncherQuery, Responder<Vec<Info>>)>,
     /// Requests to control processes.
     controls: FairQueue<ControlCall>,
     /// Requests to log.
@@ -230,7 +232,7 @@ impl LaunchedJob {
             output_locks: OutputLocks::default(),
             is_paused: false,
             news,
-            looks: Vec::new(),
+            queries: Vec::new(),
             controls: FairQueue::default(),
             logs: FairQueue::default(),
             can_log: false,
@@ -444,7 +446,7 @@ impl LaunchedJob {
                 }
             }
         }
-        self.answer_looks();
+        self.answer_queries();
         self.go_on_spawning();
         self.end_unheard();
         self.close_ended()?;
@@ -535,7 +537,7 @@ impl LaunchedJob {
     fn take_news(&mut self, news: News) {
         match news {
             News::Abort { requester, status, message } => self.abort(&requester, status, message),
-            News::Look(look) => self.looks.push(look),
+            News::Query(query, reply) => self.queries.push((query, reply)),
             News::Spawn(call) => self.spawning.add(call),
             News::Control { requester, request, reply } => {
                 self.controls.push(requester, ControlCall { request, reply });
@@ -626,22 +628,6 @@ impl LaunchedJob {
         // Without a server no operation waits.
         let operations = self.server.open_operations().unwrap_or_default();
         waiting::texts(&operations, &self.jobs, |rank| self.children.running(rank))
-    }
-
-    /// Answers once in a turn, so that a process that asks without end holds up nothing.
-    fn answer_looks(&mut self) {
-        if self.looks.is_empty() {
-            return;
-        }
-        let looks = std::mem::take(&mut self.looks);
-        let asked = |is_asked: fn(&Look) -> bool| looks.iter().any(is_asked);
-        let operations = asked(|look| look.operations).then(|| waiting::operations_info(&self.what_waits()));
-        let requests = asked(|look| look.requests)
-            .then(|| waiting::requests_info(self.server.request_counts().unwrap_or_default()));
-        for look in looks {
-            let parts = [operations.clone().filter(|_| look.operations), requests.clone().filter(|_| look.requests)];
-            look.reply.succeed(parts.into_iter().flatten().collect());
-        }
     }
 
     /// Stops the ranks and then the launcher, until somebody continues the launcher.

@@ -94,6 +94,11 @@ impl Jobs {
         self.running.iter().find(|(_, job)| job.namespace == *namespace).map(|(number, _)| *number)
     }
 
+    /// The jobs that run.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.running.values()
+    }
+
     /// The numbers of all jobs that run, by name.
     pub(super) fn numbers(&self) -> BTreeMap<Namespace, u32> {
         self.running.iter().map(|(number, job)| (job.namespace.clone(), *number)).collect()

@@ -30,6 +30,7 @@ mod job;
 mod job_processes;
 mod jobs;
 mod last_output;
+mod launcher_query;
 mod life_events;
 mod line_prefix;
 mod lines;
@@ -63,6 +64,7 @@ pub(super) use cores::print as print_cores;
 use destination::OutputFiles;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
+pub(super) use launcher_query::{OPERATIONS, REQUEST_COUNTS};
 use line_prefix::LineMarks;
 pub(super) use lines::LineBuffer;
 pub(super) use mpi_library::PmiChoice;
@@ -71,7 +73,6 @@ use report::{ReportWish, Reports};
 pub(super) use report_document::{RankMoments, ReportDocument};
 pub(super) use session::SessionDirectory;
 pub(super) use suspension::{can_be_continued, stop_this_process};
-pub(super) use waiting::{OPERATIONS, REQUEST_COUNTS};
 
 use super::Outcome;
 

@@ -338,6 +338,11 @@ impl Verdict {
         self.time_limit = Some((now + limit, limit));
     }
 
+    /// The time until the limit, if there is one.
+    pub(super) fn time_left(&self, now: Time) -> Option<Duration> {
+        Some(self.time_limit?.0.since(now))
+    }
+
     /// A rank ended.
     #[must_use]
     pub(super) fn ended(&mut self, now: Time, rank: RankId, ending: Ending) -> Option<Action> {

@@ -1,11 +1,10 @@
 //! One text for each PMIx operation of the job that waits: how long, for which ranks, and what their processes do.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
-use modex::types::{DataArray, DataType, Info, Key, Pdata, ProcId, Rank, Value};
-use modex::{OpenOperation, OperationKind, Responder};
+use modex::types::{ProcId, Rank};
+use modex::{OpenOperation, OperationKind};
 
 use super::jobs::Jobs;
 use super::rank_id::{FIRST_JOB, RankId};
@@ -15,46 +14,11 @@ const LINES_MAX: usize = 16;
 /// Limit of the processes that one line names.
 const NAMED_MAX: usize = 8;
 
-/// The key of a query for the texts about the operations that wait. The launcher answers it.
-pub(crate) const OPERATIONS: &str = "modex.operations";
-
-/// The key of a query for the number of requests that each connected rank has sent. The launcher answers it with an
-/// array of `pmix_pdata_t`: a process and its number.
-pub(crate) const REQUEST_COUNTS: &str = "modex.requests";
-
-/// A query about what the server does.
-#[derive(Debug)]
-pub(super) struct Look {
-    /// Whether it asks for [`OPERATIONS`].
-    pub(super) operations: bool,
-    /// Whether it asks for [`REQUEST_COUNTS`].
-    pub(super) requests: bool,
-    pub(super) reply: Responder<Vec<Info>>,
-}
-
 /// A text for each operation of the launcher's jobs. `pid_of` gives the process of a rank that runs.
 pub(super) fn texts(operations: &[OpenOperation], jobs: &Jobs, pid_of: impl Fn(RankId) -> Option<u32>) -> Vec<String> {
     let more = operations.len().checked_sub(LINES_MAX).filter(|more| *more > 0);
     let more = more.map(|more| format!("{more} more operations wait"));
     operations.iter().take(LINES_MAX).map(|operation| line(operation, jobs, &pid_of)).chain(more).collect()
-}
-
-/// The answer to a query for [`OPERATIONS`].
-pub(super) fn operations_info(texts: &[String]) -> Info {
-    let elements = texts.iter().map(|text| Value::from(text.as_str())).collect();
-    array_info(OPERATIONS, DataType::String, elements)
-}
-
-/// The answer to a query for [`REQUEST_COUNTS`].
-pub(super) fn requests_info(counts: BTreeMap<ProcId, u64>) -> Info {
-    let key = Key::from_static(REQUEST_COUNTS);
-    let pdata = |(proc, count): (ProcId, u64)| Pdata { proc, key: key.clone(), value: Value::Uint64(count) };
-    let elements = counts.into_iter().map(pdata).map(|pdata| Value::Pdata(Box::new(pdata))).collect();
-    array_info(REQUEST_COUNTS, DataType::Pdata, elements)
-}
-
-fn array_info(key: &'static str, element_type: DataType, elements: Vec<Value>) -> Info {
-    Info::new(Key::from_static(key), Value::DataArray(Box::new(DataArray { element_type, elements })))
 }
 
 fn line(operation: &OpenOperation, jobs: &Jobs, pid_of: &impl Fn(RankId) -> Option<u32>) -> String {

@@ -116,6 +116,34 @@ fn values_of_a_live_job_are_got_as_its_processes_get_them() {
     job.end();
 }
 
+/// The launcher knows some facts, the server others. One query may mix them.
+#[test]
+fn queries_find_what_a_host_on_one_machine_knows() {
+    let job = Job::start();
+    let (name, pid) = (job.namespace(), job.0.child.id());
+    let asked = |words: &[&str]| job.command(&[&["query", "--json", "-n", &name], words].concat()).run().success();
+    let answer = |words: &[&str]| serde_json::from_str::<Json>(&asked(words)).unwrap();
+    let values = |document: &Json| -> Vec<Json> {
+        document["results"].as_array().unwrap().iter().map(|result| result["value"].clone()).collect()
+    };
+    let mixed = answer(&["PMIX_QUERY_JOB_STATUS", "PMIX_QUERY_NAMESPACES"]);
+    assert!(values(&mixed).contains(&json!(name)) && values(&mixed).len() == 2, "{mixed}");
+    let servers = answer(&["PMIX_QUERY_AVAIL_SERVERS"]).to_string();
+    assert!(servers.contains(&format!("modex-run-{pid}")), "{servers}");
+    for (key, part) in [
+        ("PMIX_QUERY_SPAWN_SUPPORT", "pmix.wdir"),
+        ("PMIX_QUERY_SUPPORTED_KEYS", "modex.requests"),
+        ("PMIX_QUERY_NAMESPACE_INFO", "pmix.cmd.line"),
+    ] {
+        let said = answer(&[key]).to_string();
+        assert!(said.contains(part), "{key}: {said}");
+    }
+    assert!(values(&answer(&["PMIX_AVAIL_PHYS_MEMORY"]))[0].as_u64() > Some(1 << 20));
+    let no_limit = job.command(&["query", "-n", &name, "PMIX_TIME_REMAINING"]).run();
+    assert_eq!(no_limit.code(), Some(1), "the job has no time limit: {no_limit:?}");
+    job.end();
+}
+
 #[test]
 fn an_answer_that_is_cut_off_is_no_error() {
     let job = Job::start();

@@ -1,6 +1,7 @@
 //! Facts about a host that queries ask for: its process sets, and the attributes that it supports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use parking_lot::Mutex;
 
@@ -8,10 +9,13 @@ use super::attribute_support::{self, HostAttributes};
 use super::host::{Responder, Taker};
 use crate::keys::{self, TypedKey};
 use crate::proto::QueryInfo;
-use crate::server::HostReply;
+use crate::ptl::rendezvous::{self, Belief, Found, Names};
+use crate::runtime::shared::local::{hostname, temporary_directory};
+use crate::server::{HostReply, supported_keys};
 use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Status, Text, Value, footprint};
 
-/// Process sets and supported attributes of a host, and the answers to queries about them. A host gives its queries to
+/// Process sets and supported attributes of a host, and the answers to queries about them and about the servers that
+/// tools find on this node (`PMIX_QUERY_AVAIL_SERVERS`). A host gives its queries to
 /// [`HostFacts::answer`] first, and answers the rest itself. Queries for `PMIX_QUERY_ATTRIBUTE_SUPPORT` also find the
 /// attributes that this library honours as client, server and tool.
 ///
@@ -154,7 +158,10 @@ impl HostFacts {
             }
             let mut open = Vec::new();
             for key in keys {
-                match self.about_sets(&key, &qualifiers) {
+                let about_servers =
+                    || if is(&key, keys::QUERY_AVAIL_SERVERS) { servers(&server_directories()) } else { None };
+                let known = self.about_sets(&key, &qualifiers).or_else(|| self.about_support(&key));
+                match known.or_else(about_servers) {
                     Some(info) => found.push(info)?,
                     None => open.push(key),
                 }
@@ -186,6 +193,84 @@ impl HostFacts {
         }
         None
     }
+}
+
+/// The function whose attributes spawn and debug support mean.
+const SPAWN: &str = "PMIx_Spawn";
+/// The begin of the keys of a debugger's attributes.
+const DEBUG_PREFIX: &str = "pmix.dbg.";
+/// The function whose attributes are keys of queries that the host answers.
+const QUERY: &str = "PMIx_Query_info";
+/// The keys of queries that are answered here.
+const KEYS: [&str; 4] = [
+    keys::QUERY_ATTRIBUTE_SUPPORT.name(),
+    keys::QUERY_SPAWN_SUPPORT.name(),
+    keys::QUERY_DEBUG_SUPPORT.name(),
+    keys::QUERY_AVAIL_SERVERS.name(),
+];
+
+impl HostFacts {
+    /// The attributes of a spawn, those for debuggers, or the keys of queries, with commas between them.
+    fn about_support(&self, asked: &Text) -> Option<Info> {
+        let info = |key: &'static str, known: &[&str]| {
+            (!known.is_empty()).then(|| Info::new(Key::from_static(key), known.join(",").as_str()))
+        };
+        let attributes = self.attributes.lock();
+        let of = |function: &str| attributes.get(function).into_iter().flatten().map(|name| key_of(name));
+        if is(asked, keys::QUERY_SPAWN_SUPPORT) {
+            return info(keys::QUERY_SPAWN_SUPPORT.name(), &of(SPAWN).collect::<Vec<_>>());
+        }
+        if is(asked, keys::QUERY_DEBUG_SUPPORT) {
+            let known: Vec<&str> = of(SPAWN).filter(|key| key.starts_with(DEBUG_PREFIX)).collect();
+            return info(keys::QUERY_DEBUG_SUPPORT.name(), &known);
+        }
+        if is(asked, keys::QUERY_SUPPORTED_KEYS) {
+            let mut known: Vec<&str> = supported_keys().chain(KEYS).collect();
+            known.extend(of(QUERY));
+            return info(keys::QUERY_SUPPORTED_KEYS.name(), &known);
+        }
+        None
+    }
+}
+
+/// The key of an attribute that its macro or its key names.
+fn key_of(attribute: &str) -> &str {
+    keys::by_macro(attribute).map_or(attribute, |row| row.name)
+}
+
+/// The servers of this user and of root whose files are found: an array for each of name, address, process and version.
+fn servers(directories: &BTreeSet<PathBuf>) -> Option<Info> {
+    let names = Names::new(&hostname()).ok()?;
+    let is_wanted = |name: &str| names.is_tool_file(name);
+    let mut found: BTreeMap<String, Found> = BTreeMap::new();
+    for server in directories.iter().flat_map(|place| rendezvous::search(place, Belief::OwnAndRoot, is_wanted)) {
+        if !server.is_doubtful {
+            found.insert(server.contents.address.clone(), server);
+        }
+    }
+    let servers = found.into_values().take(SERVERS_MAX).map(server_info).collect();
+    Some(Info::new(Key::from_static(keys::QUERY_AVAIL_SERVERS.name()), Value::info_array(servers)))
+}
+
+/// The directories of the servers that tools of this process would find.
+fn server_directories() -> BTreeSet<PathBuf> {
+    BTreeSet::from([temporary_directory(), PathBuf::from("/tmp")])
+}
+
+/// Limit of the servers in an answer.
+const SERVERS_MAX: usize = 1024;
+
+fn server_info(Found { contents, owner, .. }: Found) -> Info {
+    let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+    // A server's address begins with its name.
+    let name = contents.address.split_once(';').and_then(|(name, _)| name.rsplit_once(['.', '@']));
+    let namespace = name.map(|(namespace, _)| info(keys::NSPACE.name(), Value::from(namespace)));
+    let address = info(keys::SERVER_URI.name(), Value::from(contents.address.as_str()));
+    let process = contents.pid.map(|pid| info(keys::SERVER_PIDINFO.name(), Value::Pid(pid)));
+    let version = contents.version.map(|version| info(keys::VERSION_INFO.name(), Value::from(version.as_str())));
+    let owner = info(keys::USERID.name(), Value::Uint32(owner));
+    let infos = namespace.into_iter().chain([address]).chain(process).chain(version).chain([owner]).collect();
+    info(keys::SERVER_INFO_ARRAY.name(), Value::info_array(infos))
 }
 
 /// A responder whose infos follow the known ones.
@@ -236,6 +321,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::ptl::rendezvous::Contents;
     use crate::types::Namespace;
 
     fn ask(keys: &[&str], qualifiers: Vec<Info>) -> Vec<Query> {
@@ -266,6 +352,58 @@ mod tests {
             facts.divide(ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Spawn"], Vec::new())).unwrap();
         assert_eq!((found.len(), found[0].key.as_str()), (1, "PMIx_Spawn"));
         assert_eq!(rest, []);
+    }
+
+    #[test]
+    fn spawn_and_debug_support_are_the_attributes_of_a_spawn() {
+        let asked = || ask(&[keys::QUERY_SPAWN_SUPPORT.name(), keys::QUERY_DEBUG_SUPPORT.name()], Vec::new());
+        let facts = HostFacts::default();
+        assert_eq!(facts.divide(asked()).unwrap(), (Vec::new(), asked()));
+        let attributes = ["PMIX_WDIR", "PMIX_DEBUG_STOP_IN_INIT", "pmix.prefix"].map(str::to_owned);
+        facts.register_attributes("PMIx_Spawn", attributes.to_vec()).unwrap();
+        let values: Vec<Value> = facts.divide(asked()).unwrap().0.into_iter().map(|info| info.value).collect();
+        assert_eq!(values, ["pmix.wdir,pmix.dbg.init,pmix.prefix", "pmix.dbg.init"].map(Value::from));
+    }
+
+    #[test]
+    fn the_hosts_keys_of_queries_are_supported_ones() {
+        let facts = HostFacts::default();
+        facts.register_attributes("PMIx_Query_info", vec!["host.own".to_owned()]).unwrap();
+        let (found, _) = facts.divide(ask(&[keys::QUERY_SUPPORTED_KEYS.name()], Vec::new())).unwrap();
+        let known: Vec<&str> = found[0].value.as_str().unwrap().split(',').collect();
+        for key in [keys::QUERY_NAMESPACES.name(), keys::QUERY_AVAIL_SERVERS.name(), "host.own"] {
+            assert!(known.contains(&key), "{key}: {known:?}");
+        }
+    }
+
+    #[test]
+    fn servers_are_found_by_their_files() {
+        let place = tempfile::tempdir().unwrap();
+        let contents = Contents {
+            address: "job@0;tcp4://127.0.0.1:1".to_owned(),
+            version: Some("4.2.2".to_owned()),
+            pid: Some(std::process::id()),
+            owner: None,
+            is_locked: false,
+        };
+        let name = Names::new(&hostname()).unwrap().of_pid(std::process::id());
+        for name in [name.as_str(), "other"] {
+            std::fs::write(place.path().join(name), contents.render(0)).unwrap();
+        }
+        let found = servers(&BTreeSet::from([place.path().to_owned()])).unwrap();
+        let Value::DataArray(array) = found.value else { panic!("no array") };
+        let [Value::Info(server)] = &array.elements[..] else { panic!("not one server: {array:?}") };
+        let Value::DataArray(facts) = &server.value else { panic!("no array: {server:?}") };
+        let facts: Vec<(&str, &Value)> = facts
+            .elements
+            .iter()
+            .filter_map(|fact| match fact {
+                Value::Info(info) => Some((info.key.as_str(), &info.value)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(facts[0], ("pmix.nspace", &Value::from("job")));
+        assert_eq!((facts[1].0, facts[2]), ("pmix.srvr.uri", ("pmix.srvr.pidinfo", &Value::Pid(std::process::id()))));
     }
 
     #[test]

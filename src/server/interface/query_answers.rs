@@ -5,11 +5,42 @@
 
 use rustc_hash::FxHashMap;
 
+use super::own_keys::INVENTORY;
 use crate::keys;
 use crate::proto::Reply;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint, process_footprint,
 };
+
+/// Keys outside job data that the server answers.
+const OWN_KEYS: [&str; 8] = [
+    INVENTORY,
+    keys::FABRIC_DEVICES.name(),
+    keys::FABRIC_DEVICE.name(),
+    keys::QUERY_NAMESPACES.name(),
+    keys::QUERY_SUPPORTED_KEYS.name(),
+    keys::QUERY_SUPPORTED_QUALIFIERS.name(),
+    keys::QUERY_PROC_TABLE.name(),
+    keys::QUERY_LOCAL_PROC_TABLE.name(),
+];
+
+/// The supported keys.
+const SET_KEYS: [&str; 9] = [
+    keys::QUERY_NUM_PSETS.name(),
+    keys::QUERY_PSET_NAMES.name(),
+    keys::QUERY_PSET_MEMBERSHIP.name(),
+    keys::QUERY_NUM_GROUPS.name(),
+    keys::QUERY_GROUP_NAMES.name(),
+    keys::QUERY_GROUP_MEMBERSHIP.name(),
+    keys::PSET_NAMES.name(),
+    keys::GROUP_NAMES.name(),
+    keys::GROUP_CONTEXT_ID.name(),
+];
+
+/// The keys outside job data that a server answers itself.
+pub(crate) fn supported_keys() -> impl Iterator<Item = &'static str> {
+    OWN_KEYS.iter().chain(&SET_KEYS).copied()
+}
 
 /// The rows of a table, by rank.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,6 +4,7 @@ use modex::Server;
 use modex::gds::registration::{JobDescription, RegisterError};
 use modex::keys;
 use modex::types::{Info, Key};
+use nix::sys::sysinfo::sysinfo;
 
 use crate::run::plan::Plan;
 
@@ -17,6 +18,10 @@ pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, Regist
         .ranks_by_node(std::iter::once(0..rank_count))
         .own_node(0, directory.clone(), directory.clone())
         .global_rank_first(plan.global_rank_first);
+    if let Ok(system) = sysinfo() {
+        let bytes = system.ram_total();
+        description = description.node_value(0, Key::from_static(keys::AVAIL_PHYS_MEMORY.name()), bytes);
+    }
     // Open MPI 5 asks for the directories without naming a node.
     for key in [keys::TMPDIR.name(), keys::NSDIR.name()] {
         description = description.job_value(Key::from_static(key), &*directory);

@@ -55,7 +55,7 @@ impl LaunchedJob {
         events.iter().for_each(|event| self.raise(event));
     }
 
-    fn job_end(&self, number: u32) -> JobEnd {
+    pub(super) fn job_end(&self, number: u32) -> JobEnd {
         let well = JobEnd { status: Status::SUCCESS, failed: None, exit_code: 0, text: None };
         if self.verdict.is_dismissed(number) {
             return JobEnd { status: Status::ERR_JOB_KILLED_BY_CMD, ..well };

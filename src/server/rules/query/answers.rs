@@ -1,11 +1,10 @@
 //! The steps that answer the keys of queries.
 
 use super::asking::{Asking, about_self};
-use super::sets;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
-use crate::server::interface::query_answers::QUERY_QUALIFIERS;
-use crate::server::interface::{Answer, INVENTORY, Output, ProcessRow, QueryAnswer, Requester};
+use crate::server::interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
+use crate::server::interface::{Answer, Output, ProcessRow, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::state::{
@@ -192,8 +191,7 @@ impl<S: Datastore> ServerCore<S> {
             return Some(Value::from(names.join(",")));
         }
         if is(keys::QUERY_SUPPORTED_KEYS.name()) {
-            let known: Vec<&str> = OWN_KEYS.iter().chain(&sets::KEYS).copied().collect();
-            return Some(Value::from(known.join(",")));
+            return Some(Value::from(supported_keys().collect::<Vec<_>>().join(",")));
         }
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             return Some(Value::from(QUERY_QUALIFIERS.join(",")));
@@ -301,19 +299,7 @@ const STATE_UNKNOWN: u8 = 0;
 /// Processes in one table: the limit of a message.
 const TABLE_RANKS_MAX: u32 = 1 << 17;
 
-/// Keys outside job data that the server answers.
-const OWN_KEYS: [&str; 8] = [
-    INVENTORY,
-    keys::FABRIC_DEVICES.name(),
-    keys::FABRIC_DEVICE.name(),
-    keys::QUERY_NAMESPACES.name(),
-    keys::QUERY_SUPPORTED_KEYS.name(),
-    keys::QUERY_SUPPORTED_QUALIFIERS.name(),
-    keys::QUERY_PROC_TABLE.name(),
-    keys::QUERY_LOCAL_PROC_TABLE.name(),
-];
-
 /// Whether this server answers a key outside job data.
 fn is_supported(key: &Key) -> bool {
-    OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str())
+    supported_keys().any(|known| known == key.as_str())
 }

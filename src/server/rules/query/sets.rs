@@ -9,19 +9,6 @@ use crate::server::rules::access::{Action, Object};
 use crate::server::state::{Group, ServerCore, Ticket};
 use crate::types::{DataArray, DataType, Info, Key, Kval, ProcId, Rank, Status, Text, Value};
 
-/// The supported keys.
-pub(super) const KEYS: [&str; 9] = [
-    keys::QUERY_NUM_PSETS.name(),
-    keys::QUERY_PSET_NAMES.name(),
-    keys::QUERY_PSET_MEMBERSHIP.name(),
-    keys::QUERY_NUM_GROUPS.name(),
-    keys::QUERY_GROUP_NAMES.name(),
-    keys::QUERY_GROUP_MEMBERSHIP.name(),
-    keys::PSET_NAMES.name(),
-    keys::GROUP_NAMES.name(),
-    keys::GROUP_CONTEXT_ID.name(),
-];
-
 /// The keys about one process or group, which a Get may request, too.
 const BY_GET: [&str; 3] = [keys::PSET_NAMES.name(), keys::GROUP_NAMES.name(), keys::GROUP_CONTEXT_ID.name()];
 

@@ -1,0 +1,170 @@
+//! Queries that the launcher answers (`PMIx_Query_info`): what its jobs wait for, and facts that only it knows. The
+//! server answers all others.
+//!
+//! Source: PMIx Standard, chapter on queries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modex::types::{DataArray, DataType, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text, Value};
+use modex::{QueryInfo, keys};
+
+/// The key of a query for the texts about the operations that wait.
+pub(crate) const OPERATIONS: &str = "modex.operations";
+
+/// The key of a query for the number of requests that each connected rank has sent: an array of `pmix_pdata_t`, a
+/// process and its number each.
+pub(crate) const REQUEST_COUNTS: &str = "modex.requests";
+
+/// A fact that the launcher knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fact {
+    Operations,
+    RequestCounts,
+    /// The status of a job that runs: success, or the reason of its end.
+    JobStatus,
+    /// Seconds until the time limit.
+    TimeRemaining,
+    /// Each job and its command lines.
+    Namespaces,
+}
+
+impl Fact {
+    const ALL: [Self; 5] =
+        [Self::Operations, Self::RequestCounts, Self::JobStatus, Self::TimeRemaining, Self::Namespaces];
+
+    /// The keys of all facts.
+    pub(super) fn keys() -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().map(Self::key)
+    }
+
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Operations => OPERATIONS,
+            Self::RequestCounts => REQUEST_COUNTS,
+            Self::JobStatus => keys::QUERY_JOB_STATUS.name(),
+            Self::TimeRemaining => keys::TIME_REMAINING.name(),
+            Self::Namespaces => keys::QUERY_NAMESPACE_INFO.name(),
+        }
+    }
+
+    fn of(key: &Text) -> Option<Self> {
+        Self::ALL.into_iter().find(|fact| fact.key().as_bytes() == key.as_bytes())
+    }
+
+    /// The answer to a query for this fact.
+    pub(super) fn info(self, value: Value) -> Info {
+        Info::new(Key::from_static(self.key()), value)
+    }
+}
+
+/// A query for facts of the launcher.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LauncherQuery {
+    /// Each fact, and the job that it is about.
+    pub(super) facts: BTreeSet<(Fact, Namespace)>,
+    /// Whether it has keys that the server answers.
+    has_others: bool,
+}
+
+impl LauncherQuery {
+    /// Reads a query. `None`: it asks for no fact of the launcher.
+    pub(super) fn read(requester: &ProcId, request: &QueryInfo) -> Option<Self> {
+        let mut query = Self { facts: BTreeSet::new(), has_others: false };
+        for one in &request.queries {
+            let job = job_of(one).unwrap_or_else(|| requester.namespace.clone());
+            for key in &one.keys {
+                match Fact::of(key) {
+                    Some(fact) => drop(query.facts.insert((fact, job.clone()))),
+                    None => query.has_others = true,
+                }
+            }
+        }
+        (!query.facts.is_empty()).then_some(query)
+    }
+
+    /// The status of an answer with this number of facts. The server adds the answers to other keys.
+    pub(super) fn status(&self, known: usize) -> Status {
+        match known {
+            _ if !self.has_others && known == self.facts.len() => Status::SUCCESS,
+            0 if !self.has_others => Status::ERR_NOT_FOUND,
+            _ => Status::ERR_PARTIAL_SUCCESS,
+        }
+    }
+}
+
+/// The job that the qualifiers name.
+fn job_of(query: &Query) -> Option<Namespace> {
+    let qualifier = |key: &str| query.qualifiers.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
+    if let Some(Value::Proc(proc)) = qualifier(keys::PROCID.name()) {
+        return Some(proc.namespace.clone());
+    }
+    Namespace::new(qualifier(keys::NSPACE.name())?.as_str()?).ok()
+}
+
+/// The value of [`Fact::Operations`].
+pub(super) fn operations(texts: &[String]) -> Value {
+    array(DataType::String, texts.iter().map(|text| Value::from(text.as_str())).collect())
+}
+
+/// The value of [`Fact::RequestCounts`].
+pub(super) fn request_counts(counts: BTreeMap<ProcId, u64>) -> Value {
+    let key = Key::from_static(REQUEST_COUNTS);
+    let pdata = |(proc, count): (ProcId, u64)| Pdata { proc, key: key.clone(), value: Value::Uint64(count) };
+    array(DataType::Pdata, counts.into_iter().map(pdata).map(|pdata| Value::Pdata(Box::new(pdata))).collect())
+}
+
+/// The value of [`Fact::Namespaces`]: for each job its name and the command line of each program.
+pub(super) fn namespaces(jobs: impl Iterator<Item = (Namespace, Vec<String>)>) -> Value {
+    let element = |(namespace, commands): (Namespace, Vec<String>)| {
+        let name = Info::new(Key::from_static(keys::NSPACE.name()), namespace.as_str());
+        let command = |line: String| Info::new(Key::from_static(keys::CMD_LINE.name()), line.as_str());
+        let infos = std::iter::once(name).chain(commands.into_iter().map(command)).collect();
+        Info::new(Key::from_static(keys::JOB_INFO_ARRAY.name()), Value::info_array(infos))
+    };
+    Value::info_array(jobs.map(element).collect())
+}
+
+fn array(element_type: DataType, elements: Vec<Value>) -> Value {
+    Value::DataArray(Box::new(DataArray { element_type, elements }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requester() -> ProcId {
+        ProcId::new(Namespace::new("own").unwrap(), 0)
+    }
+
+    fn read(keys: &[&str], qualifiers: Vec<Info>) -> Option<LauncherQuery> {
+        let keys = keys.iter().map(|key| Text::from(*key)).collect();
+        LauncherQuery::read(&requester(), &QueryInfo::new(vec![Query { keys, qualifiers }]))
+    }
+
+    #[test]
+    fn a_fact_is_about_the_named_job_or_that_of_the_requester() {
+        let (status, namespaces) = (keys::QUERY_JOB_STATUS.name(), keys::QUERY_NAMESPACES.name());
+        let qualifier = |key: &'static str, value: Value| vec![Info::new(Key::from_static(key), value)];
+        let proc = Value::from(ProcId::new(Namespace::new("b").unwrap(), 3));
+        for (qualifiers, job) in [
+            (Vec::new(), "own"),
+            (qualifier(keys::NSPACE.name(), Value::from("a")), "a"),
+            (qualifier(keys::PROCID.name(), proc), "b"),
+        ] {
+            let query = read(&[status, status], qualifiers).unwrap();
+            let facts: Vec<_> = query.facts.iter().map(|(fact, job)| (*fact, job.as_str())).collect();
+            assert_eq!(facts, [(Fact::JobStatus, job)]);
+        }
+        assert_eq!(read(&[namespaces], Vec::new()), None);
+    }
+
+    #[test]
+    fn an_answer_is_partial_if_a_fact_or_another_key_is_missing() {
+        let (job_status, time) = (keys::QUERY_JOB_STATUS.name(), keys::TIME_REMAINING.name());
+        let both = read(&[job_status, time], Vec::new()).unwrap();
+        let expected = [Status::ERR_NOT_FOUND, Status::ERR_PARTIAL_SUCCESS, Status::SUCCESS];
+        assert_eq!([0, 1, 2].map(|known| both.status(known)), expected);
+        let mixed = read(&[time, keys::QUERY_NAMESPACES.name()], Vec::new()).unwrap();
+        assert_eq!([0, 1].map(|known| mixed.status(known)), [Status::ERR_PARTIAL_SUCCESS; 2]);
+    }
+}
