@@ -3,6 +3,7 @@
 mod controlling;
 mod description;
 mod forwarding;
+mod limits;
 mod logging;
 mod reporting;
 mod spawning;
@@ -28,6 +29,7 @@ use super::Input;
 use super::apps::{App, AppError};
 use super::children::{Channel, Children, RankSetup, SpawnError};
 use super::cores::Helper;
+use super::debug_stops::AwaitedStops;
 use super::destination::{Destination, OutputFiles, OutputFilesError};
 use super::fair_queue::FairQueue;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
@@ -51,6 +53,7 @@ use super::waiting;
 use controlling::{ControlCall, Terminations};
 use description::describe;
 use forwarding::{Forwarding, PullCall, PushCall, complete, read_and_offer};
+use limits::RunLimits;
 use logging::LogCall;
 use spawning::Spawning;
 
@@ -170,6 +173,8 @@ pub(super) struct LaunchedJob {
     can_log: bool,
     forwarding: Forwarding,
     terminations: Terminations,
+    run_limits: RunLimits,
+    awaited_stops: AwaitedStops,
     /// Whether a process has paused ranks. They may have been resumed since.
     has_paused_ranks: bool,
     verdict: Verdict,
@@ -236,6 +241,8 @@ impl LaunchedJob {
             can_log: false,
             forwarding: Forwarding::default(),
             terminations: Terminations::default(),
+            run_limits: RunLimits::default(),
+            awaited_stops: AwaitedStops::default(),
             has_paused_ranks: false,
             verdict: Verdict::new(rank_count, settings.grace),
             mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
@@ -332,6 +339,7 @@ impl LaunchedJob {
         let mut setup = self.set_up(&proc, mpi_setup, channel.as_ref().map(|channel| channel.rank_end().as_fd()))?;
         setup.place = plan.place(id.rank);
         setup.has_input = plan.io.input.has(id.rank);
+        setup.stops_on_exec = plan.stops.stops_on_exec(id.rank);
         self.mark(id, ProcessPhase::Spawned, self.clock.now());
         let pipes = self.children.spawn(id, app, &setup)?;
         self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy()).wait()?;
@@ -456,6 +464,7 @@ impl LaunchedJob {
         self.serve_pull();
         self.serve_pushes();
         self.serve_controls();
+        self.end_overdue();
         self.end_terminations();
         let action = self.verdict.tick(now);
         self.act(action);
@@ -497,6 +506,7 @@ impl LaunchedJob {
             }
             let end = self.rank_end(rank, ending);
             self.forget(rank);
+            self.awaited_stops.reached(rank);
             let action = self.verdict.ended(now, rank, ending);
             self.report_rank_end(rank, end);
             self.act(action);
@@ -536,7 +546,7 @@ impl LaunchedJob {
         match news {
             News::Abort { requester, status, message } => self.abort(&requester, status, message),
             News::Operations(asker) => self.askers.push(asker),
-            News::Spawn(call) => self.spawning.add(call),
+            News::Spawn(call) => self.spawning.add(self.clock.now(), call),
             News::Control { requester, request, reply } => {
                 self.controls.push(requester, ControlCall { request, reply });
             }
@@ -546,6 +556,13 @@ impl LaunchedJob {
             }
             News::Push { requester, request, reply } => {
                 self.forwarding.pushes.push(requester, PushCall::new(*request, reply))
+            }
+            News::Stopped { proc, breakpoint } => {
+                if let Some(rank) = self.jobs.rank(&proc)
+                    && self.awaited_stops.reached(rank)
+                {
+                    self.report_stop(rank.job, &breakpoint);
+                }
             }
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };

@@ -89,6 +89,13 @@ pub(super) fn of_start(namespace: &Namespace, is_complete: bool, time: u64) -> L
     LifeEvent { status, range: RANGE_SESSION, infos: about_job(namespace, time) }
 }
 
+/// All ranks of a job that wait for a debugger have reached this place.
+pub(super) fn of_stop(namespace: &Namespace, breakpoint: &str, time: u64) -> LifeEvent {
+    let mut infos = about_job(namespace, time);
+    infos.push(info(keys::BREAKPOINT.name(), breakpoint.into()));
+    LifeEvent { status: Status::READY_FOR_DEBUG, range: RANGE_SESSION, infos }
+}
+
 /// A process has asked for the end of its job.
 pub(super) fn of_abort(proc: &ProcId, exit_code: i32, message: &str, time: u64) -> LifeEvent {
     let mut infos = about(proc.clone(), time);

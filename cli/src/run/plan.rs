@@ -1,12 +1,14 @@
 //! The plan of a job: programs, ranks, and places, before any process is started.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use modex::types::{Info, Namespace, NamespaceError, ProcId};
 
 use super::apps::{App, RANK_COUNT_MAX};
 use super::children::Channel;
 use super::cores::{self, CoresError};
+use super::debug_stops::DebugStops;
 use super::rank_id::{FIRST_JOB, RankId};
 
 /// Why a job can't be planned.
@@ -59,6 +61,10 @@ pub(super) struct Plan {
     pub(super) is_awaited: bool,
     /// Values that the parent has given to all of its ranks.
     pub(super) values: Vec<Info>,
+    /// The time that it may run.
+    pub(super) run_limit: Option<Duration>,
+    /// Where its ranks wait for a debugger.
+    pub(super) stops: DebugStops,
     /// Its name.
     pub(super) namespace: Namespace,
     /// Its standard input and output.
@@ -111,6 +117,8 @@ impl Plan {
             parent: None,
             is_awaited: false,
             values: Vec::new(),
+            run_limit: None,
+            stops: DebugStops::default(),
             io: JobIo::default(),
             namespace: Namespace::new(&format!("modex-{}", std::process::id()))?,
             app_of_rank: app_of_rank(&apps),
@@ -135,6 +143,8 @@ impl Plan {
             parent: Some(parent),
             is_awaited: false,
             values: Vec::new(),
+            run_limit: None,
+            stops: DebugStops::default(),
             io: JobIo::default(),
             namespace: Namespace::new(&format!("{}-{job}", self.namespace))?,
             app_of_rank: app_of_rank(&apps),

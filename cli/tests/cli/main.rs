@@ -12,6 +12,7 @@ mod bench;
 mod cleanup;
 mod control;
 mod ctl;
+mod debug_stops;
 mod demo;
 mod endings;
 mod events;
@@ -66,6 +67,10 @@ fn client_process() {
         Ok("talk to a spawned job") => forwarding::talk_to_a_spawned_job(),
         Ok("spawn and do not listen") => forwarding::spawn_and_do_not_listen(),
         Ok("fall silent") => monitor::fall_silent(),
+        Ok("spawn stopped at exec") => debug_stops::spawn_stopped_at_exec(),
+        Ok("spawn stopped in init") => debug_stops::spawn_stopped_in_init(),
+        Ok("wait for a debugger") => debug_stops::wait_for_a_debugger(),
+        Ok("spawn with time limits") => debug_stops::spawn_with_time_limits(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}
