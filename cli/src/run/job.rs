@@ -39,6 +39,7 @@ use super::jobs::Jobs;
 use super::last_output::LastOutput;
 use super::line_prefix::{LineMarks, LinePrefix};
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
+use super::munge_programs::MungePrograms;
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
 use super::plan::Plan;
@@ -217,6 +218,8 @@ impl LaunchedJob {
             .topology(Arc::new(Helper))
             .name_service()
             .file_monitor()
+            .resource_monitor()
+            .credentials(Some(Arc::new(MungePrograms)))
             .start(host)?;
         let rank_count = plan.rank_count();
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();

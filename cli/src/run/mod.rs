@@ -37,6 +37,7 @@ mod line_prefix;
 mod lines;
 mod log_request;
 mod mpi_library;
+mod munge_programs;
 mod orphans;
 mod output_locks;
 mod output_writer;

@@ -30,6 +30,7 @@ mod output;
 mod output_files;
 mod pmi;
 mod programs;
+mod services;
 mod shortage;
 mod sim;
 mod spawn;
@@ -71,6 +72,8 @@ fn client_process() {
         Ok("spawn stopped in init") => debug_stops::spawn_stopped_in_init(),
         Ok("wait for a debugger") => debug_stops::wait_for_a_debugger(),
         Ok("spawn with time limits") => debug_stops::spawn_with_time_limits(),
+        Ok("measure resources") => services::measure_resources(),
+        Ok("exchange credentials") => services::exchange_credentials(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}

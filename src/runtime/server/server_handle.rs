@@ -17,6 +17,7 @@ use self::tool_support::ToolSupport;
 use super::cleaner::Cleaner;
 use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
+use super::credential_desk::CredentialDesk;
 use super::decoder::Decoder;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::file_looks::FileLooks;
@@ -29,12 +30,14 @@ use super::loop_messages::{LoopMessage, LoopSender};
 use super::name_desk::NameDesk;
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
+use super::own_services::OwnServices;
 use super::pmi::{PmiChannel, PmiRefusal};
 use super::poller::{Pollers, Waker};
 use super::proofs::{Proofs, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
 use super::server_loop::{Calls, ServerLoop};
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
+use super::usage_desk::UsageDesk;
 use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
 use crate::gds::{Store, StoreOptions};
 use crate::os_error_hint::{explain, explain_start};
@@ -45,7 +48,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Contact, Limits, OpenOperation, ServerConfig, ServerCore};
+use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
@@ -69,6 +72,8 @@ pub struct ServerOptions {
     /// Checks credentials of munge. If it works at the server's start, clients may prove themselves by munge.
     /// Otherwise, or without a prover, the kernel's facts identify them.
     pub prover: Option<Arc<dyn Prover>>,
+    /// Makes and checks credentials of munge for the server's own service.
+    pub munge_credentials: Option<Arc<dyn Prover>>,
     /// The source of the node's topology, and its sharing.
     pub topology: TopologyOptions,
     /// Limits of what connections can hold.
@@ -147,6 +152,7 @@ impl ServerHandle {
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
+        let (own_hostname, munge) = (options.hostname.clone(), options.munge_credentials.clone());
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -167,6 +173,13 @@ impl ServerHandle {
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
         let services = (core.capabilities, core.own_services);
+        let usage = services
+            .1
+            .contains(Capabilities::MONITOR)
+            .then(|| UsageDesk::new(loop_sender.clone(), clock, server.clone(), own_hostname));
+        let credentials =
+            services.1.contains(Capabilities::GET_CREDENTIAL).then(|| CredentialDesk::new(loop_sender.clone(), munge));
+        let own_services = OwnServices::new(loop_sender.clone(), usage, credentials);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let peers_max = core.limits.peers_max;
         let server_loop = ServerLoop {
@@ -189,7 +202,8 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
-            names: (!services.1.is_empty()).then(|| NameDesk::new(server, geteuid().as_raw())),
+            names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
+            own_services,
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
         let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services));
