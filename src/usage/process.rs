@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::Read;
 
+use crate::keys;
+
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 4096;
 
@@ -24,6 +26,20 @@ pub struct ProcessStat {
     /// The processor on which it ran last.
     pub processor: u64,
 }
+
+/// The figures of a process.
+pub(super) const PROCESS_KEYS: [&str; 10] = [
+    keys::PROC_OS_STATE.name(),
+    keys::PROC_TIME.name(),
+    keys::PROC_PERCENT_CPU.name(),
+    keys::PROC_PRIORITY.name(),
+    keys::PROC_NUM_THREADS.name(),
+    keys::PROC_PSS.name(),
+    keys::PROC_VSIZE.name(),
+    keys::PROC_RSS.name(),
+    keys::PROC_PEAK_VSIZE.name(),
+    keys::PROC_CPU.name(),
+];
 
 /// Sizes of a process in kilobytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::machine::{disk_keys, network_keys, node_keys};
-use super::sampler::PROCESS_KEYS;
+use super::process::PROCESS_KEYS;
 use crate::keys;
 use crate::types::{Info, InfoFlags, ProcId, Status, Value};
 

@@ -27,20 +27,6 @@ pub struct Sampler {
     last: BTreeMap<(u32, u64), (u64, Time)>,
 }
 
-/// The figures of a process.
-pub(super) const PROCESS_KEYS: [&str; 10] = [
-    keys::PROC_OS_STATE.name(),
-    keys::PROC_TIME.name(),
-    keys::PROC_PERCENT_CPU.name(),
-    keys::PROC_PRIORITY.name(),
-    keys::PROC_NUM_THREADS.name(),
-    keys::PROC_PSS.name(),
-    keys::PROC_VSIZE.name(),
-    keys::PROC_RSS.name(),
-    keys::PROC_PEAK_VSIZE.name(),
-    keys::PROC_CPU.name(),
-];
-
 impl Sampler {
     /// `ticks_per_second`: the system's unit of processor time.
     #[must_use]
@@ -63,56 +49,32 @@ impl Sampler {
         now: Time,
         seconds: u64,
     ) -> Vec<Info> {
-        let at = Value::Time(seconds);
-        let figures = |infos: Vec<(&'static str, Value)>| -> Vec<Info> {
-            infos.into_iter().filter(|(key, _)| request.wants(key)).map(|(key, value)| info(key, value)).collect()
-        };
-        let unsigned = |found: Vec<(&'static str, u64)>| {
-            figures(found.into_iter().map(|(key, value)| (key, Value::Uint64(value))).collect())
-        };
-        let usage = |key, head: Vec<Info>, time_key, infos: Vec<Info>| {
-            let infos = head.into_iter().chain([info(time_key, at.clone())]).chain(infos);
-            let elements = infos.map(|info| Value::Info(Box::new(info))).collect();
-            info(key, Value::DataArray(Box::new(DataArray { element_type: DataType::Info, elements })))
-        };
         match request.kind {
             UsageKind::Processes => {
-                let mut samples = Vec::new();
-                for target in targets {
-                    let Some(stat) = process_stat(target.pid).filter(|stat| stat.started == target.started) else {
-                        continue;
-                    };
+                let running = targets.iter().filter_map(|target| {
+                    let stat = process_stat(target.pid).filter(|stat| stat.started == target.started)?;
+                    Some((target, stat))
+                });
+                let sample = |(target, stat): (&Target, ProcessStat)| {
                     let head = vec![
                         info(keys::PROCID.name(), target.proc.clone()),
                         info(keys::PROC_PID.name(), Value::Pid(target.pid)),
+                        info(keys::PROC_SAMPLE_TIME.name(), Value::Time(seconds)),
                     ];
-                    let infos = figures(self.of_process(request, target.pid, &stat, now));
-                    let (key, time_key) = (keys::PROC_RESOURCE_USAGE.name(), keys::PROC_SAMPLE_TIME.name());
-                    samples.push(usage(key, head, time_key, infos));
-                }
-                samples
+                    let found = self.of_process(request, target.pid, &stat, now);
+                    usage(keys::PROC_RESOURCE_USAGE.name(), head, wanted(request, found))
+                };
+                running.map(sample).collect()
             }
             UsageKind::Node => {
-                let head = vec![info(keys::HOSTNAME.name(), hostname)];
-                let infos = figures(node().into_iter().map(|(key, value)| (key, Value::Float(value))).collect());
-                let (key, time_key) = (keys::NODE_RESOURCE_USAGE.name(), keys::NODE_SAMPLE_TIME.name());
-                vec![usage(key, head, time_key, infos)]
+                let head = vec![
+                    info(keys::HOSTNAME.name(), hostname),
+                    info(keys::NODE_SAMPLE_TIME.name(), Value::Time(seconds)),
+                ];
+                let found = node().into_iter().map(|(key, value)| (key, Value::Float(value))).collect();
+                vec![usage(keys::NODE_RESOURCE_USAGE.name(), head, wanted(request, found))]
             }
-            UsageKind::Disks | UsageKind::Networks => {
-                let filter = request.device_filter();
-                let filter = filter.as_ref().map(|filter| filter as &dyn Fn(&str) -> bool);
-                let (found, [key, id_key, time_key]) = if request.kind == UsageKind::Disks {
-                    let [usage, id] = [keys::DISK_RESOURCE_USAGE.name(), keys::DISK_ID.name()];
-                    (disks(filter), [usage, id, keys::DISK_SAMPLE_TIME.name()])
-                } else {
-                    let [usage, id] = [keys::NETWORK_RESOURCE_USAGE.name(), keys::NETWORK_ID.name()];
-                    (networks(filter), [usage, id, keys::NET_SAMPLE_TIME.name()])
-                };
-                let sample = |(name, found): (String, _)| {
-                    usage(key, vec![info(id_key, name.as_str())], time_key, unsigned(found))
-                };
-                found.into_iter().map(sample).collect()
-            }
+            UsageKind::Disks | UsageKind::Networks => of_devices(request, seconds),
         }
     }
 
@@ -176,6 +138,36 @@ impl Sampler {
     }
 }
 
+/// The samples of disks or networks.
+fn of_devices(request: &UsageRequest, seconds: u64) -> Vec<Info> {
+    let filter = request.device_filter();
+    let filter = filter.as_ref().map(|filter| filter as &dyn Fn(&str) -> bool);
+    let (devices, [key, id_key, time_key]) = if request.kind == UsageKind::Disks {
+        let [usage, id] = [keys::DISK_RESOURCE_USAGE.name(), keys::DISK_ID.name()];
+        (disks(filter), [usage, id, keys::DISK_SAMPLE_TIME.name()])
+    } else {
+        let [usage, id] = [keys::NETWORK_RESOURCE_USAGE.name(), keys::NETWORK_ID.name()];
+        (networks(filter), [usage, id, keys::NET_SAMPLE_TIME.name()])
+    };
+    let sample = |(name, found): (String, Vec<(&'static str, u64)>)| {
+        let head = vec![info(id_key, name.as_str()), info(time_key, Value::Time(seconds))];
+        let found = found.into_iter().map(|(key, value)| (key, Value::Uint64(value))).collect();
+        usage(key, head, wanted(request, found))
+    };
+    devices.into_iter().map(sample).collect()
+}
+
+/// The figures that a request asks for.
+fn wanted(request: &UsageRequest, found: Vec<(&'static str, Value)>) -> Vec<Info> {
+    found.into_iter().filter(|(key, _)| request.wants(key)).map(|(key, value)| info(key, value)).collect()
+}
+
+/// A sample: what it is about, its time, and its figures.
+fn usage(key: &'static str, head: Vec<Info>, figures: Vec<Info>) -> Info {
+    let elements = head.into_iter().chain(figures).map(|info| Value::Info(Box::new(info))).collect();
+    info(key, Value::DataArray(Box::new(DataArray { element_type: DataType::Info, elements })))
+}
+
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
     Info::new(Key::from_static(key), value)
 }
@@ -186,6 +178,7 @@ mod tests {
 
     use super::*;
     use crate::types::Namespace;
+    use crate::usage::process::PROCESS_KEYS;
 
     fn request(key: &'static str) -> UsageRequest {
         UsageRequest::read(&info(key, Value::Undefined), &[], "here").unwrap().unwrap()

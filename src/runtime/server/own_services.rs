@@ -1,6 +1,7 @@
 //! Services of the server's own that need no turn of the core: resource usage and credentials.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
@@ -9,26 +10,38 @@ use super::usage_desk::{ReplyTo, UsageDesk, answer};
 use crate::gds::Store;
 use crate::keys;
 use crate::proto::{Monitor, Service};
-use crate::server::{HostReply, MONITORED_MAX, MonitoredProcess, PeerId, Requester, ServerCore};
+use crate::runtime::shared::clock::Clock;
+use crate::runtime::shared::prover::Prover;
+use crate::server::{Capabilities, HostReply, MONITORED_MAX, MonitoredProcess, PeerId, Requester, ServerCore};
 use crate::types::{ProcId, Rank, Status};
 use crate::usage::{UsageKind, UsageRequest};
 
 /// The services that are switched on.
 pub(super) struct OwnServices {
-    pub(super) loop_sender: LoopSender,
-    pub(super) usage: Option<UsageDesk>,
-    pub(super) credentials: Option<CredentialDesk>,
+    loop_sender: LoopSender,
+    usage: Option<UsageDesk>,
+    credentials: Option<CredentialDesk>,
     /// The processes of admitted connections.
     processes: BTreeMap<PeerId, ProcId>,
 }
 
 impl OwnServices {
-    pub(super) const fn new(
-        loop_sender: LoopSender,
-        usage: Option<UsageDesk>,
-        credentials: Option<CredentialDesk>,
+    /// The services that a server with this name on this node answers.
+    pub(super) fn new(
+        switched_on: Capabilities,
+        (loop_sender, clock): (&LoopSender, Clock),
+        (server, hostname): (&ProcId, &str),
+        munge: Option<Arc<dyn Prover>>,
     ) -> Self {
-        Self { loop_sender, usage, credentials, processes: BTreeMap::new() }
+        let is_on = |service| switched_on.contains(service);
+        let usage = || UsageDesk::new(loop_sender.clone(), clock, server.clone(), hostname.to_owned());
+        let credentials = || CredentialDesk::new(loop_sender.clone(), munge);
+        Self {
+            loop_sender: loop_sender.clone(),
+            usage: is_on(Capabilities::MONITOR).then(usage),
+            credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
+            processes: BTreeMap::new(),
+        }
     }
 
     /// Answers a request, now or later.

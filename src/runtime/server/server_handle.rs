@@ -17,7 +17,6 @@ use self::tool_support::ToolSupport;
 use super::cleaner::Cleaner;
 use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
-use super::credential_desk::CredentialDesk;
 use super::decoder::Decoder;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::file_looks::FileLooks;
@@ -37,7 +36,6 @@ use super::proofs::{Proofs, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
 use super::server_loop::{Calls, ServerLoop};
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
-use super::usage_desk::UsageDesk;
 use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
 use crate::gds::{Store, StoreOptions};
 use crate::os_error_hint::{explain, explain_start};
@@ -152,7 +150,7 @@ impl ServerHandle {
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let (own_hostname, munge) = (options.hostname.clone(), options.munge_credentials.clone());
+        let munge = options.munge_credentials.clone();
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -172,16 +170,8 @@ impl ServerHandle {
         let (running, drained) = bounded(0);
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
-        let services = (core.capabilities, core.own_services);
-        let usage = services
-            .1
-            .contains(Capabilities::MONITOR)
-            .then(|| UsageDesk::new(loop_sender.clone(), clock, server.clone(), own_hostname));
-        let credentials =
-            services.1.contains(Capabilities::GET_CREDENTIAL).then(|| CredentialDesk::new(loop_sender.clone(), munge));
-        let own_services = OwnServices::new(loop_sender.clone(), usage, credentials);
+        let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
-        let peers_max = core.limits.peers_max;
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: ServerCore::new(core, Store::new(store)),
@@ -202,8 +192,8 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
+            own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &environment.hostname), munge),
             names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
-            own_services,
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
         let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services));
