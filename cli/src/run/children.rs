@@ -343,6 +343,13 @@ impl Children {
         self.ranks.contains_key(&rank)
     }
 
+    /// Reaps processes that ranks have left and that have ended since.
+    pub(super) fn reap_orphans(&self) {
+        let ranks: BTreeSet<i32> =
+            self.ranks.values().filter_map(|state| i32::try_from(state.process.id()).ok()).collect();
+        self.orphans.reap_ended(|process| ranks.contains(&process));
+    }
+
     /// Ends processes that the ranks have left, and then reaps the ranks. Their ids stay taken until then.
     pub(super) fn finish(&mut self) {
         if self.is_finished {

@@ -428,6 +428,7 @@ impl LaunchedJob {
         if self.look_at <= self.clock.now() {
             wakeups.extend([Wakeup::Child, Wakeup::News]);
             self.look_at = self.clock.now() + LOOKS_AFTER;
+            self.children.reap_orphans();
             self.look_for_mpi();
         }
         for wakeup in wakeups {

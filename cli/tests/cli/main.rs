@@ -51,6 +51,7 @@ fn client_process() {
         Ok("spawn what can not be") => spawn::spawn_what_can_not_be(),
         Ok("spawn behind much output") => spawn::spawn_behind_much_output(),
         Ok("spawn a last line") => spawn::spawn_a_last_line(),
+        Ok("leave a daemon") => spawn::leave_a_daemon(),
         Ok("abort a child") => spawn::abort_a_child(),
         Ok("spawn a failure") => spawn::spawn_a_failure(),
         Ok("control another") => control::control_another(),

@@ -164,9 +164,8 @@ impl ServerHandle {
             leftovers: ServerEnvironment::find_leftovers(environment()),
             offers_munge: proofs.is_some(),
         };
-        let outside = Box::new(HostProcess(loop_sender.clone()));
         let server = environment.address.server.clone();
-        let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, outside);
+        let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);

@@ -186,7 +186,9 @@ impl LaunchedJob {
         };
         let apps = spawn_request::read(request, room, &surroundings)?;
         let number = self.jobs.next_number();
-        let mut plan = self.plan.spawned(number, requester.clone(), apps, self.children.count())?;
+        let mut plan = self.plan.spawned(number, requester.clone(), apps)?;
+        plan.node_rank_first = self.jobs.node_ranks(plan.rank_count());
+        plan.choose_cores(self.jobs.cores());
         plan.io = spawn_request::io(request, plan.rank_count(), self.settings.is_merged)?;
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
         plan.is_awaited = spawn_request::is_awaited(request);
