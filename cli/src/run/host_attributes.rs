@@ -24,7 +24,10 @@ fn functions() -> [(&'static str, Vec<&'static str>); 11] {
     let lookup = [keys::WAIT.name(), keys::TIMEOUT.name()];
     [
         ("PMIx_Spawn", [&spawn_request::KNOWN[..], &spawn_request::KNOWN_OF_JOB].concat()),
-        ("PMIx_Job_control", switches.chain([keys::JOB_CTRL_SIGNAL.name()]).collect()),
+        (
+            "PMIx_Job_control",
+            switches.chain([keys::JOB_CTRL_SIGNAL.name()]).chain(control_request::CHECKPOINTS).collect(),
+        ),
         ("PMIx_Log", [&log_request::CHANNELS[..], &log_request::KNOWN].concat()),
         ("PMIx_IOF_pull", [&io_request::KNOWN_OF_PULL[..], &[keys::IOF_STOP.name()]].concat()),
         ("PMIx_IOF_push", io_request::KNOWN_OF_PUSH.to_vec()),

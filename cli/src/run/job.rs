@@ -1,5 +1,6 @@
 //! The launcher from its first process to its exit status: a single loop over everything that can happen.
 
+mod checkpoints;
 mod controlling;
 mod description;
 mod forwarding;
@@ -51,6 +52,7 @@ use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
+use checkpoints::Checkpoints;
 use controlling::{ControlCall, Terminations};
 use description::describe;
 use forwarding::{Forwarding, PullCall, PushCall, complete, read_and_offer};
@@ -174,6 +176,7 @@ pub(super) struct LaunchedJob {
     can_log: bool,
     forwarding: Forwarding,
     terminations: Terminations,
+    checkpoints: Checkpoints,
     run_limits: RunLimits,
     awaited_stops: AwaitedStops,
     /// Whether a process has paused ranks. They may have been resumed since.
@@ -244,6 +247,7 @@ impl LaunchedJob {
             can_log: false,
             forwarding: Forwarding::default(),
             terminations: Terminations::default(),
+            checkpoints: Checkpoints::default(),
             run_limits: RunLimits::default(),
             awaited_stops: AwaitedStops::default(),
             has_paused_ranks: false,
@@ -511,6 +515,7 @@ impl LaunchedJob {
             let end = self.rank_end(rank, ending);
             self.forget(rank);
             self.awaited_stops.reached(rank);
+            self.checkpoints.remove(rank);
             let action = self.verdict.ended(now, rank, ending);
             self.report_rank_end(rank, end);
             self.act(action);

@@ -57,6 +57,7 @@ fn client_process() {
         Ok("control another") => control::control_another(),
         Ok("stop and terminate another") => control::stop_and_terminate_another(),
         Ok("terminate another") => control::terminate_another(),
+        Ok("checkpoint another") => control::checkpoint_another(),
         Ok("end all") => control::end_all(),
         Ok("end a spawned job") => control::end_a_spawned_job(),
         Ok("log and print") => log::log_and_print(),

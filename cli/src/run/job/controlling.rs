@@ -100,12 +100,24 @@ impl LaunchedJob {
             }
             ControlAction::Terminate => self.end(requester, &targets, false),
             ControlAction::Kill => self.end(requester, &targets, true),
+            ControlAction::Checkpoint { name, method } => self.checkpoint(&targets, &name, method),
+            ControlAction::NoteMethod(method) => {
+                self.checkpoints.note_method(&targets, method);
+                Ok(())
+            }
+            ControlAction::NotePreemptible(is_on) => {
+                self.checkpoints.note_preemptible(&targets, is_on);
+                Ok(())
+            }
         }
     }
 
     /// Ends ranks. If no other rank runs, it is the end of the launcher.
     fn end(&mut self, requester: &ProcId, targets: &BTreeSet<RankId>, is_kill: bool) -> Result<(), ControlRefusal> {
         let now = self.clock.now();
+        if !is_kill {
+            self.alert(targets);
+        }
         if self.verdict.are_all(targets) {
             let action = self.verdict.stop(now, Cause::Asked { by: self.name_of(requester), is_kill });
             if action.is_none() && is_kill {

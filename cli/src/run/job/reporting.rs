@@ -86,7 +86,7 @@ impl LaunchedJob {
 
     /// The server handles the event before any later call, so nothing waits for it. A failure is only worth a note: the
     /// jobs go on.
-    fn raise(&self, event: &LifeEvent) {
+    pub(super) fn raise(&self, event: &LifeEvent) {
         let (status, source) = (event.status, Some(self.server.proc()));
         let log = move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot raise an event");
         let pending = self.server.notify_event(status, source, event.range, &event.infos);
