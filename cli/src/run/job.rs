@@ -36,6 +36,7 @@ use super::fair_queue::FairQueue;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News, ProcessNews, TimedJob};
+use super::job_record::JobRecord;
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
 use super::line_prefix::{LineMarks, LinePrefix};
@@ -87,6 +88,8 @@ pub(super) struct Settings {
     pub(super) no_tcp: bool,
     pub(super) pmi: PmiChoice,
     pub(super) reports: Reports,
+    /// The file for what processes want to have recorded.
+    pub(super) record: Option<Arc<JobRecord>>,
 }
 
 /// Why a job could not be run.
@@ -559,7 +562,9 @@ impl LaunchedJob {
             News::Control { requester, request, reply } => {
                 self.controls.push(requester, ControlCall { request, reply });
             }
-            News::Log { requester, request, reply } => self.logs.push(requester, LogCall::new(&request, reply)),
+            News::Log { requester, request, reply } => {
+                self.logs.push(requester, LogCall::new(&request, self.settings.record.is_some(), reply))
+            }
             News::Pull { requester, request, reply } => {
                 self.forwarding.pulls.push(requester, PullCall { request, reply })
             }

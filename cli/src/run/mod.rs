@@ -30,6 +30,7 @@ mod host_attributes;
 mod io_request;
 mod job;
 mod job_processes;
+mod job_record;
 mod jobs;
 mod last_output;
 mod life_events;
@@ -57,6 +58,7 @@ mod waiting;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use apps::{AppError, with_two_dashes};
@@ -67,6 +69,7 @@ use destination::OutputFiles;
 pub(super) use exec_stop::{SUBCOMMAND as STOPPED_EXEC, become_program};
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
+use job_record::JobRecord;
 use line_prefix::LineMarks;
 pub(super) use lines::LineBuffer;
 pub(super) use mpi_library::PmiChoice;
@@ -143,6 +146,10 @@ pub(super) struct RunOptions {
     /// Write the ranks' output to files and not to the terminal: DIR/rank.07.out and DIR/rank.07.err
     #[arg(long, alias = "output-filename", value_name = "DIR")]
     output: Option<PathBuf>,
+
+    /// Append a JSON line to FILE for each text that a process logs to the job's record
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 
     /// Reader of the launcher's standard input
     #[arg(long, value_enum, default_value_t = Input::RankZero, value_name = "WHO")]
@@ -278,6 +285,7 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         grace: options.grace,
         no_tcp: options.no_tcp,
         pmi: options.pmi,
+        record: options.record.as_deref().map(JobRecord::open).transpose()?.map(Arc::new),
         reports: Reports::open(&options.report).map_err(job::JobError::from)?,
     };
     match job::LaunchedJob::start(plan, settings) {

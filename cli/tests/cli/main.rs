@@ -62,6 +62,7 @@ fn client_process() {
         Ok("end a spawned job") => control::end_a_spawned_job(),
         Ok("log and print") => log::log_and_print(),
         Ok("log to several") => log::log_to_several(),
+        Ok("log to the record") => log::log_to_the_record(),
         Ok("flood the log") => log::flood_the_log(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok("hear the end of another") => events::hear_the_end_of_another(),
