@@ -106,6 +106,8 @@ enum Command {
     Events(ask::EventsOptions),
     /// Publish data that processes of a live job can look up
     Publish(ask::PublishOptions),
+    /// Withdraw data that a tool of this user has published
+    Unpublish(ask::UnpublishOptions),
     /// Look up data that a process of a live job has published
     Lookup(ask::LookupOptions),
     /// Measure this machine: get, put, fence, init, register, launch, mpi
@@ -193,6 +195,7 @@ fn run_command() -> ExitCode {
         Command::Attrs(options) => ask::attrs(&options),
         Command::Events(options) => ask::events(&options),
         Command::Publish(options) => ask::publish(&options),
+        Command::Unpublish(options) => ask::unpublish(&options),
         Command::Lookup(options) => ask::lookup(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Sim(options) => sim::run(&options),

@@ -339,6 +339,9 @@ impl ServerLoop {
             while let Some(output) = self.core.poll_output() {
                 self.execute_one(output, origin);
             }
+            if let Some(names) = &mut self.names {
+                names.note_ties(now, &self.core);
+            }
             let Some((upcall, reply)) = self.names.as_mut().and_then(NameDesk::poll_answer) else { return };
             self.core.handle(now, Input::Completed(upcall, reply));
         }
