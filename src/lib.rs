@@ -92,6 +92,10 @@ pub mod stderr_log;
 mod topo;
 #[cfg(feature = "unstable-internals")]
 pub mod topo;
+#[cfg(not(feature = "unstable-internals"))]
+mod usage;
+#[cfg(feature = "unstable-internals")]
+pub mod usage;
 
 #[cfg(test)]
 extern crate self as modex; // `tests/support` names this library `modex` in its unit tests, too.

@@ -23,6 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("events", &["types", "keys"]),
     ("server", &["events", "topo", "gds", "proto", "regex", "types", "keys"]),
     ("names", &["server", "proto", "types", "keys"]),
+    ("usage", &["types", "keys"]),
     ("client", &["gds", "proto", "types", "keys"]),
     ("ptl", &["os_error_hint", "proto", "bfrops", "types"]),
     (
@@ -30,6 +31,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "os_error_hint",
             "names",
+            "usage",
             "server",
             "client",
             "events",

@@ -106,6 +106,8 @@ enum Command {
     Events(ask::EventsOptions),
     /// Publish data that processes of a live job can look up
     Publish(ask::PublishOptions),
+    /// Withdraw data that a tool of this user has published
+    Unpublish(ask::UnpublishOptions),
     /// Look up data that a process of a live job has published
     Lookup(ask::LookupOptions),
     /// Measure this machine: get, put, fence, init, register, launch, mpi
@@ -121,6 +123,13 @@ enum Command {
     /// Clean up after a launcher that was killed (started by `modex run`)
     #[command(name = run::GUARDIAN, hide = true)]
     Guardian,
+    /// Become a program that stops before its first instruction (started by `modex run`)
+    #[command(name = run::STOPPED_EXEC, hide = true)]
+    StoppedExec {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// End at once (the baseline of `modex bench launch`)
     #[command(name = bench::NOTHING, hide = true)]
     Nothing,
@@ -141,6 +150,7 @@ fn parse(words: Vec<OsString>) -> Command {
     match words.get(1) {
         Some(word) if word == "demo" && words.len() == 2 => Command::Demo(demo::DemoOptions::default()),
         Some(word) if word == "demo" => Command::Demo(Demo::parse_from(words.into_iter().skip(1)).options),
+        Some(word) if word == run::STOPPED_EXEC => Command::StoppedExec { words: words.into_iter().skip(2).collect() },
         Some(word) if word == bench::NOTHING && words.len() == 2 => Command::Nothing,
         Some(word) if word == "run" => Cli::parse_from(run::with_two_dashes(words)).command,
         _ => Cli::parse_from(words).command,
@@ -185,6 +195,7 @@ fn run_command() -> ExitCode {
         Command::Attrs(options) => ask::attrs(&options),
         Command::Events(options) => ask::events(&options),
         Command::Publish(options) => ask::publish(&options),
+        Command::Unpublish(options) => ask::unpublish(&options),
         Command::Lookup(options) => ask::lookup(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Sim(options) => sim::run(&options),
@@ -192,6 +203,7 @@ fn run_command() -> ExitCode {
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::man(&options),
         Command::Guardian => Ok(run::guardian()),
+        Command::StoppedExec { words } => Ok(run::become_program(&words)),
         Command::Nothing => Ok(0),
     };
     match outcome {

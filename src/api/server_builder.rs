@@ -26,6 +26,7 @@ pub struct ServerBuilder {
     foreign_clients: ForeignClients,
     tools: ToolSupport,
     prover: Option<Arc<dyn Prover>>,
+    munge_credentials: Option<Arc<dyn Prover>>,
     pub(super) topology: TopologyOptions,
     backing: BackingKind,
     limits: StoreLimits,
@@ -53,6 +54,7 @@ impl ServerBuilder {
             foreign_clients: ForeignClients::default(),
             tools: ToolSupport::default(),
             prover: None,
+            munge_credentials: None,
             topology: TopologyOptions::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
@@ -159,7 +161,7 @@ impl ServerBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn name_service(mut self) -> Self {
-        self.core.own_services = Capabilities::PUBLISH | Capabilities::LOOKUP | Capabilities::UNPUBLISH;
+        self.core.own_services |= Capabilities::PUBLISH | Capabilities::LOOKUP | Capabilities::UNPUBLISH;
         self
     }
 
@@ -170,6 +172,28 @@ impl ServerBuilder {
     /// with its own rights, on a thread of its own.
     pub fn file_monitor(mut self) -> Self {
         self.core.watches_files = true;
+        self
+    }
+
+    /// Lets the server answer requests to monitor the use of resources by processes, the node, its disks and its networks
+    /// (`PMIX_MONITOR_PROC_RESOURCE_USAGE` and its relatives), if the host has no monitor.
+    ///
+    /// The figures are those of `/proc`. Without `PMIX_MONITOR_RESOURCE_RATE` the answer has one sample. With it, an event
+    /// for the requester brings another sample after each period.
+    pub fn resource_monitor(mut self) -> Self {
+        self.core.own_services |= Capabilities::MONITOR;
+        self
+    }
+
+    /// Lets the server make and check credentials (`PMIx_Get_credential`, `PMIx_Validate_credential`), for the one of the
+    /// two that the host does not have.
+    ///
+    /// A credential of the type `native` is a secret that this server alone can check, while its process is connected. It
+    /// proves the user and the group that the kernel has reported. With a prover there are credentials of the type `munge`
+    /// for processes of the server's own user.
+    pub fn credentials(mut self, munge: Option<Arc<dyn Prover>>) -> Self {
+        self.core.own_services |= Capabilities::GET_CREDENTIAL | Capabilities::VALIDATE_CREDENTIAL;
+        self.munge_credentials = munge;
         self
     }
 
@@ -207,6 +231,7 @@ impl ServerBuilder {
             foreign_clients: self.foreign_clients,
             tools: self.tools,
             prover: self.prover,
+            munge_credentials: self.munge_credentials,
             topology: self.topology,
             connections: self.connections,
             core: self.core,

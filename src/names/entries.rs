@@ -25,7 +25,7 @@ pub(super) struct Entry {
     size_bytes: usize,
     payer: Payer,
     /// Whether the publisher is a tool. Its end is the end of its job.
-    is_of_tool: bool,
+    pub(super) is_of_tool: bool,
 }
 
 impl Entry {

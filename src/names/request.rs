@@ -39,6 +39,8 @@ pub enum NameInput {
     ProcessEnded(ProcId),
     /// A job has ended.
     JobEnded(Namespace),
+    /// Processes reach others than before, for example because their jobs have connected.
+    TiesChanged,
     /// The moment of [`Names::poll_timeout`](super::Names::poll_timeout) has come.
     Timeout,
 }

@@ -109,6 +109,10 @@ impl Names {
             NameInput::Cancelled(id) => drop(self.stop_waiting(id)),
             NameInput::ProcessEnded(proc) => self.entries.end_process(&proc),
             NameInput::JobEnded(namespace) => self.entries.end_job(&namespace),
+            NameInput::TiesChanged => {
+                self.woken.extend(self.waiting.keys());
+                self.review_some(reaches);
+            }
             NameInput::Timeout => {
                 self.expire(now);
                 self.review_some(reaches);
@@ -130,6 +134,12 @@ impl Names {
             return Some(Time::ZERO);
         }
         self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Whether a lookup waits.
+    #[must_use]
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Requests that wait.
@@ -197,7 +207,12 @@ impl Names {
             is_named && entry.uid == uid && range.as_ref().is_none_or(|range| entry.range == *range)
         };
         let own = self.entries.of_publisher(&asker.requester.proc);
-        let meant: Vec<EntryId> = own.filter(|(_, entry)| is_meant(entry)).map(|(id, _)| id).collect();
+        let mut meant: BTreeSet<EntryId> = own.filter(|(_, entry)| is_meant(entry)).map(|(id, _)| id).collect();
+        if asker.is_tool {
+            // A tool is often a command that ends at once, and another one of its user follows.
+            let named = keys.iter().flat_map(|key| self.entries.of_key(key));
+            meant.extend(named.filter(|(_, entry)| entry.is_of_tool && is_meant(entry)).map(|(id, _)| id));
+        }
         if meant.is_empty() && !keys.is_empty() {
             return Err(Status::ERR_NOT_FOUND);
         }

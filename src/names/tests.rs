@@ -383,6 +383,33 @@ fn a_process_withdraws_its_own_data_alone() {
     assert_eq!(rig.lookup(&one, &["y", "z"], &[]), (Status::ERR_PARTIAL_SUCCESS, some(&[("z", 4)])));
 }
 
+/// Each `modex publish` is a tool of its own, so nobody could withdraw its data.
+#[test]
+fn tools_of_one_user_withdraw_each_others_data() {
+    let mut rig = Rig::new();
+    let [one, next, other] = [tool("one", 7), tool("next", 7), tool("other", 8)];
+    assert_eq!(rig.publish(&one, &[info("x", 1_u32), info("y", 2_u32)]), OK);
+    assert_eq!(rig.publish(&asker("a", 0, 7), &[info("z", 3_u32)]), OK);
+    let refused = Status::ERR_NOT_FOUND;
+    assert_eq!((rig.unpublish(&other, &["x"], &[]), rig.unpublish(&asker("a", 0, 7), &["x"], &[])), (refused, refused));
+    assert_eq!((rig.unpublish(&next, &["z"], &[]), rig.unpublish(&next, &["x"], &[])), (refused, OK));
+    // Without keys a tool means its own data.
+    assert_eq!(rig.unpublish(&next, &[], &[]), OK);
+    assert_eq!(rig.lookup(&next, &["x", "y"], &[]), (Status::ERR_PARTIAL_SUCCESS, some(&[("y", 2)])));
+}
+
+/// A lookup slept on after its job had connected with that of the publisher, until somebody published again.
+#[test]
+fn a_lookup_that_waits_notices_a_new_connection() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.publish(&asker("a", 0, 7), &[info("x", 1_u32)]), OK);
+    let (id, answer) = rig.begin_lookup(&asker("b", 0, 8), &["x"], &waiting(0, 0));
+    assert_eq!((answer, rig.tell(NameInput::TiesChanged)), (None, Vec::new()));
+    rig.names.handle(rig.now, NameInput::TiesChanged, &|_, _, _| true);
+    let (answered, reply) = rig.names.poll_answer().unwrap();
+    assert_eq!((answered, found(reply)), (id, (OK, some(&[("x", 1)]))));
+}
+
 #[test]
 fn own_data_comes_before_data_of_others() {
     let mut rig = Rig::new();

@@ -47,6 +47,8 @@ mod interface;
 mod rules;
 mod state;
 
+pub(crate) use rules::{MONITORED_MAX, MonitoredProcess};
+
 pub use interface::answer::{Answer, TopologyQuestion};
 pub use interface::cleanup::{Cleanup, DirectoryRules};
 pub use interface::config::{Capabilities, Contact, Limits, ServerConfig, ToolAdmission, ToolPolicy};

@@ -1,4 +1,4 @@
-//! `modex get`, `query`, `publish`, `lookup`, `events` and `attrs`: ask a live server, as a tool does.
+//! `modex get`, `query`, `publish`, `unpublish`, `lookup`, `events` and `attrs`: ask a live server, as a tool does.
 //!
 //! - [`target`]: the choice of the server
 //! - [`arguments`]: names of keys, ranks and qualifiers as people write them
@@ -34,5 +34,5 @@ pub(super) use arguments::ArgumentError;
 pub(super) use attrs::{AttrsOptions, run as attrs};
 pub(super) use events::{EventsOptions, run as events};
 pub(super) use get::{GetOptions, run as get};
-pub(super) use names::{LookupOptions, PublishOptions, lookup, publish};
+pub(super) use names::{LookupOptions, PublishOptions, UnpublishOptions, lookup, publish, unpublish};
 pub(super) use query::{QueryOptions, run as query};

@@ -1,4 +1,4 @@
-//! `modex publish` and `modex lookup`: data under names that processes and tools share.
+//! `modex publish`, `modex unpublish` and `modex lookup`: data under names that processes and tools share.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::answer::{self, FORMAT};
 use super::arguments;
-use super::target::Target;
+use super::target::{ANSWER_TIME, Target, answer_within};
 use crate::Outcome;
 use crate::inspect::to_json;
 use crate::printing::{complain, escaped_json, print};
@@ -59,6 +59,19 @@ pub(crate) struct LookupOptions {
     json: bool,
 }
 
+#[derive(Args, Debug)]
+#[command(after_long_help = UNPUBLISH_HELP)]
+pub(crate) struct UnpublishOptions {
+    #[command(flatten)]
+    target: Target,
+    /// Keys to withdraw
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<String>,
+    /// Range in which they were published (PMIX_RANGE)
+    #[arg(long, value_name = "RANGE", default_value = "session")]
+    range: RangeName,
+}
+
 /// The ranges of a tool, which is in a namespace of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum RangeName {
@@ -97,6 +110,19 @@ Exit status:
   2  The command line makes no sense"
 );
 
+const UNPUBLISH_HELP: &str = help!(
+    "\
+Examples:
+  modex unpublish solver.port
+
+It withdraws what this user has published with `modex publish` or another tool. Data of ranks is theirs.
+
+Exit status:
+  0  The data is withdrawn
+  1  There is no such data, or the server can't be asked
+  2  The command line makes no sense"
+);
+
 const LOOKUP_HELP: &str = help!(
     "\
 Examples:
@@ -125,6 +151,22 @@ pub(crate) fn publish(options: &PublishOptions) -> Outcome {
     // The end of the connection has the same effect.
     let _ = tool.finalize();
     Ok(0)
+}
+
+pub(crate) fn unpublish(options: &UnpublishOptions) -> Outcome {
+    let keys: Result<Vec<Key>, arguments::ArgumentError> =
+        options.keys.iter().map(|word| arguments::key(word)).collect();
+    let tool = options.target.connect(None, Some(ANSWER_TIME))?;
+    let withdrawn = answer_within(ANSWER_TIME, tool.client()?.unpublish(keys?, vec![options.range.directive()]))?;
+    let _ = tool.finalize();
+    match withdrawn {
+        Ok(()) => Ok(0),
+        Err(error) if error.status() == Status::ERR_NOT_FOUND => {
+            complain("no tool of this user has published such data");
+            Ok(1)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 pub(crate) fn lookup(options: &LookupOptions) -> Outcome {

@@ -1,5 +1,7 @@
 //! `modex query`: facts that the server and its host know.
 
+use std::time::Duration;
+
 use clap::Args;
 use modex::keys;
 use modex::stderr_log::printable;
@@ -8,7 +10,8 @@ use serde_json::json;
 
 use super::answer::{self, FORMAT};
 use super::arguments;
-use super::target::Target;
+use super::target::{Target, within};
+use crate::run::seconds;
 use crate::{Outcome, printing};
 
 #[derive(Args, Debug)]
@@ -28,6 +31,9 @@ pub(crate) struct QueryOptions {
     /// Any other qualifier
     #[arg(short, long = "qualifier", value_name = "KEY=VALUE")]
     qualifiers: Vec<String>,
+    /// Give up after this many seconds without an answer
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    timeout: Duration,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -64,8 +70,8 @@ pub(crate) fn run(options: &QueryOptions) -> Outcome {
     let queries = vec![Query { keys: keys?, qualifiers }];
     let job = options.namespace.as_deref().map(arguments::namespace).transpose()?;
     let asked = queries.iter().flat_map(|query: &Query| query.keys.clone()).collect::<Vec<Text>>();
-    let tool = options.target.connect(job.as_ref(), None)?;
-    let answered = tool.client()?.query(queries).wait()?;
+    let tool = options.target.connect(job.as_ref(), Some(options.timeout))?;
+    let answered = within(options.timeout, tool.client()?.query(queries))?;
     // The end of the connection has the same effect.
     let _ = tool.finalize();
     let (status, results) = (answered.status, answered.results);

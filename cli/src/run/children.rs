@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 use rustix::process::{self, WaitId, WaitIdOptions};
 
 use super::apps::App;
+use super::exec_stop;
 use super::job_processes;
 use super::orphans::Orphans;
 use super::rank_id::{FIRST_JOB, RankId};
@@ -65,6 +66,7 @@ impl SpawnError {
         match self.shell_status() {
             127 => Status::ERR_JOB_EXE_NOT_FOUND,
             126 => Status::ERR_JOB_APP_NOT_EXECUTABLE,
+            _ if self.reason.kind() == io::ErrorKind::Unsupported => Status::ERR_NOT_SUPPORTED,
             _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
         }
     }
@@ -153,6 +155,8 @@ pub(super) struct RankSetup<'a> {
     pub(super) environment: Vec<(String, String)>,
     /// Whether its standard error is its standard output (`2>&1`).
     pub(super) is_merged: bool,
+    /// Whether it stops before its first instruction.
+    pub(super) stops_on_exec: bool,
 }
 
 /// All ranks of all jobs, in one process group.
@@ -197,7 +201,11 @@ impl Children {
     pub(super) fn spawn(&mut self, rank: RankId, app: &App, setup: &RankSetup<'_>) -> Result<Pipes, SpawnError> {
         let counts = (self.rank_count, self.file_count);
         let failed = |reason| SpawnError::new(rank, counts, app, reason);
-        let mut command = Command::new(&app.program);
+        let mut command = if setup.stops_on_exec {
+            exec_stop::command(&app.program).map_err(failed)?
+        } else {
+            Command::new(&app.program)
+        };
         let removed = setup.removed.iter().map(String::as_str).chain(Server::REMOVED_VARIABLES.iter().copied());
         removed.for_each(|name| {
             command.env_remove(name);
@@ -231,6 +239,9 @@ impl Children {
         self.ranks.insert(rank, Rank { process, ended: false });
         set_nonblocking(out.as_fd()).map_err(failed)?;
         error.as_ref().map_or(Ok(()), |error| set_nonblocking(error.as_fd())).map_err(failed)?;
+        if setup.stops_on_exec {
+            exec_stop::stop_at_exec(pid).map_err(failed)?;
+        }
         Ok(Pipes { pid, out, error, input })
     }
 
@@ -330,6 +341,13 @@ impl Children {
     /// Whether a rank was started, and its job has not ended.
     pub(super) fn has(&self, rank: RankId) -> bool {
         self.ranks.contains_key(&rank)
+    }
+
+    /// Reaps processes that ranks have left and that have ended since.
+    pub(super) fn reap_orphans(&self) {
+        let ranks: BTreeSet<i32> =
+            self.ranks.values().filter_map(|state| i32::try_from(state.process.id()).ok()).collect();
+        self.orphans.reap_ended(|process| ranks.contains(&process));
     }
 
     /// Ends processes that the ranks have left, and then reaps the ranks. Their ids stay taken until then.

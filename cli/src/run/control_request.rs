@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use modex::JobControl;
 use modex::keys;
-use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status};
+use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status, Value};
 use rustix::process::Signal;
 
 use super::rank_id::RankId;
 
 /// The action on the targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ControlAction {
     /// Stop the targets and their descendants.
     Pause,
@@ -25,6 +25,26 @@ pub(super) enum ControlAction {
     Terminate,
     /// Kill them.
     Kill,
+    /// Tell them to save their state under this name, in this way or as each of them wants.
+    Checkpoint {
+        /// The name.
+        name: String,
+        /// The way.
+        method: Option<CheckpointMethod>,
+    },
+    /// Note how they want to be told to save their state.
+    NoteMethod(CheckpointMethod),
+    /// Note whether they want an alert before they are asked to end.
+    NotePreemptible(bool),
+}
+
+/// How a process is told to save its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CheckpointMethod {
+    /// By the event `PMIX_JCTRL_CHECKPOINT`.
+    Event,
+    /// By this signal.
+    Signal(Signal),
 }
 
 /// Why a request is refused.
@@ -60,6 +80,9 @@ pub(super) enum ControlRefusal {
         /// Its number.
         number: i64,
     },
+    /// A target that has not said how it saves its state.
+    #[error("{0} has not told how it wants to hear of a checkpoint")]
+    NoMethod(RankId),
     /// A target that is no process and no job.
     #[error("{0} names no process")]
     NoProcess(ProcId),
@@ -81,7 +104,9 @@ impl ControlRefusal {
     /// The answer for the requester.
     pub(super) const fn status(&self) -> Status {
         match self {
-            Self::NotSupported { .. } | Self::NoAction | Self::RealTime { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::NotSupported { .. } | Self::NoAction | Self::NoMethod(_) | Self::RealTime { .. } => {
+                Status::ERR_NOT_SUPPORTED
+            }
             Self::WrongType { .. } | Self::SeveralActions | Self::NoSignal { .. } | Self::NoProcess(_) => {
                 Status::ERR_BAD_PARAM
             }
@@ -93,21 +118,25 @@ impl ControlRefusal {
 }
 
 /// Actions of the standard that one machine's launcher does not have. A success without the action would be a lie.
-const OTHER_ACTIONS: [&str; 13] = [
+const OTHER_ACTIONS: [&str; 8] = [
     keys::JOB_CTRL_CANCEL.name(),
     keys::JOB_CTRL_RESTART.name(),
-    keys::JOB_CTRL_CHECKPOINT.name(),
-    keys::JOB_CTRL_CHECKPOINT_EVENT.name(),
-    keys::JOB_CTRL_CHECKPOINT_SIGNAL.name(),
-    keys::JOB_CTRL_CHECKPOINT_METHOD.name(),
     keys::JOB_CTRL_PROVISION.name(),
     keys::JOB_CTRL_PROVISION_IMAGE.name(),
-    keys::JOB_CTRL_PREEMPTIBLE.name(),
     keys::JOB_CTRL_DEFINE_PSET.name(),
     keys::JOB_CTRL_SEP.name(),
     // Removals for other users' processes; the server itself serves those of its own user.
     keys::REGISTER_CLEANUP.name(),
     keys::REGISTER_CLEANUP_DIR.name(),
+];
+
+/// Directives about saved states and preemption.
+pub(super) const CHECKPOINTS: [&str; 5] = [
+    keys::JOB_CTRL_CHECKPOINT.name(),
+    keys::JOB_CTRL_CHECKPOINT_EVENT.name(),
+    keys::JOB_CTRL_CHECKPOINT_SIGNAL.name(),
+    keys::JOB_CTRL_CHECKPOINT_METHOD.name(),
+    keys::JOB_CTRL_PREEMPTIBLE.name(),
 ];
 
 /// Directives that change nothing here: the name of the request is for its cancellation, and it is over at once.
@@ -127,7 +156,7 @@ pub(super) const SWITCHES: [(&str, ControlAction); 4] = [
 
 /// The action of a request; none if it asks for nothing, as after the server's part of it.
 pub(super) fn action(request: &JobControl) -> Result<Option<ControlAction>, ControlRefusal> {
-    let mut found = None;
+    let mut found = checkpoint(&request.directives)?;
     for directive in &request.directives {
         let Some(action) = action_of(directive)? else { continue };
         if found.replace(action).is_some() {
@@ -136,12 +165,61 @@ pub(super) fn action(request: &JobControl) -> Result<Option<ControlAction>, Cont
     }
     let is_known = |info: &Info| {
         let key = info.key.as_str();
-        OTHERS_KNOWN.contains(&key) || OTHER_ACTIONS.contains(&key) || SWITCHES.iter().any(|(name, _)| *name == key)
+        [&OTHERS_KNOWN[..], &OTHER_ACTIONS, &CHECKPOINTS].iter().any(|known| known.contains(&key))
+            || SWITCHES.iter().any(|(name, _)| *name == key)
     };
     if found.is_none() && !request.directives.iter().all(is_known) {
         return Err(ControlRefusal::NoAction);
     }
     Ok(found)
+}
+
+/// The action about saved states or preemption. A process tells its ways in an array, or by itself.
+fn checkpoint(directives: &[Info]) -> Result<Option<ControlAction>, ControlRefusal> {
+    let method = method_of(directives.iter())?;
+    let find =
+        |key: &'static str| directives.iter().find(|info| info.key.as_str() == key).map(|info| (key, &info.value));
+    let preemptible = find(keys::JOB_CTRL_PREEMPTIBLE.name())
+        .map(|(key, value)| value.as_bool().ok_or(ControlRefusal::WrongType { key }))
+        .transpose()?;
+    if let Some((key, name)) = find(keys::JOB_CTRL_CHECKPOINT.name()) {
+        let name = name.as_str().ok_or(ControlRefusal::WrongType { key })?.to_owned();
+        return match preemptible {
+            Some(true) => Err(ControlRefusal::SeveralActions),
+            _ => Ok(Some(ControlAction::Checkpoint { name, method })),
+        };
+    }
+    let listed = match find(keys::JOB_CTRL_CHECKPOINT_METHOD.name()) {
+        Some((key, Value::DataArray(array))) => {
+            let infos = array.elements.iter().filter_map(|element| match element {
+                Value::Info(info) => Some(&**info),
+                _ => None,
+            });
+            Some(method_of(infos)?.ok_or_else(|| ControlRefusal::NotSupported { key: key.to_owned() })?)
+        }
+        Some((key, _)) => return Err(ControlRefusal::WrongType { key }),
+        None => None,
+    };
+    match (listed.or(method), preemptible) {
+        (Some(_), Some(true)) => Err(ControlRefusal::SeveralActions),
+        (Some(method), _) => Ok(Some(ControlAction::NoteMethod(method))),
+        (None, is_on) => Ok(is_on.filter(|is_on| *is_on || directives.len() == 1).map(ControlAction::NotePreemptible)),
+    }
+}
+
+/// The first way that the launcher has. Beside an event, a number is a time: both have one key.
+fn method_of<'a>(infos: impl Iterator<Item = &'a Info> + Clone) -> Result<Option<CheckpointMethod>, ControlRefusal> {
+    let [event, signalled] = [keys::JOB_CTRL_CHECKPOINT_EVENT.name(), keys::JOB_CTRL_CHECKPOINT_SIGNAL.name()];
+    let find = |key: &str| infos.clone().find(|info| info.key.as_str() == key).map(|info| &info.value);
+    if let Some(value) = find(event)
+        && value.as_bool().ok_or(ControlRefusal::WrongType { key: event })?
+    {
+        return Ok(Some(CheckpointMethod::Event));
+    }
+    let Some(value) = find(signalled) else { return Ok(None) };
+    let number = value.as_u64().and_then(|number| i64::try_from(number).ok());
+    let number = number.ok_or(ControlRefusal::WrongType { key: signalled })?;
+    Ok(Some(CheckpointMethod::Signal(signal(number)?)))
 }
 
 fn action_of(directive: &Info) -> Result<Option<ControlAction>, ControlRefusal> {
@@ -157,6 +235,9 @@ fn action_of(directive: &Info) -> Result<Option<ControlAction>, ControlRefusal> 
     }
     let is_required = directive.flags().contains(InfoFlags::REQUIRED);
     let is_off = directive.value.as_bool() == Some(false);
+    if CHECKPOINTS.contains(&key) {
+        return Ok(None);
+    }
     if OTHER_ACTIONS.contains(&key) && !is_off || is_required && !OTHERS_KNOWN.contains(&key) {
         return Err(ControlRefusal::NotSupported { key: key.to_owned() });
     }
@@ -221,7 +302,7 @@ fn some(ranks: BTreeSet<RankId>) -> Result<BTreeSet<RankId>, ControlRefusal> {
 
 #[cfg(test)]
 mod tests {
-    use modex::types::{Key, Value};
+    use modex::types::Key;
 
     use super::*;
 
@@ -267,14 +348,32 @@ mod tests {
     fn actions_and_required_directives_that_the_launcher_lacks_are_refused() {
         let kill = || info(keys::JOB_CTRL_KILL.name(), true);
         let refused = |key: &str| Err(ControlRefusal::NotSupported { key: key.to_owned() });
-        let checkpoint = keys::JOB_CTRL_CHECKPOINT.name();
-        assert_eq!(read(vec![kill(), info(checkpoint, "a")]), refused(checkpoint));
+        let restart = keys::JOB_CTRL_RESTART.name();
+        assert_eq!(read(vec![kill(), info(restart, "a")]), refused(restart));
         let preemptible = keys::JOB_CTRL_PREEMPTIBLE.name();
         assert_eq!(read(vec![kill(), info(preemptible, false)]), Ok(ControlAction::Kill));
-        assert_eq!(read(vec![kill(), info(preemptible, true)]), refused(preemptible));
+        assert_eq!(read(vec![kill(), info(preemptible, true)]), Err(ControlRefusal::SeveralActions));
         let required = |key| Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, "a") };
         assert_eq!(read(vec![kill(), required("own.key")]), refused("own.key"));
         assert_eq!(read(vec![kill(), required(keys::JOB_CTRL_ID.name())]), Ok(ControlAction::Kill));
+    }
+
+    #[test]
+    fn a_checkpoint_has_a_name_and_a_way() {
+        let (event, number) = (keys::JOB_CTRL_CHECKPOINT_EVENT.name(), keys::JOB_CTRL_CHECKPOINT_SIGNAL.name());
+        let named = || info(keys::JOB_CTRL_CHECKPOINT.name(), "a");
+        let of = |method| Ok(ControlAction::Checkpoint { name: "a".to_owned(), method });
+        assert_eq!(read(vec![named()]), of(None));
+        assert_eq!(read(vec![named(), info(event, true), info(number, 10)]), of(Some(CheckpointMethod::Event)));
+        assert_eq!(read(vec![named(), info(number, 10)]), of(Some(CheckpointMethod::Signal(Signal::USR1))));
+        let ways = |infos: Vec<Info>| info(keys::JOB_CTRL_CHECKPOINT_METHOD.name(), Value::info_array(infos));
+        let noted = ControlAction::NoteMethod(CheckpointMethod::Event);
+        assert_eq!(read(vec![ways(vec![info("own.way", 1_u32), info(event, true)])]), Ok(noted));
+        let refused = ControlRefusal::NotSupported { key: keys::JOB_CTRL_CHECKPOINT_METHOD.name().to_owned() };
+        assert_eq!(read(vec![ways(vec![info("own.way", 1_u32)])]), Err(refused));
+        let preemptible = info(keys::JOB_CTRL_PREEMPTIBLE.name(), true);
+        assert_eq!(read(vec![preemptible]), Ok(ControlAction::NotePreemptible(true)));
+        assert_eq!(read(vec![named(), info(keys::JOB_CTRL_KILL.name(), true)]), Err(ControlRefusal::SeveralActions));
     }
 
     #[test]

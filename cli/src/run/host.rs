@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crossbeam::channel::Sender;
 use modex::types::{Info, Namespace, ProcId, Status, Time};
 use modex::{
-    AbortUpcall, Capabilities, Host, HostFacts, IofPull, IofPush, JobControl, Log, Moment, QueryInfo, Requester,
-    Responder, Spawn,
+    AbortUpcall, Capabilities, Event, Host, HostFacts, IofPull, IofPush, JobControl, Log, Moment, QueryInfo, Requester,
+    Responder, Spawn, keys,
 };
 
 use super::host_attributes;
@@ -68,6 +68,13 @@ pub(super) enum News {
         request: Box<IofPush>,
         /// The place for the answer.
         reply: Responder<()>,
+    },
+    /// A process waits for a debugger.
+    Stopped {
+        /// The process.
+        proc: ProcId,
+        /// Its name for the place.
+        breakpoint: String,
     },
     /// Something happened to a process of a job.
     Process {
@@ -195,6 +202,7 @@ impl Host for LauncherHost {
             | Capabilities::LOG
             | Capabilities::IOF_PULL
             | Capabilities::IOF_PUSH
+            | Capabilities::NOTIFY_EVENT
     }
 
     /// The end of a rank is the end of all jobs, so processes of other jobs alone can't be ended.
@@ -226,6 +234,19 @@ impl Host for LauncherHost {
 
     fn iof_push(&self, requester: Requester, request: IofPush, reply: Responder<()>) {
         self.tell(News::Push { requester: requester.proc, request: Box::new(request), reply });
+    }
+
+    /// Other nodes do not exist, so events need no forwarding. The launcher itself hears of ranks that wait for a
+    /// debugger.
+    fn notify_event(&self, event: Event, reply: Responder<()>) {
+        if event.status == Status::READY_FOR_DEBUG
+            && let Some(proc) = event.source
+        {
+            let breakpoint = event.info.iter().find(|info| info.key.as_str() == keys::BREAKPOINT.name());
+            let breakpoint = breakpoint.and_then(|info| info.value.as_str()).unwrap_or_default().to_owned();
+            self.tell(News::Stopped { proc, breakpoint });
+        }
+        reply.succeed(());
     }
 
     /// Answers queries for supported attributes, and passes on those for facts of the launcher. The server answers all

@@ -18,7 +18,7 @@ pub(super) fn facts() -> HostFacts {
 }
 
 /// The lists by which requests are read, and those of the server's services for names and files.
-fn functions() -> [(&'static str, Vec<&'static str>); 10] {
+fn functions() -> [(&'static str, Vec<&'static str>); 12] {
     let switches = control_request::SWITCHES.iter().map(|(key, _)| *key);
     let name_range = [keys::RANGE.name(), keys::EVENT_CUSTOM_RANGE.name()];
     let publish = [keys::PERSISTENCE.name(), keys::ACCESS_PERMISSIONS.name()];
@@ -26,11 +26,16 @@ fn functions() -> [(&'static str, Vec<&'static str>); 10] {
     [
         ("PMIx_Query_info", Fact::keys().collect()),
         ("PMIx_Spawn", [&spawn_request::KNOWN[..], &spawn_request::KNOWN_OF_JOB].concat()),
-        ("PMIx_Job_control", switches.chain([keys::JOB_CTRL_SIGNAL.name()]).collect()),
+        (
+            "PMIx_Job_control",
+            switches.chain([keys::JOB_CTRL_SIGNAL.name()]).chain(control_request::CHECKPOINTS).collect(),
+        ),
         ("PMIx_Log", [&log_request::CHANNELS[..], &log_request::KNOWN].concat()),
         ("PMIx_IOF_pull", [&io_request::KNOWN_OF_PULL[..], &[keys::IOF_STOP.name()]].concat()),
         ("PMIx_IOF_push", io_request::KNOWN_OF_PUSH.to_vec()),
-        ("PMIx_Process_monitor", FILE_MONITOR.to_vec()),
+        ("PMIx_Process_monitor", [&FILE_MONITOR[..], &RESOURCE_MONITOR].concat()),
+        ("PMIx_Get_credential", vec![keys::CRED_TYPE.name()]),
+        ("PMIx_Validate_credential", vec![keys::CRED_TYPE.name()]),
         ("PMIx_Publish", [name_range, publish].concat()),
         ("PMIx_Lookup", [name_range, lookup].concat()),
         ("PMIx_Unpublish", name_range.to_vec()),
@@ -45,6 +50,21 @@ const FILE_MONITOR: [&str; 6] = [
     keys::MONITOR_FILE_MODIFY.name(),
     keys::MONITOR_FILE_CHECK_TIME.name(),
     keys::MONITOR_FILE_DROPS.name(),
+];
+
+/// The attributes of a server that measures resources.
+const RESOURCE_MONITOR: [&str; 11] = [
+    keys::MONITOR_PROC_RESOURCE_USAGE.name(),
+    keys::MONITOR_NODE_RESOURCE_USAGE.name(),
+    keys::MONITOR_DISK_RESOURCE_USAGE.name(),
+    keys::MONITOR_NET_RESOURCE_USAGE.name(),
+    keys::MONITOR_RESOURCE_RATE.name(),
+    keys::MONITOR_TARGET_PROCS.name(),
+    keys::MONITOR_TARGET_PIDS.name(),
+    keys::MONITOR_TARGET_NODES.name(),
+    keys::MONITOR_TARGET_DISKS.name(),
+    keys::MONITOR_TARGET_NETS.name(),
+    keys::MONITOR_LOCAL_ONLY.name(),
 ];
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! The launcher from its first process to its exit status: a single loop over everything that can happen.
 
 mod answering;
+mod checkpoints;
 mod controlling;
 mod description;
 mod forwarding;
+mod limits;
 mod logging;
 mod reporting;
 mod spawning;
@@ -29,16 +31,19 @@ use super::Input;
 use super::apps::{App, AppError};
 use super::children::{Channel, Children, RankSetup, SpawnError};
 use super::cores::Helper;
+use super::debug_stops::AwaitedStops;
 use super::destination::{Destination, OutputFiles, OutputFilesError};
 use super::fair_queue::FairQueue;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News, ProcessNews, TimedJob};
+use super::job_record::JobRecord;
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
 use super::launcher_query::LauncherQuery;
 use super::line_prefix::{LineMarks, LinePrefix};
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
+use super::munge_programs::MungePrograms;
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
 use super::plan::Plan;
@@ -50,9 +55,11 @@ use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
+use checkpoints::Checkpoints;
 use controlling::{ControlCall, Terminations};
 use description::describe;
 use forwarding::{Forwarding, PullCall, PushCall, complete, read_and_offer};
+use limits::RunLimits;
 use logging::LogCall;
 use spawning::Spawning;
 
@@ -83,6 +90,8 @@ pub(super) struct Settings {
     pub(super) no_tcp: bool,
     pub(super) pmi: PmiChoice,
     pub(super) reports: Reports,
+    /// The file for what processes want to have recorded.
+    pub(super) record: Option<Arc<JobRecord>>,
 }
 
 /// Why a job could not be run.
@@ -172,6 +181,9 @@ pub(super) struct LaunchedJob {
     can_log: bool,
     forwarding: Forwarding,
     terminations: Terminations,
+    checkpoints: Checkpoints,
+    run_limits: RunLimits,
+    awaited_stops: AwaitedStops,
     /// Whether a process has paused ranks. They may have been resumed since.
     has_paused_ranks: bool,
     verdict: Verdict,
@@ -214,6 +226,8 @@ impl LaunchedJob {
             .topology(Arc::new(Helper))
             .name_service()
             .file_monitor()
+            .resource_monitor()
+            .credentials(Some(Arc::new(MungePrograms)))
             .start(host)?;
         let rank_count = plan.rank_count();
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();
@@ -238,6 +252,9 @@ impl LaunchedJob {
             can_log: false,
             forwarding: Forwarding::default(),
             terminations: Terminations::default(),
+            checkpoints: Checkpoints::default(),
+            run_limits: RunLimits::default(),
+            awaited_stops: AwaitedStops::default(),
             has_paused_ranks: false,
             verdict: Verdict::new(rank_count, settings.grace),
             mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
@@ -334,6 +351,7 @@ impl LaunchedJob {
         let mut setup = self.set_up(&proc, mpi_setup, channel.as_ref().map(|channel| channel.rank_end().as_fd()))?;
         setup.place = plan.place(id.rank);
         setup.has_input = plan.io.input.has(id.rank);
+        setup.stops_on_exec = plan.stops.stops_on_exec(id.rank);
         self.mark(id, ProcessPhase::Spawned, self.clock.now());
         let pipes = self.children.spawn(id, app, &setup)?;
         self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy()).wait()?;
@@ -419,6 +437,7 @@ impl LaunchedJob {
         if self.look_at <= self.clock.now() {
             wakeups.extend([Wakeup::Child, Wakeup::News]);
             self.look_at = self.clock.now() + LOOKS_AFTER;
+            self.children.reap_orphans();
             self.look_for_mpi();
         }
         for wakeup in wakeups {
@@ -458,6 +477,7 @@ impl LaunchedJob {
         self.serve_pull();
         self.serve_pushes();
         self.serve_controls();
+        self.end_overdue();
         self.end_terminations();
         let action = self.verdict.tick(now);
         self.act(action);
@@ -499,6 +519,8 @@ impl LaunchedJob {
             }
             let end = self.rank_end(rank, ending);
             self.forget(rank);
+            self.awaited_stops.reached(rank);
+            self.checkpoints.remove(rank);
             let action = self.verdict.ended(now, rank, ending);
             self.report_rank_end(rank, end);
             self.act(action);
@@ -538,16 +560,25 @@ impl LaunchedJob {
         match news {
             News::Abort { requester, status, message } => self.abort(&requester, status, message),
             News::Query(query, reply) => self.queries.push((query, reply)),
-            News::Spawn(call) => self.spawning.add(call),
+            News::Spawn(call) => self.spawning.add(self.clock.now(), call),
             News::Control { requester, request, reply } => {
                 self.controls.push(requester, ControlCall { request, reply });
             }
-            News::Log { requester, request, reply } => self.logs.push(requester, LogCall::new(&request, reply)),
+            News::Log { requester, request, reply } => {
+                self.logs.push(requester, LogCall::new(&request, self.settings.record.is_some(), reply))
+            }
             News::Pull { requester, request, reply } => {
                 self.forwarding.pulls.push(requester, PullCall { request, reply })
             }
             News::Push { requester, request, reply } => {
                 self.forwarding.pushes.push(requester, PushCall::new(*request, reply))
+            }
+            News::Stopped { proc, breakpoint } => {
+                if let Some(rank) = self.jobs.rank(&proc)
+                    && self.awaited_stops.reached(rank)
+                {
+                    self.report_stop(rank.job, &breakpoint);
+                }
             }
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };

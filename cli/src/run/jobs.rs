@@ -1,6 +1,7 @@
 //! The jobs of one launcher: the job on the command line, and those that its ranks spawn.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use modex::types::{Namespace, ProcId};
 
@@ -30,13 +31,27 @@ pub(super) struct Job {
     keeps_output: bool,
     /// The process that spawned it and wants to hear of its end.
     awaited_by: Option<ProcId>,
+    /// The numbers of its ranks among all that run.
+    node_ranks: Range<u32>,
+    /// The index of the core of each rank, if ranks are bound.
+    cores: Vec<usize>,
 }
 
 impl Job {
     pub(super) fn of(plan: &Plan) -> Self {
         let Plan { namespace, apps, app_of_rank, parent, is_awaited, .. } = plan.clone();
         let keeps_output = plan.io.kept_channels.contains(&true);
-        Self { namespace, apps, app_of_rank, keeps_output, awaited_by: parent.filter(|_| is_awaited) }
+        let node_ranks = plan.node_rank_first..plan.node_rank_first.saturating_add(plan.rank_count());
+        let cores = plan.core_of_rank.clone();
+        Self {
+            namespace,
+            apps,
+            app_of_rank,
+            keeps_output,
+            awaited_by: parent.filter(|_| is_awaited),
+            node_ranks,
+            cores,
+        }
     }
 }
 
@@ -62,6 +77,25 @@ impl Jobs {
         let first = self.rank_count;
         self.rank_count = first.wrapping_add(count);
         first
+    }
+
+    /// The first of this many numbers in a row that no rank of a running job has (`PMIX_NODE_RANK`).
+    pub(super) fn node_ranks(&self, count: u32) -> u32 {
+        let mut taken: Vec<&Range<u32>> = self.running.values().map(|job| &job.node_ranks).collect();
+        taken.sort_by_key(|ranks| ranks.start);
+        let mut first = 0_u32;
+        for ranks in taken {
+            if ranks.start.saturating_sub(first) >= count {
+                return first;
+            }
+            first = first.max(ranks.end);
+        }
+        first
+    }
+
+    /// The core of each rank of the jobs that run.
+    pub(super) fn cores(&self) -> impl Iterator<Item = usize> {
+        self.running.values().flat_map(|job| &job.cores).copied()
     }
 
     /// A job was started.
@@ -134,6 +168,31 @@ mod tests {
 
     use super::*;
 
+    /// A spawned job got the numbers behind the count of running ranks, and a core that was taken while another was
+    /// free.
+    #[test]
+    fn a_job_gets_the_numbers_and_cores_that_an_ended_one_has_left() {
+        let app = |count| vec![App { count, program: "true".into(), ..App::default() }];
+        let mut plan = Plan::new(app(1), false).unwrap();
+        plan.cores = Some((0..4).map(|core| vec![core]).collect());
+        plan.choose_cores(std::iter::empty());
+        let mut jobs = Jobs::new(&plan);
+        let parent = ProcId::new(plan.namespace.clone(), 0);
+        let spawn = |jobs: &mut Jobs, number: u32, count: u32| {
+            let mut spawned = plan.spawned(number, parent.clone(), app(count)).unwrap();
+            spawned.node_rank_first = jobs.node_ranks(count);
+            spawned.choose_cores(jobs.cores());
+            jobs.insert(number, Job::of(&spawned));
+            (spawned.node_rank(0), spawned.core_of_rank.clone())
+        };
+        assert_eq!([1, 2].map(|number| spawn(&mut jobs, number, 1)), [(1, vec![1]), (2, vec![2])]);
+        jobs.remove(1);
+        assert_eq!(spawn(&mut jobs, 3, 1), (1, vec![1]));
+        jobs.remove(3);
+        assert_eq!(spawn(&mut jobs, 4, 2), (3, vec![1, 3]));
+        assert_eq!(spawn(&mut jobs, 5, 1), (1, vec![0]));
+    }
+
     #[test]
     fn ranks_are_found_by_the_names_of_their_jobs_while_these_run() {
         let name = |text| Namespace::new(text).unwrap();
@@ -145,7 +204,7 @@ mod tests {
         assert_eq!((number, jobs.next_number()), (1, 2));
         assert_eq!((jobs.global_ranks(8), jobs.global_ranks(1)), (1, 9));
         let apps = vec![App { count: 7, ..app("one") }, app("other")];
-        let mut spawned = plan.spawned(number, ProcId::new(name("a"), 0), apps, 1).unwrap();
+        let mut spawned = plan.spawned(number, ProcId::new(name("a"), 0), apps).unwrap();
         assert_eq!(spawned.namespace, name("a-1"));
         spawned.namespace = name("b");
         jobs.insert(number, Job::of(&spawned));

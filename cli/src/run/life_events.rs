@@ -7,7 +7,7 @@
 use modex::keys;
 use modex::types::codes::proc_state;
 use modex::types::codes::range::{RANGE_CUSTOM, RANGE_SESSION};
-use modex::types::{Info, Key, Namespace, ProcId, Rank, Status, Value};
+use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Value};
 
 use super::verdict::{Cause, Ending};
 
@@ -87,6 +87,33 @@ impl Cause {
 pub(super) fn of_start(namespace: &Namespace, is_complete: bool, time: u64) -> LifeEvent {
     let status = if is_complete { Status::LAUNCH_COMPLETE } else { Status::EVENT_JOB_START };
     LifeEvent { status, range: RANGE_SESSION, infos: about_job(namespace, time) }
+}
+
+/// All ranks of a job that wait for a debugger have reached this place.
+pub(super) fn of_stop(namespace: &Namespace, breakpoint: &str, time: u64) -> LifeEvent {
+    let mut infos = about_job(namespace, time);
+    infos.push(info(keys::BREAKPOINT.name(), breakpoint.into()));
+    LifeEvent { status: Status::READY_FOR_DEBUG, range: RANGE_SESSION, infos }
+}
+
+/// Processes have to save their state under this name.
+pub(super) fn of_checkpoint(procs: Vec<ProcId>, name: &str) -> LifeEvent {
+    let infos = vec![info(keys::JOB_CTRL_CHECKPOINT.name(), name.into())];
+    for_these(procs, Status::JCTRL_CHECKPOINT, infos)
+}
+
+/// Processes will be asked to end.
+pub(super) fn of_preemption(procs: Vec<ProcId>) -> LifeEvent {
+    for_these(procs, Status::JCTRL_PREEMPT_ALERT, Vec::new())
+}
+
+fn for_these(procs: Vec<ProcId>, status: Status, mut infos: Vec<Info>) -> LifeEvent {
+    let elements = procs.into_iter().map(Value::from).collect();
+    let procs = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
+    infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), procs));
+    infos.push(info(keys::EVENT_NON_DEFAULT.name(), true.into()));
+    infos.push(info(keys::EVENT_DO_NOT_CACHE.name(), true.into()));
+    LifeEvent { status, range: RANGE_CUSTOM, infos }
 }
 
 /// A process has asked for the end of its job.

@@ -73,6 +73,8 @@ pub(super) enum LogEntry {
     Lines(Channel, Vec<u8>),
     /// Text for the system's log.
     Syslog(String),
+    /// Texts for the job's record; none if they are those of the other channels.
+    Record(Option<String>),
     /// A channel that the launcher does not have.
     Unsupported,
 }
@@ -88,8 +90,18 @@ pub(super) const KNOWN: [&str; 6] = [
 ];
 
 /// The channels.
-pub(super) const CHANNELS: [&str; 4] =
-    [keys::LOG_STDOUT.name(), keys::LOG_STDERR.name(), keys::LOG_SYSLOG.name(), keys::LOG_LOCAL_SYSLOG.name()];
+pub(super) const CHANNELS: [&str; 7] = [
+    keys::LOG_STDOUT.name(),
+    keys::LOG_STDERR.name(),
+    keys::LOG_SYSLOG.name(),
+    keys::LOG_LOCAL_SYSLOG.name(),
+    keys::LOG_GLOBAL_SYSLOG.name(),
+    keys::LOG_JOB_RECORD.name(),
+    keys::LOG_GLOBAL_DATASTORE.name(),
+];
+
+/// The channels for the job's record. It is the only store of one machine.
+const RECORDS: [&str; 2] = [keys::LOG_JOB_RECORD.name(), keys::LOG_GLOBAL_DATASTORE.name()];
 
 /// Whether a directive is known, or is a fact that the server adds.
 fn is_known(key: &str) -> bool {
@@ -98,7 +110,7 @@ fn is_known(key: &str) -> bool {
 
 impl LogRequest {
     /// Reads a request.
-    pub(super) fn read(log: &Log) -> Result<Self, LogRefusal> {
+    pub(super) fn read(log: &Log, has_record: bool) -> Result<Self, LogRefusal> {
         let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
         let refused = log.directives.iter().find(|info| is_required(info) && !is_known(info.key.as_str()));
         if let Some(info) = refused {
@@ -107,12 +119,15 @@ impl LogRequest {
         let mut room = TEXT_BYTES_MAX;
         let mut entries = Vec::new();
         for info in &log.data {
-            let entry = LogEntry::read(info, &mut room)?;
+            let entry = LogEntry::read(info, &mut room, has_record)?;
             if entry == LogEntry::Unsupported && is_required(info) {
                 return Err(LogRefusal::Required { key: info.key.to_string() });
             }
             entries.push(entry);
         }
+        // All records are one file, and the texts of a request stand in it once.
+        let mut has_all = false;
+        entries.retain(|entry| *entry != LogEntry::Record(None) || !std::mem::replace(&mut has_all, true));
         let line_count: usize = entries.iter().map(LogEntry::line_count).sum();
         if line_count > LINES_MAX {
             return Err(LogRefusal::TooManyLines);
@@ -137,6 +152,17 @@ impl LogRequest {
             }
         };
         Ok(Self { entries, is_once: flag(log, keys::LOG_ONCE.name())?, time, marks, priority })
+    }
+
+    /// The texts for the job's record, and their time if the requester gave one.
+    pub(super) fn recorded(&self, own: Option<&String>) -> (Vec<String>, Option<Duration>) {
+        let text = |entry: &LogEntry| match entry {
+            LogEntry::Lines(_, text) => Some(String::from_utf8_lossy(text).into_owned()),
+            LogEntry::Syslog(text) => Some(text.clone()),
+            LogEntry::Record(_) | LogEntry::Unsupported => None,
+        };
+        let texts = own.map_or_else(|| self.entries.iter().filter_map(text).collect(), |own| vec![own.clone()]);
+        (texts, self.time)
     }
 
     /// A text with the marks at the beginning of each line. `ours`: the marks that the launcher's user wants.
@@ -164,19 +190,27 @@ impl LogEntry {
     fn line_count(&self) -> usize {
         match self {
             Self::Lines(_, text) => text.iter().filter(|byte| **byte == b'\n').count(),
-            Self::Syslog(_) | Self::Unsupported => 0,
+            Self::Syslog(_) | Self::Record(_) | Self::Unsupported => 0,
         }
     }
 
-    fn read(info: &Info, room: &mut usize) -> Result<Self, LogRefusal> {
+    fn read(info: &Info, room: &mut usize, has_record: bool) -> Result<Self, LogRefusal> {
         let Some(key) = CHANNELS.into_iter().find(|key| *key == info.key.as_str()) else {
             return Ok(Self::Unsupported);
         };
+        let is_record = RECORDS.contains(&key);
+        if is_record && (!has_record || info.value.as_bool() == Some(false)) {
+            return Ok(Self::Unsupported);
+        }
+        if is_record && info.value.as_bool() == Some(true) {
+            return Ok(Self::Record(None));
+        }
         let Value::String(text) = &info.value else { return Err(LogRefusal::Invalid { key }) };
         *room = room.checked_sub(text.as_bytes().len()).ok_or(LogRefusal::TooLong)?;
         Ok(match key {
             key if key == keys::LOG_STDOUT.name() => Self::Lines(Channel::Out, text.as_bytes().to_vec()),
             key if key == keys::LOG_STDERR.name() => Self::Lines(Channel::Error, text.as_bytes().to_vec()),
+            _ if is_record => Self::Record(Some(text.to_string_lossy())),
             _ => Self::Syslog(text.to_string_lossy()),
         })
     }
@@ -205,7 +239,7 @@ mod tests {
     }
 
     fn read(data: Vec<Info>, directives: Vec<Info>) -> Result<LogRequest, LogRefusal> {
-        LogRequest::read(&Log::new(data, directives))
+        LogRequest::read(&Log::new(data, directives), false)
     }
 
     #[test]
@@ -217,6 +251,23 @@ mod tests {
         assert_eq!(request.entries, [LogEntry::Unsupported, LogEntry::Syslog("b".to_owned()), lines]);
         let refused = Err(LogRefusal::Required { key: keys::LOG_EMAIL.name().to_owned() });
         assert_eq!(read(vec![required(email())], Vec::new()), refused);
+    }
+
+    #[test]
+    fn a_record_has_its_own_text_or_those_of_the_other_channels() {
+        let record = |value: Value| info(keys::LOG_JOB_RECORD.name(), value);
+        let with = |data: Vec<Info>, has_record| LogRequest::read(&Log::new(data, Vec::new()), has_record).unwrap();
+        let text = || info(keys::LOG_STDOUT.name(), "a");
+        let request = with(vec![record(true.into()), text(), record("b".into())], true);
+        let of = |entry: &LogEntry| match entry {
+            LogEntry::Record(own) => Some(request.recorded(own.as_ref()).0),
+            _ => None,
+        };
+        let texts: Vec<Vec<String>> = request.entries.iter().filter_map(of).collect();
+        assert_eq!(texts, [["a"], ["b"]]);
+        let twice = with(vec![record(true.into()), text(), record(true.into())], true);
+        assert_eq!(twice.entries.iter().filter(|entry| **entry == LogEntry::Record(None)).count(), 1);
+        assert_eq!(with(vec![record(true.into())], false).entries, [LogEntry::Unsupported]);
     }
 
     #[test]

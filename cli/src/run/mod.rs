@@ -18,8 +18,10 @@ mod apps;
 mod children;
 mod control_request;
 mod cores;
+mod debug_stops;
 mod destination;
 mod elf;
+mod exec_stop;
 mod fair_queue;
 mod forward;
 mod guardian;
@@ -28,6 +30,7 @@ mod host_attributes;
 mod io_request;
 mod job;
 mod job_processes;
+mod job_record;
 mod jobs;
 mod last_output;
 mod launcher_query;
@@ -36,6 +39,7 @@ mod line_prefix;
 mod lines;
 mod log_request;
 mod mpi_library;
+mod munge_programs;
 mod orphans;
 mod output_locks;
 mod output_writer;
@@ -55,6 +59,7 @@ mod waiting;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use apps::{AppError, with_two_dashes};
@@ -62,8 +67,10 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 pub(super) use cores::print as print_cores;
 use destination::OutputFiles;
+pub(super) use exec_stop::{SUBCOMMAND as STOPPED_EXEC, become_program};
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
+use job_record::JobRecord;
 pub(super) use launcher_query::{OPERATIONS, REQUEST_COUNTS};
 use line_prefix::LineMarks;
 pub(super) use lines::LineBuffer;
@@ -140,6 +147,10 @@ pub(super) struct RunOptions {
     /// Write the ranks' output to files and not to the terminal: DIR/rank.07.out and DIR/rank.07.err
     #[arg(long, alias = "output-filename", value_name = "DIR")]
     output: Option<PathBuf>,
+
+    /// Append a JSON line to FILE for each text that a process logs to the job's record
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 
     /// Reader of the launcher's standard input
     #[arg(long, value_enum, default_value_t = Input::RankZero, value_name = "WHO")]
@@ -275,6 +286,7 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         grace: options.grace,
         no_tcp: options.no_tcp,
         pmi: options.pmi,
+        record: options.record.as_deref().map(JobRecord::open).transpose()?.map(Arc::new),
         reports: Reports::open(&options.report).map_err(job::JobError::from)?,
     };
     match job::LaunchedJob::start(plan, settings) {

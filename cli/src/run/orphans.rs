@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 use super::guardian;
@@ -27,6 +27,19 @@ impl Orphans {
         let mut others = children();
         others.insert(guardian.as_raw());
         Self { others }
+    }
+
+    /// Reaps those that have ended, so that a daemon is no zombie until the launcher's end. `is_rank` tells the ranks,
+    /// which are reaped with their jobs. The caller is the main thread: orphans become children of this thread, and
+    /// programs that other threads have started are children of those.
+    pub(super) fn reap_ended(&self, is_rank: impl Fn(i32) -> bool) {
+        let this = std::process::id();
+        let list = std::fs::read_to_string(format!("/proc/self/task/{this}/children")).unwrap_or_default();
+        let children = list.split_whitespace().filter_map(|word| word.parse().ok());
+        for child in children.filter(|child| !self.others.contains(child) && !is_rank(*child)) {
+            // A process that has not ended stays.
+            let _ = waitpid(Pid::from_raw(child), Some(WaitPidFlag::WNOHANG));
+        }
     }
 
     /// Kills and reaps them, and every process that becomes an orphan by it.

@@ -1,12 +1,14 @@
 //! The plan of a job: programs, ranks, and places, before any process is started.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use modex::types::{Info, Namespace, NamespaceError, ProcId};
 
 use super::apps::{App, RANK_COUNT_MAX};
 use super::children::Channel;
 use super::cores::{self, CoresError};
+use super::debug_stops::DebugStops;
 use super::rank_id::{FIRST_JOB, RankId};
 
 /// Why a job can't be planned.
@@ -59,6 +61,10 @@ pub(super) struct Plan {
     pub(super) is_awaited: bool,
     /// Values that the parent has given to all of its ranks.
     pub(super) values: Vec<Info>,
+    /// The time that it may run.
+    pub(super) run_limit: Option<Duration>,
+    /// Where its ranks wait for a debugger.
+    pub(super) stops: DebugStops,
     /// Its name.
     pub(super) namespace: Namespace,
     /// Its standard input and output.
@@ -69,8 +75,10 @@ pub(super) struct Plan {
     pub(super) app_of_rank: Vec<usize>,
     /// Processors of each core, if ranks get bound to cores.
     pub(super) cores: Option<Vec<Vec<usize>>>,
-    /// The number of ranks that run already.
-    placed: usize,
+    /// The number of its first rank among the ranks that run.
+    pub(super) node_rank_first: u32,
+    /// For each rank, the index of its core.
+    pub(super) core_of_rank: Vec<usize>,
     /// The number of its first rank among all ranks of the launcher, also of ended jobs.
     pub(super) global_rank_first: u32,
     /// The start directory of programs without their own.
@@ -106,41 +114,57 @@ impl Plan {
         if wanted > u64::from(RANK_COUNT_MAX) {
             return Err(PlanError::TooMany { wanted });
         }
-        Ok(Self {
+        let mut plan = Self {
             job: FIRST_JOB,
             parent: None,
             is_awaited: false,
             values: Vec::new(),
+            run_limit: None,
+            stops: DebugStops::default(),
             io: JobIo::default(),
             namespace: Namespace::new(&format!("modex-{}", std::process::id()))?,
+            core_of_rank: Vec::new(),
             app_of_rank: app_of_rank(&apps),
             apps,
             cores: if bind { Some(cores::cores()?) } else { None },
-            placed: 0,
+            node_rank_first: 0,
             global_rank_first: 0,
             directory: std::env::current_dir()?,
-        })
+        };
+        plan.choose_cores(std::iter::empty());
+        Ok(plan)
     }
 
-    /// A job that a process of a running job has spawned. Its ranks get the cores behind those of `placed` ranks.
-    pub(super) fn spawned(
-        &self,
-        job: u32,
-        parent: ProcId,
-        apps: Vec<App>,
-        placed: usize,
-    ) -> Result<Self, NamespaceError> {
+    /// Gives each rank the core with the fewest ranks, in turn. `taken` has the core of each rank that runs.
+    pub(super) fn choose_cores(&mut self, taken: impl Iterator<Item = usize>) {
+        let Some(cores) = self.cores.as_ref().filter(|cores| !cores.is_empty()) else { return };
+        let mut loads = vec![0_usize; cores.len()];
+        taken.for_each(|core| loads.iter_mut().skip(core).take(1).for_each(|load| *load += 1));
+        self.core_of_rank = (0..self.app_of_rank.len())
+            .map(|_| {
+                let least = (0..).zip(&loads).min_by_key(|(_, load)| **load).map_or(0, |(core, _)| core);
+                loads.iter_mut().skip(least).take(1).for_each(|load| *load += 1);
+                least
+            })
+            .collect();
+    }
+
+    /// A job that a process of a running job has spawned.
+    pub(super) fn spawned(&self, job: u32, parent: ProcId, apps: Vec<App>) -> Result<Self, NamespaceError> {
         Ok(Self {
             job,
             parent: Some(parent),
             is_awaited: false,
             values: Vec::new(),
+            run_limit: None,
+            stops: DebugStops::default(),
             io: JobIo::default(),
             namespace: Namespace::new(&format!("{}-{job}", self.namespace))?,
             app_of_rank: app_of_rank(&apps),
             apps,
             cores: self.cores.clone(),
-            placed,
+            core_of_rank: Vec::new(),
+            node_rank_first: 0,
             global_rank_first: 0,
             directory: self.directory.clone(),
         })
@@ -171,15 +195,14 @@ impl Plan {
 
     /// The number of a rank among those that run on this node (`PMIX_NODE_RANK`).
     pub(super) fn node_rank(&self, rank: u32) -> u16 {
-        let number = u32::try_from(self.placed).unwrap_or(u32::MAX).saturating_add(rank);
-        u16::try_from(number).unwrap_or(u16::MAX)
+        u16::try_from(self.node_rank_first.saturating_add(rank)).unwrap_or(u16::MAX)
     }
 
     /// The processors to which a rank is bound. If there are more ranks than cores, ranks share cores in turn.
     pub(super) fn place(&self, rank: u32) -> Option<&[usize]> {
         let cores = self.cores.as_deref()?;
-        let index = self.placed.wrapping_add(usize::try_from(rank).ok()?);
-        cores.get(index % cores.len().max(1)).map(Vec::as_slice)
+        let core = *self.core_of_rank.get(usize::try_from(rank).ok()?)?;
+        cores.get(core).map(Vec::as_slice)
     }
 }
 
@@ -219,6 +242,7 @@ mod tests {
         let mut plan = Plan::new(vec![app(3)], false).unwrap();
         assert_eq!(plan.shared_cores(), None);
         plan.cores = Some(vec![vec![0, 1], vec![2]]);
+        plan.choose_cores(std::iter::empty());
         assert_eq!(plan.shared_cores(), Some((3, 2)));
         assert_eq!(
             (plan.place(0), plan.place(1), plan.place(2)),

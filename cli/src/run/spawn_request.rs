@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use modex::Spawn;
 use modex::keys::{self, TypedKey};
@@ -17,6 +18,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 
 use super::apps::App;
+use super::debug_stops::{DebugStops, StoppedRanks};
 use super::plan::{InputTargets, JobIo};
 
 /// Why a job can't be spawned.
@@ -67,6 +69,26 @@ pub(super) enum SpawnRefusal {
         /// The operating system's reason.
         reason: io::Error,
     },
+    /// A time that is no number of seconds.
+    #[error("the value of {key} is not a number of seconds")]
+    NoTime {
+        /// The directive.
+        key: &'static str,
+    },
+    /// A rank that would have to stop, and that the job does not have.
+    #[error("it has no rank {rank}, which {key} names")]
+    StoppedRank {
+        /// The directive.
+        key: &'static str,
+        /// The rank.
+        rank: u32,
+    },
+    /// Ranks that can't wait in `PMIx_Init`.
+    #[error("it requires ranks that wait in PMIx_Init, and its program {program:?} speaks PMI-1 or PMI-2")]
+    NoInit {
+        /// The program.
+        program: OsString,
+    },
     /// A receiver of its standard input that it does not have.
     #[error("it has no rank {target} for its standard input")]
     StdinTarget {
@@ -97,10 +119,15 @@ impl SpawnRefusal {
     /// The answer for the requester.
     pub(super) const fn status(&self) -> Status {
         match self {
-            Self::Required { .. } | Self::NothingRedirected | Self::Merged => Status::ERR_NOT_SUPPORTED,
-            Self::WrongType { .. } | Self::Count { .. } | Self::StdinTarget { .. } | Self::Contradiction => {
-                Status::ERR_BAD_PARAM
+            Self::Required { .. } | Self::NothingRedirected | Self::Merged | Self::NoInit { .. } => {
+                Status::ERR_NOT_SUPPORTED
             }
+            Self::WrongType { .. }
+            | Self::NoTime { .. }
+            | Self::StoppedRank { .. }
+            | Self::Count { .. }
+            | Self::StdinTarget { .. }
+            | Self::Contradiction => Status::ERR_BAD_PARAM,
             Self::NoProgram => Status::ERR_JOB_NO_EXE_SPECIFIED,
             Self::NoRoom { .. } => Status::ERR_JOB_INSUFFICIENT_RESOURCES,
             Self::Host { .. } | Self::HostFile { .. } => Status::ERR_JOB_FAILED_TO_MAP,
@@ -149,7 +176,7 @@ pub(super) const KNOWN: [&str; 11] = [
 ];
 
 /// Directives for a job alone. The launcher raises the events for each job.
-pub(super) const KNOWN_OF_JOB: [&str; 10] = [
+pub(super) const KNOWN_OF_JOB: [&str; 16] = [
     keys::NOTIFY_COMPLETION.name(),
     keys::NOTIFY_JOB_EVENTS.name(),
     keys::NOTIFY_PROC_TERMINATION.name(),
@@ -160,6 +187,12 @@ pub(super) const KNOWN_OF_JOB: [&str; 10] = [
     keys::FWD_STDERR.name(),
     keys::IOF_COPY.name(),
     keys::IOF_REDIRECT.name(),
+    keys::TIMEOUT.name(),
+    keys::SPAWN_TIMEOUT.name(),
+    keys::JOB_TIMEOUT.name(),
+    keys::DEBUG_STOP_ON_EXEC.name(),
+    keys::DEBUG_STOP_IN_INIT.name(),
+    keys::DEBUG_STOP_IN_APP.name(),
 ];
 
 /// The longest list of hosts in bytes.
@@ -228,6 +261,34 @@ pub(super) fn pmi_values(request: &Spawn) -> impl Iterator<Item = &Info> {
 /// Whether the requester wants to hear of the job's end, if need be in its default handler.
 pub(super) fn is_awaited(request: &Spawn) -> bool {
     is_set(&request.job, keys::NOTIFY_COMPLETION)
+}
+
+/// The time that a request gives its job to start, and the time to run.
+pub(super) fn time_limits(request: &Spawn) -> Result<(Option<Duration>, Option<Duration>), SpawnRefusal> {
+    let limit = |key: TypedKey<i32>| {
+        let Some(info) = find(&request.job, key).next() else { return Ok(None) };
+        let seconds = info.value.as_u32().ok_or(SpawnRefusal::NoTime { key: key.name() })?;
+        Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
+    };
+    let of_start = [limit(keys::TIMEOUT)?, limit(keys::SPAWN_TIMEOUT)?];
+    Ok((of_start.into_iter().flatten().min(), limit(keys::JOB_TIMEOUT)?))
+}
+
+/// The places at which ranks of a job with these programs wait for a debugger. The job has `rank_count` ranks.
+pub(super) fn stops(request: &Spawn, rank_count: u32) -> Result<DebugStops, SpawnRefusal> {
+    let stop = |key: &'static str| {
+        let Some(info) = request.job.iter().find(|info| info.key.as_str() == key) else { return Ok(None) };
+        let ranks = StoppedRanks::of(&info.value).ok_or(SpawnRefusal::WrongType { key })?;
+        if let Some(rank) = ranks.as_ref().and_then(StoppedRanks::last).filter(|rank| *rank >= rank_count) {
+            return Err(SpawnRefusal::StoppedRank { key, rank });
+        }
+        Ok(ranks.map(|ranks| (ranks, info.value.clone())))
+    };
+    Ok(DebugStops {
+        on_exec: stop(keys::DEBUG_STOP_ON_EXEC.name())?.map(|(ranks, _)| ranks),
+        in_init: stop(keys::DEBUG_STOP_IN_INIT.name())?,
+        in_app: stop(keys::DEBUG_STOP_IN_APP.name())?,
+    })
 }
 
 /// The wishes of a request for standard input and output. The job has `rank_count` ranks. `is_merged`:
@@ -618,6 +679,19 @@ mod tests {
             (vec![set(redirect), set(copy), set(out)], false, Status::ERR_BAD_PARAM),
         ] {
             assert_eq!(read(job, is_merged), Err(expected));
+        }
+    }
+
+    #[test]
+    fn times_are_seconds_and_the_shorter_one_counts_for_the_start() {
+        let limits = |job: Vec<Info>| time_limits(&Spawn::new(job, Vec::new())).map_err(|it| it.status());
+        let second = |count| Some(Duration::from_secs(count));
+        assert_eq!(limits(vec![]), Ok((None, None)));
+        let all = vec![info(keys::TIMEOUT, 5), info(keys::SPAWN_TIMEOUT, 3), info(keys::JOB_TIMEOUT, 9_u32)];
+        assert_eq!(limits(all), Ok((second(3), second(9))));
+        assert_eq!(limits(vec![info(keys::TIMEOUT, 5), info(keys::SPAWN_TIMEOUT, 0)]), Ok((second(5), None)));
+        for wrong in [info(keys::TIMEOUT, -1), info(keys::JOB_TIMEOUT, "5")] {
+            assert_eq!(limits(vec![wrong]), Err(Status::ERR_BAD_PARAM));
         }
     }
 

@@ -1,10 +1,9 @@
 //! The use of processor, memory and files by processes of this machine, as `/proc` shows it (proc(5)).
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::time::Instant;
 
+use modex::usage::{process_bytes, process_stat, seconds_since_boot};
 use nix::unistd::{SysconfVar, sysconf};
 
 /// The use by one process.
@@ -29,20 +28,6 @@ pub(super) struct Meter {
     next: BTreeMap<(u32, u64), (u64, Instant)>,
 }
 
-/// A line of `/proc/PID/stat`, as far as it is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stat {
-    state: char,
-    /// Processor time in ticks.
-    busy: u64,
-    /// Time of the start in ticks since boot.
-    started: u64,
-    rss_pages: u64,
-}
-
-/// The longest file that is read.
-const FILE_BYTES_MAX: u64 = 4096;
-
 impl Meter {
     pub(super) fn new() -> Self {
         let variable = |variable| sysconf(variable).ok().flatten();
@@ -61,20 +46,19 @@ impl Meter {
 
     /// Measures a process; `None` if there is no such process.
     pub(super) fn measure(&mut self, pid: u32, now: Instant) -> Option<Usage> {
-        let stat = stat_of(&read(pid, "stat")?)?;
+        let stat = process_stat(pid)?;
         let id = (pid, stat.started);
         let share = match self.last.get(&id) {
             Some((busy, at)) => self.share(stat.busy.saturating_sub(*busy), now.duration_since(*at).as_secs_f64()),
-            None => {
-                uptime().and_then(|uptime| self.share(stat.busy, uptime - stat.started as f64 / self.ticks_per_second))
-            }
+            None => seconds_since_boot()
+                .and_then(|uptime| self.share(stat.busy, uptime - stat.started as f64 / self.ticks_per_second)),
         };
         self.next.insert(id, (stat.busy, now));
         Some(Usage {
             state: stat.state,
             cpu_percent: share,
             rss_bytes: stat.rss_pages.saturating_mul(self.page_bytes),
-            bytes: read(pid, "io").as_deref().and_then(bytes_of),
+            bytes: process_bytes(pid),
         })
     }
 
@@ -84,49 +68,11 @@ impl Meter {
     }
 }
 
-fn uptime() -> Option<f64> {
-    let mut text = String::new();
-    File::open("/proc/uptime").ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
-    text.split_whitespace().next()?.parse().ok()
-}
-
-fn read(pid: u32, name: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    File::open(format!("/proc/{pid}/{name}")).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    // The name of the program may be any bytes.
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn stat_of(text: &str) -> Option<Stat> {
-    let mut fields = text.rsplit_once(") ")?.1.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    let mut numbers = fields.map(str::parse);
-    // Fields 14, 15, 22 and 24; the first number is field 4.
-    let mut number = |skipped| numbers.nth(skipped)?.ok();
-    let (user, system, started): (u64, u64, u64) = (number(10)?, number(0)?, number(6)?);
-    Some(Stat { state, busy: user.saturating_add(system), started, rss_pages: number(1)? })
-}
-
-fn bytes_of(text: &str) -> Option<(u64, u64)> {
-    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    Some((value("rchar:")?, value("wchar:")?))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-
-    #[test]
-    fn a_line_of_the_system_has_its_fields_behind_any_name() {
-        let fields: Vec<String> = (4..=52).map(|number| number.to_string()).collect();
-        let line = format!("4711 (a) b) c) R {}", fields.join(" "));
-        assert_eq!(stat_of(&line), Some(Stat { state: 'R', busy: 29, started: 22, rss_pages: 24 }));
-        assert_eq!((stat_of("4711 (a) R 1 2"), stat_of("")), (None, None));
-        assert_eq!(bytes_of("rchar: 7\nwchar: 8\nsyscr: 1\n"), Some((7, 8)));
-        assert_eq!(bytes_of("rchar: 7\n"), None);
-    }
 
     #[test]
     fn the_share_of_this_process_is_measured_between_two_rounds() {
@@ -137,7 +83,7 @@ mod tests {
         let key = *meter.next.keys().next().unwrap();
         meter.begin();
         // The test may be as busy as it likes: the time between the rounds is long.
-        let busy = stat_of(&read(key.0, "stat").unwrap()).unwrap().busy;
+        let busy = process_stat(key.0).unwrap().busy;
         meter.last.insert(key, (busy, now));
         let later = meter.measure(key.0, now + Duration::from_secs(1_000_000)).unwrap();
         assert!(later.cpu_percent.is_some_and(|share| share < 1.0), "{later:?}");

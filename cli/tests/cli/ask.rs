@@ -289,3 +289,14 @@ fn where_bound_ranks_run_can_be_asked() {
     assert_eq!(locality.out.starts_with("hwloc:"), is_part, "{locality:?}");
     job.end();
 }
+
+/// A launcher stopped by Ctrl-Z left the command waiting for ever.
+#[test]
+fn a_query_of_a_stopped_server_ends_after_its_time() {
+    let job = Job::start();
+    let pid = job.0.child.id().to_string();
+    job.0.signal(nix::sys::signal::Signal::SIGSTOP);
+    let ended = job.command(&["query", "--timeout", "1", "--pid", &pid, "PMIX_QUERY_NAMESPACES"]).run();
+    assert!(ended.code() == Some(1) && ended.err.contains("within 1 s"), "{ended:?}");
+    job.0.signal(nix::sys::signal::Signal::SIGCONT);
+}

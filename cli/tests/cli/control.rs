@@ -195,3 +195,39 @@ fn a_rank_ends_a_job_that_it_has_spawned_and_goes_on() {
     let ended = launch.run();
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
 }
+
+pub(crate) fn checkpoint_another() {
+    let client = Client::connect().unwrap();
+    let [own, other] = [0, 1].map(|rank| [ProcId::new(client.proc().namespace.clone(), rank)]);
+    let (sender, told) = mpsc::channel();
+    let handler = client.register_event_handler(&[Status::JCTRL_CHECKPOINT], &[], move |call| {
+        let name = call.info.iter().find(|info| info.key.as_str() == keys::JOB_CTRL_CHECKPOINT.name());
+        let _ = sender.send(name.and_then(|info| info.value.as_str()).map(str::to_owned));
+        call.complete(Status::SUCCESS, Vec::new());
+    });
+    handler.wait().unwrap();
+    let checkpoint = keys::JOB_CTRL_CHECKPOINT.name();
+    assert_eq!(control(&client, &own, checkpoint, "first"), Err(Status::ERR_NOT_SUPPORTED));
+    let by_event = Info::new(Key::from_static(keys::JOB_CTRL_CHECKPOINT_EVENT.name()), true);
+    control(&client, &own, keys::JOB_CTRL_CHECKPOINT_METHOD.name(), Value::info_array(vec![by_event])).unwrap();
+    control(&client, &own, checkpoint, "second").unwrap();
+    assert_eq!(told.recv_timeout(Duration::from_secs(20)).unwrap(), Some("second".to_owned()));
+    processes(1);
+    control(&client, &other, keys::JOB_CTRL_CHECKPOINT_SIGNAL.name(), Value::Int(10)).unwrap();
+    control(&client, &other, checkpoint, "third").unwrap();
+    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    wait_until(|| place.join("signalled").exists());
+    let restart = control(&client, &other, keys::JOB_CTRL_RESTART.name(), "third");
+    assert_eq!(restart, Err(Status::ERR_NOT_SUPPORTED));
+    control(&client, &other, keys::JOB_CTRL_KILL.name(), true).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn ranks_are_told_to_save_their_state_as_they_want() {
+    let (launch, _place) = run(&["--grace", "0.2"], "checkpoint another", "1", BUSY);
+    let ended = launch.run();
+    assert_eq!((ended.code(), ended.err.lines().count()), (Some(137), 1), "{ended:?}");
+}

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 18] = [
+const SUBCOMMANDS: [&str; 19] = [
     "run",
     "demo",
     "ps",
@@ -17,6 +17,7 @@ const SUBCOMMANDS: [&str; 18] = [
     "events",
     "attrs",
     "publish",
+    "unpublish",
     "lookup",
     "bench",
     "sim",

@@ -148,3 +148,40 @@ fn a_flood_of_logs_waits_for_the_reader() {
     assert_eq!(ended.code(), Some(0), "{:?}", ended.err);
     assert_eq!(ended.out.matches(MARK).count(), FLOOD);
 }
+
+pub(crate) fn log_to_the_record() {
+    let client = Client::connect().unwrap();
+    let record = |value: Value| info(keys::LOG_JOB_RECORD.name(), value);
+    let data = || vec![record("first".into()), info(keys::LOG_GLOBAL_DATASTORE.name(), true), out("second")];
+    if std::env::var_os(PLACE).is_none() {
+        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..record("first".into()) };
+        assert_eq!(log(&client, vec![required], Vec::new()), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(log(&client, vec![record(true.into())], Vec::new()), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(log(&client, data(), Vec::new()), Err(Status::ERR_PARTIAL_SUCCESS));
+    } else {
+        assert_eq!(log(&client, data(), Vec::new()), Ok(()));
+        let once = vec![info(keys::LOG_ONCE.name(), true)];
+        assert_eq!(log(&client, vec![record("third".into()), record("fourth".into())], once), Ok(()));
+    }
+    client.finalize().unwrap();
+}
+
+#[test]
+fn ranks_log_to_the_record_if_there_is_one() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("record");
+    let options = ["--record", path.to_str().unwrap()];
+    let ended = run(&options, "log to the record").env(PLACE, place.path()).run();
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    let record = fs::read_to_string(&path).unwrap();
+    let texts = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["texts"].to_string();
+    let lines: Vec<String> = record.lines().map(texts).collect();
+    assert_eq!(lines, [r#"["first"]"#, r#"["second"]"#, r#"["third"]"#]);
+    let without = run(&[], "log to the record").run();
+    assert_eq!((without.code(), without.err.as_str()), (Some(0), ""), "{without:?}");
+    let refused = run(&["--record", "/no/such/record"], "log to the record").run();
+    assert!(
+        refused.code() == Some(1) && refused.err.contains("the record /no/such/record cannot be opened"),
+        "{refused:?}"
+    );
+}

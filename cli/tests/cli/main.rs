@@ -12,6 +12,7 @@ mod bench;
 mod cleanup;
 mod control;
 mod ctl;
+mod debug_stops;
 mod demo;
 mod endings;
 mod events;
@@ -29,6 +30,7 @@ mod output;
 mod output_files;
 mod pmi;
 mod programs;
+mod services;
 mod shortage;
 mod sim;
 mod spawn;
@@ -49,15 +51,18 @@ fn client_process() {
         Ok("spawn what can not be") => spawn::spawn_what_can_not_be(),
         Ok("spawn behind much output") => spawn::spawn_behind_much_output(),
         Ok("spawn a last line") => spawn::spawn_a_last_line(),
+        Ok("leave a daemon") => spawn::leave_a_daemon(),
         Ok("abort a child") => spawn::abort_a_child(),
         Ok("spawn a failure") => spawn::spawn_a_failure(),
         Ok("control another") => control::control_another(),
         Ok("stop and terminate another") => control::stop_and_terminate_another(),
         Ok("terminate another") => control::terminate_another(),
+        Ok("checkpoint another") => control::checkpoint_another(),
         Ok("end all") => control::end_all(),
         Ok("end a spawned job") => control::end_a_spawned_job(),
         Ok("log and print") => log::log_and_print(),
         Ok("log to several") => log::log_to_several(),
+        Ok("log to the record") => log::log_to_the_record(),
         Ok("flood the log") => log::flood_the_log(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok("hear the end of another") => events::hear_the_end_of_another(),
@@ -66,6 +71,12 @@ fn client_process() {
         Ok("talk to a spawned job") => forwarding::talk_to_a_spawned_job(),
         Ok("spawn and do not listen") => forwarding::spawn_and_do_not_listen(),
         Ok("fall silent") => monitor::fall_silent(),
+        Ok("spawn stopped at exec") => debug_stops::spawn_stopped_at_exec(),
+        Ok("spawn stopped in init") => debug_stops::spawn_stopped_in_init(),
+        Ok("wait for a debugger") => debug_stops::wait_for_a_debugger(),
+        Ok("spawn with time limits") => debug_stops::spawn_with_time_limits(),
+        Ok("measure resources") => services::measure_resources(),
+        Ok("exchange credentials") => services::exchange_credentials(),
         Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}

@@ -68,6 +68,12 @@ fn processes_and_commands_find_each_others_names() {
     let partly = job.command(&["lookup", "a", "none"]).run();
     assert_eq!((partly.code(), partly.out.as_str()), (Some(1), "a: x=\\u{1b}y\n"));
     assert_eq!(partly.err, "modex: not published for this user: none\n");
+    assert_eq!(job.says(&["unpublish", "b"]), "");
+    assert_eq!(job.command(&["lookup", "b"]).run().code(), Some(1));
+    // Data of a rank is not that of a tool.
+    let refused = job.command(&["unpublish", "job port"]).run();
+    let said = "modex: no tool of this user has published such data\n";
+    assert_eq!((refused.code(), refused.err.as_str()), (Some(1), said));
     // A command that waits, and data that is read once.
     let waiting = job.command(&["lookup", "--wait", "once"]).start();
     job.says(&["publish", "--persistence", "first-read", "once=1"]);

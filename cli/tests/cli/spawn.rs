@@ -260,3 +260,23 @@ fn the_last_output_of_a_spawned_job_is_not_lost() {
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""));
     assert_eq!(ended.out.lines().filter(|line| line.len() == 65_003 && line.ends_with("xend")).count(), 40);
 }
+
+pub(crate) fn leave_a_daemon() {
+    let client = Client::connect().unwrap();
+    // The rank ends before its daemon.
+    let script = "setsid sh -c 'echo $$ > new; mv new daemon; sleep 1' & exit 0";
+    let here = vec![info(keys::WDIR.name(), std::env::current_dir().unwrap().to_str().unwrap())];
+    spawn(&client, here, vec![app(&["sh", "-c", script], 1, vec![])]).unwrap();
+    wait_until(|| std::fs::exists("daemon").unwrap());
+    let daemon: u32 = std::fs::read_to_string("daemon").unwrap().trim().parse().unwrap();
+    wait_until(|| !std::fs::exists(format!("/proc/{daemon}")).unwrap());
+    client.finalize().unwrap();
+}
+
+/// The launcher is the parent of such a process, and did not ask for its end.
+#[test]
+fn a_daemon_of_a_spawned_rank_is_no_zombie_after_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = run(&["--wdir", directory.path().to_str().unwrap()], "leave a daemon");
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}

@@ -104,6 +104,10 @@ struct Options {
     offers_munge: bool,
     has_name_service: bool,
     has_file_monitor: bool,
+    /// Whether the library measures the use of resources.
+    has_resource_monitor: bool,
+    /// Whether the library makes and checks credentials.
+    has_credentials: bool,
     topology: TopologyOptions,
 }
 
@@ -182,6 +186,12 @@ impl Options {
         if name == FILE_MONITOR {
             return Some(&mut self.has_file_monitor);
         }
+        if name == RESOURCE_MONITOR {
+            return Some(&mut self.has_resource_monitor);
+        }
+        if name == CREDENTIALS {
+            return Some(&mut self.has_credentials);
+        }
         flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
     }
 
@@ -224,6 +234,8 @@ impl Options {
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = if self.has_name_service { builder.name_service() } else { builder };
         let builder = if self.has_file_monitor { builder.file_monitor() } else { builder };
+        let builder = if self.has_resource_monitor { builder.resource_monitor() } else { builder };
+        let builder = if self.has_credentials { builder.credentials(Some(munge::prover())) } else { builder };
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
             None => builder,
@@ -244,6 +256,12 @@ const NAME_SERVICE: &str = "modex.name_service";
 
 /// Our own info: whether the library watches files where the host's table has no monitor.
 const FILE_MONITOR: &str = "modex.file_monitor";
+
+/// Our own info: whether the library measures the use of resources where the host's table has no monitor.
+const RESOURCE_MONITOR: &str = "modex.resource_monitor";
+
+/// Our own info: whether the library makes and checks credentials where the host's table has no function.
+const CREDENTIALS: &str = "modex.credentials";
 
 /// Our own info: proof of identity of foreign clients. "munge": by munge where it works, or by the kernel's word;
 /// "native": by the kernel's word. Has precedence over the variables of the same meaning.

@@ -184,6 +184,11 @@ impl Connections {
     }
 
     /// Watches the process of a connection: a forked copy may keep the connection open after its end.
+    /// The process number of a connection, if the system tells it.
+    pub(super) fn pid_of(&self, id: PeerId) -> Option<u32> {
+        self.connections.get(&id)?.credentials().pid
+    }
+
     pub(super) fn watch_process(&mut self, id: PeerId) {
         let pid = self.connections.get(&id).and_then(|connection| connection.credentials().pid);
         if self.process_ends.watch(id, pid, &self.pollers.main) == Liveness::Ended {

@@ -6,11 +6,10 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use parking_lot::RwLock;
 
-use crate::names::NameRequest;
-use crate::proto::Request;
 use crate::proto::frame::FrameHeader;
 use crate::proto::handshake::Ids;
 use crate::proto::request::RequestDecodeError;
+use crate::proto::{Request, Service};
 use crate::server::{
     FileLook, FileState, HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, Requester, UpcallId,
 };
@@ -32,8 +31,8 @@ pub(super) enum LoopMessage {
     Call(HostCall, ResultReceiver),
     /// The host answers an upcall.
     Completed(UpcallId, HostReply),
-    /// The server's own process publishes or looks up, at the server's own service.
-    Names(Requester, NameRequest, NameCallback),
+    /// The server's own process asks one of the server's own services.
+    OwnService(Requester, Box<Service>, NameCallback),
     /// A job for the thread that calls the host.
     Run(Job),
     /// The handlers have got an event.
@@ -156,7 +155,7 @@ impl LoopMessage {
     /// Whether the sending thread may take the loop's turn. It may for calls, because a caller waits for the result. An
     /// answer of the host is followed by requests of processes, for which the loop's thread should be awake.
     const fn may_take_turn(&self) -> bool {
-        matches!(self, Self::Call(..) | Self::Names(..) | Self::Run(_) | Self::ServePmi(..))
+        matches!(self, Self::Call(..) | Self::OwnService(..) | Self::Run(_) | Self::ServePmi(..))
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct NameDesk {
     /// The open requests of each process.
     requests: BTreeMap<ProcId, BTreeSet<RequestId>>,
     last: u64,
+    /// The number of ties at the last look at lookups that wait.
+    tie_count: u64,
     /// The processes of admitted connections.
     processes: BTreeMap<PeerId, ProcId>,
     /// The number of these connections.
@@ -39,6 +41,7 @@ impl NameDesk {
             receivers: BTreeMap::new(),
             requests: BTreeMap::new(),
             last: 0,
+            tie_count: 0,
             processes: BTreeMap::new(),
             connection_counts: BTreeMap::new(),
         }
@@ -141,6 +144,13 @@ impl NameDesk {
     /// Notes a call of the host that has ended a process or a job.
     pub(super) fn note_end(&mut self, now: Time, core: &ServerCore<Store>, ended: NameInput) {
         self.tell(now, core, ended);
+    }
+
+    /// Looks again at lookups that wait, if processes reach more than before.
+    pub(super) fn note_ties(&mut self, now: Time, core: &ServerCore<Store>) {
+        if core.tie_count() != std::mem::replace(&mut self.tie_count, core.tie_count()) && self.names.has_waiting() {
+            self.tell(now, core, NameInput::TiesChanged);
+        }
     }
 
     /// When [`NameDesk::expire`] is due.

@@ -25,7 +25,6 @@ use crate::client::CallError;
 use crate::events::Event;
 use crate::gds::qualified;
 use crate::keys;
-use crate::names::NameRequest;
 use crate::proto::{self, AnswerForm, Reply, Request, Service};
 use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
@@ -230,20 +229,17 @@ impl OwnProcess {
             Requester { proc: self.values.proc.clone(), object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() };
         let receive = receiver(service.form(), service.command(), take);
         let needs = service.needs();
-        let mut service = service.of_server(&requester);
+        let service = service.of_server(&requester);
         if self.own_services.contains(needs) && !self.capabilities().contains(needs) {
-            match NameRequest::of(service) {
-                Ok(request) => return self.ask_names(requester, request, receive),
-                Err(other) => service = *other,
-            }
+            return self.ask_own_service(requester, service, receive);
         }
         self.guarded(|host| call_service(host, requester, service, Taker::Caller(receive)));
     }
 
-    /// Asks the server's own service of published data. A server that has ended answers with an error.
-    fn ask_names(&self, requester: Requester, request: NameRequest, receive: NameCallback) {
-        if let Err(late) = self.loop_sender.give(LoopMessage::Names(requester, request, receive))
-            && let LoopMessage::Names(.., receive) = *late
+    /// Asks one of the server's own services. A server that has ended answers with an error.
+    fn ask_own_service(&self, requester: Requester, service: Service, receive: NameCallback) {
+        if let Err(late) = self.loop_sender.give(LoopMessage::OwnService(requester, Box::new(service), receive))
+            && let LoopMessage::OwnService(.., receive) = *late
         {
             receive(HostReply::Status(Status::ERR_SERVER_NOT_AVAIL));
         }

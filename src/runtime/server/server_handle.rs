@@ -30,6 +30,7 @@ use super::loop_messages::{LoopMessage, LoopSender};
 use super::name_desk::NameDesk;
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
+use super::own_services::OwnServices;
 use super::pmi::{PmiChannel, PmiRefusal};
 use super::poller::{Pollers, Waker};
 use super::proofs::{Proofs, TRIAL_TIME_MAX};
@@ -46,7 +47,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Contact, Limits, OpenOperation, ServerConfig, ServerCore};
+use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
@@ -70,6 +71,8 @@ pub struct ServerOptions {
     /// Checks credentials of munge. If it works at the server's start, clients may prove themselves by munge.
     /// Otherwise, or without a prover, the kernel's facts identify them.
     pub prover: Option<Arc<dyn Prover>>,
+    /// Makes and checks credentials of munge for the server's own service.
+    pub munge_credentials: Option<Arc<dyn Prover>>,
     /// The source of the node's topology, and its sharing.
     pub topology: TopologyOptions,
     /// Limits of what connections can hold.
@@ -148,6 +151,7 @@ impl ServerHandle {
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
+        let munge = options.munge_credentials.clone();
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -161,15 +165,13 @@ impl ServerHandle {
             leftovers: ServerEnvironment::find_leftovers(environment()),
             offers_munge: proofs.is_some(),
         };
-        let outside = Box::new(HostProcess(loop_sender.clone()));
         let server = environment.address.server.clone();
-        let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, outside);
+        let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
-        let services = (core.capabilities, core.own_services);
+        let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
-        let peers_max = core.limits.peers_max;
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: ServerCore::new(core, Store::new(store)),
@@ -190,7 +192,8 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
-            names: (!services.1.is_empty()).then(|| NameDesk::new(server, geteuid().as_raw())),
+            own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &environment.hostname), munge),
+            names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
         let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services));

@@ -21,11 +21,13 @@ use super::job_info::{Described, DescriptionRequest};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{Desk, LoopMessage, LoopReceiver, LoopSender, ResultReceiver};
-use super::name_desk::{NameDesk, end_by};
+use super::name_desk::{NameCallback, NameDesk, end_by};
+use super::own_services::OwnServices;
 use super::poller::{EVENTS_PER_TURN, Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
 use super::request_quota::{Account, Duty, RequestOrigin, RequestQuota};
 use super::topology::TopologyDesk;
+use super::usage_desk::ReplyTo;
 use super::work::{Task, WorkMeter};
 use crate::events::Event;
 use crate::gds::Store;
@@ -64,6 +66,7 @@ pub(super) struct ServerLoop {
     pub(super) topology: TopologyDesk,
     /// The service of published data, if it is switched on.
     pub(super) names: Option<NameDesk>,
+    pub(super) own_services: OwnServices,
 }
 
 /// Pending calls of the host.
@@ -230,12 +233,8 @@ impl ServerLoop {
                         names.note_end(now, &self.core, ended);
                     }
                 }
-                LoopMessage::Names(requester, request, callback) => {
-                    match &mut self.names {
-                        Some(names) => names.ask_for_server(now, &self.core, requester, request, callback),
-                        None => callback(HostReply::Status(Status::ERR_NOT_SUPPORTED)),
-                    }
-                    self.settle(now, None);
+                LoopMessage::OwnService(requester, service, callback) => {
+                    self.serve_server(now, requester, *service, callback);
                 }
                 LoopMessage::Completed(upcall, reply) => {
                     self.request_quota.remove(Duty::Upcall(upcall));
@@ -267,6 +266,21 @@ impl ServerLoop {
         }
         // More messages may wait, but the wake is used up.
         self.waker.wake();
+    }
+
+    /// Gives a request of the server's own process to one of the server's own services.
+    fn serve_server(&mut self, now: Time, requester: Requester, service: Service, callback: NameCallback) {
+        match (NameRequest::of(service), &mut self.names) {
+            (Ok(request), Some(names)) => {
+                names.ask_for_server(now, &self.core, requester, request, callback);
+                self.settle(now, None);
+            }
+            (Ok(_), None) => callback(HostReply::Status(Status::ERR_NOT_SUPPORTED)),
+            (Err(other), _) => {
+                let reply_to = ReplyTo::Caller(callback);
+                self.own_services.ask(&self.core, &self.connections, &requester, *other, reply_to);
+            }
+        }
     }
 
     fn serve(&mut self, readiness: Readiness) {
@@ -325,6 +339,9 @@ impl ServerLoop {
         loop {
             while let Some(output) = self.core.poll_output() {
                 self.execute_one(output, origin);
+            }
+            if let Some(names) = &mut self.names {
+                names.note_ties(now, &self.core);
             }
             let Some((upcall, reply)) = self.names.as_mut().and_then(NameDesk::poll_answer) else { return };
             self.core.handle(now, Input::Completed(upcall, reply));
@@ -556,15 +573,25 @@ impl ServerLoop {
         let upcall = match upcall {
             Upcall::Service(requester, service) => match self.ask_names(id, &requester, service, origin) {
                 Ok(()) => return,
+                Err(service) if self.core.is_own_service(&service) => {
+                    self.count(id, origin);
+                    let reply_to = ReplyTo::Core(id);
+                    return self.own_services.ask(&self.core, &self.connections, &requester, *service, reply_to);
+                }
                 Err(service) => Upcall::Service(requester, *service),
             },
             other => other,
         };
+        self.count(id, origin);
+        let placement = self.placement_of(id, &upcall, origin);
+        self.host.run_at(placement, HostJob::Upcall(id, upcall));
+    }
+
+    /// Counts an upcall as work for its origin until its answer.
+    fn count(&mut self, id: UpcallId, origin: Option<&RequestOrigin>) {
         if let Some(origin) = origin {
             self.request_quota.add(Duty::Upcall(id), origin);
         }
-        let placement = self.placement_of(id, &upcall, origin);
-        self.host.run_at(placement, HostJob::Upcall(id, upcall));
     }
 
     /// Gives a request to the server's own service of published data.
@@ -589,12 +616,15 @@ impl ServerLoop {
     }
 
     fn note_arrival(&mut self, peer: PeerId) {
-        if let (Some(names), Some(proc)) = (&mut self.names, self.core.process_of(peer)) {
+        let Some(proc) = self.core.process_of(peer) else { return };
+        self.own_services.note_arrival(peer, proc);
+        if let Some(names) = &mut self.names {
             names.note_arrival(peer, proc);
         }
     }
 
     fn note_departure(&mut self, peer: PeerId) {
+        self.own_services.note_departure(&self.core, peer);
         if let Some(names) = &mut self.names {
             names.note_departure(self.clock.now(), &self.core, peer);
         }
@@ -639,7 +669,7 @@ impl ServerLoop {
         while let Some(message) = self.messages.take() {
             match message {
                 LoopMessage::Call(_, receiver) => drop(self.calls.insert(receiver, None)),
-                LoopMessage::Names(.., callback) => callback(HostReply::Status(Status::ERR_SERVER_NOT_AVAIL)),
+                LoopMessage::OwnService(.., callback) => callback(HostReply::Status(Status::ERR_SERVER_NOT_AVAIL)),
                 LoopMessage::Run(job) => self.run_job(QueuePlacement::default(), job),
                 LoopMessage::Completed(..)
                 | LoopMessage::Heard(_)
@@ -719,7 +749,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
     match message {
         LoopMessage::Call(..) => "a call of the host",
         LoopMessage::Completed(..) => "an answer of the host",
-        LoopMessage::Names(..) => "published data of the host",
+        LoopMessage::OwnService(..) => "a request of the host to a service",
         LoopMessage::Proven(..) => "a proof of munge",
         LoopMessage::Searched(..) => "a search for processes",
         LoopMessage::Decoded(..) => "a decoded request",

@@ -42,6 +42,7 @@ mod host_request;
 mod intake;
 mod inventory;
 mod missed_fences;
+mod monitored;
 mod namespaces;
 mod psets;
 mod query;
@@ -54,3 +55,5 @@ mod tools;
 mod topology;
 mod upcalls;
 mod watches;
+
+pub(crate) use monitored::{MONITORED_MAX, MonitoredProcess};

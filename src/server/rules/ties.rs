@@ -157,6 +157,11 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
+    /// The number of ties that local processes have ever got. A new number means that some reach more than before.
+    pub(crate) const fn tie_count(&self) -> u64 {
+        self.ties.added_count()
+    }
+
     /// Only connected processes have ties. For tests and simulations.
     pub(in crate::server) fn assert_ties_are_of_the_living(&self) {
         for (proc, ties) in self.ties.iter() {

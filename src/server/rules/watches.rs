@@ -35,7 +35,10 @@ impl<S: Datastore> ServerCore<S> {
         let status = if key == keys::SEND_HEARTBEAT.name() {
             self.heartbeat(peer).then_some(Status::SUCCESS)?
         } else if key == keys::MONITOR_CANCEL.name() {
-            self.cancel_watches(peer, request.monitor.value.as_str()).then_some(Status::SUCCESS)?
+            let has_cancelled = self.cancel_watches(peer, request.monitor.value.as_str());
+            // Another service may have a request of this name, too.
+            let is_whole = !self.config.own_services.contains(Capabilities::MONITOR);
+            (has_cancelled && is_whole).then_some(Status::SUCCESS)?
         } else {
             let watch = Watch::of_heartbeats(request, now).or_else(|| self.file_watch(now, peer, request))?;
             watch.map_or_else(|status| status, |watch| self.watch(now, peer, watch))

@@ -35,7 +35,7 @@ impl Terminations {
     }
 
     /// A second request does not prolong the time.
-    fn add(&mut self, ranks: &BTreeSet<RankId>, until: Time) {
+    pub(super) fn add(&mut self, ranks: &BTreeSet<RankId>, until: Time) {
         for rank in ranks {
             self.0.entry(*rank).or_insert(until);
         }
@@ -50,7 +50,8 @@ impl LaunchedJob {
     /// When the loop has to look at requests again, even without an event.
     pub(super) fn next_control(&self) -> Option<Time> {
         let is_due = !self.controls.is_empty() || self.can_log || self.forwarding.can_be_served();
-        if is_due { Some(Time::ZERO) } else { self.terminations.next_tick() }
+        let later = [self.terminations.next_tick(), self.run_limits.next_tick()];
+        if is_due { Some(Time::ZERO) } else { later.into_iter().flatten().min() }
     }
 
     /// Serves some of the requests that wait.
@@ -99,12 +100,24 @@ impl LaunchedJob {
             }
             ControlAction::Terminate => self.end(requester, &targets, false),
             ControlAction::Kill => self.end(requester, &targets, true),
+            ControlAction::Checkpoint { name, method } => self.checkpoint(&targets, &name, method),
+            ControlAction::NoteMethod(method) => {
+                self.checkpoints.note_method(&targets, method);
+                Ok(())
+            }
+            ControlAction::NotePreemptible(is_on) => {
+                self.checkpoints.note_preemptible(&targets, is_on);
+                Ok(())
+            }
         }
     }
 
     /// Ends ranks. If no other rank runs, it is the end of the launcher.
     fn end(&mut self, requester: &ProcId, targets: &BTreeSet<RankId>, is_kill: bool) -> Result<(), ControlRefusal> {
         let now = self.clock.now();
+        if !is_kill {
+            self.alert(targets);
+        }
         if self.verdict.are_all(targets) {
             let action = self.verdict.stop(now, Cause::Asked { by: self.name_of(requester), is_kill });
             if action.is_none() && is_kill {

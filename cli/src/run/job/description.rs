@@ -40,6 +40,13 @@ pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, Regist
     for value in &plan.values {
         description = description.job_value(value.key.clone(), value.value.clone());
     }
+    let stops =
+        [(keys::DEBUG_STOP_IN_INIT.name(), &plan.stops.in_init), (keys::DEBUG_STOP_IN_APP.name(), &plan.stops.in_app)];
+    for (key, stop) in stops {
+        if let Some((_, value)) = stop {
+            description = description.job_value(Key::from_static(key), value.clone());
+        }
+    }
     for app in &plan.apps {
         let words = std::iter::once(&app.program).chain(&app.arguments);
         let argv: Vec<_> = words.map(|word| word.to_string_lossy()).collect();

@@ -5,6 +5,7 @@
 //! requests wait. The server bounds the requests of a process that wait.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use modex::types::{ProcId, Status};
 use modex::{Log, Responder};
@@ -32,8 +33,8 @@ pub(in crate::run) struct LogCall {
 
 impl LogCall {
     /// A request of a process, read once.
-    pub(super) fn new(request: &Log, reply: Responder<()>) -> Self {
-        Self { request: LogRequest::read(request), reply }
+    pub(super) fn new(request: &Log, has_record: bool, reply: Responder<()>) -> Self {
+        Self { request: LogRequest::read(request, has_record), reply }
     }
 }
 
@@ -133,7 +134,23 @@ impl LaunchedJob {
                     }
                 }
             }
+            LogEntry::Record(own) => Ok(self.record(source, request, own.as_ref())),
             LogEntry::Unsupported => Ok(EntryOutcome::Unsupported),
+        }
+    }
+
+    /// Adds texts to the job's record.
+    #[expect(clippy::disallowed_methods, reason = "a record has the wall-clock time")]
+    fn record(&self, source: &ProcId, request: &LogRequest, own: Option<&String>) -> EntryOutcome {
+        let Some(record) = &self.settings.record else { return EntryOutcome::Unsupported };
+        let (texts, time) = request.recorded(own);
+        let time = time.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        match record.add(time, &source.to_string(), &texts) {
+            Ok(()) => EntryOutcome::Done,
+            Err(error) => {
+                tracing::warn!(%source, %error, "the launcher cannot write to the record");
+                EntryOutcome::Failed
+            }
         }
     }
 

@@ -16,6 +16,13 @@ impl LaunchedJob {
         self.raise(&life_events::of_start(namespace, is_complete, seconds_since_epoch()));
     }
 
+    /// All ranks of a job that wait for a debugger have reached this place.
+    pub(super) fn report_stop(&self, job: u32, breakpoint: &str) {
+        if let Some(namespace) = self.jobs.namespace(job) {
+            self.raise(&life_events::of_stop(namespace, breakpoint, seconds_since_epoch()));
+        }
+    }
+
     /// A process has ended all jobs.
     pub(super) fn report_abort(&self, proc: &ProcId, status: i32, message: &str) {
         self.raise(&life_events::of_abort(proc, status, message, seconds_since_epoch()));
@@ -57,6 +64,9 @@ impl LaunchedJob {
 
     pub(super) fn job_end(&self, number: u32) -> JobEnd {
         let well = JobEnd { status: Status::SUCCESS, failed: None, exit_code: 0, text: None };
+        if let Some(limit) = self.run_limits.overdue(number) {
+            return JobEnd { status: Status::ERR_TIMEOUT, text: Some(Cause::Timeout(limit).to_string()), ..well };
+        }
         if self.verdict.is_dismissed(number) {
             return JobEnd { status: Status::ERR_JOB_KILLED_BY_CMD, ..well };
         }
@@ -76,7 +86,7 @@ impl LaunchedJob {
 
     /// The server handles the event before any later call, so nothing waits for it. A failure is only worth a note: the
     /// jobs go on.
-    fn raise(&self, event: &LifeEvent) {
+    pub(super) fn raise(&self, event: &LifeEvent) {
         let (status, source) = (event.status, Some(self.server.proc()));
         let log = move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot raise an event");
         let pending = self.server.notify_event(status, source, event.range, &event.infos);

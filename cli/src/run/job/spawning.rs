@@ -8,9 +8,11 @@ use modex::{Responder, Spawn};
 
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::RANK_COUNT_MAX;
+use crate::run::debug_stops::AT_EXEC;
 use crate::run::forward::ForwardedStream;
 use crate::run::host::SpawnCall;
 use crate::run::jobs::Job;
+use crate::run::mpi_library::Protocol;
 use crate::run::plan::Plan;
 use crate::run::spawn_request::{self, SpawnRefusal, Surroundings};
 
@@ -21,6 +23,8 @@ enum SpawnFailure {
     Refused(#[from] SpawnRefusal),
     #[error("the jobs of this launcher are ending")]
     Ending,
+    #[error("it did not start within {} s", .0.as_secs())]
+    Late(Duration),
     #[error(transparent)]
     Start(#[from] JobError),
     #[error(transparent)]
@@ -32,6 +36,7 @@ impl SpawnFailure {
         match self {
             Self::Refused(refusal) => refusal.status(),
             Self::Ending => Status::ERR_JOB_CANCELED,
+            Self::Late(_) => Status::ERR_TIMEOUT,
             Self::Start(error) => error.status(),
             Self::Namespace(_) => Status::ERR_JOB_FAILED_TO_LAUNCH,
         }
@@ -57,12 +62,22 @@ const UNHEARD_TIME: Duration = Duration::from_secs(2);
 /// The spawns under way.
 #[derive(Debug, Default)]
 pub(super) struct Spawning {
-    waiting: VecDeque<SpawnCall>,
+    waiting: VecDeque<WaitingCall>,
     starting: Option<StartingJob>,
     /// The jobs that have ended, and when their output is closed. Their descendants may hold it for ever.
     ended: Vec<(Time, u32)>,
     /// The jobs that have ended and whose spawners may still pull their output, and when their names go.
     unheard: Vec<(Time, u32)>,
+}
+
+/// When a job must have started, and the time that this gave it.
+type Deadline = Option<(Time, Duration)>;
+
+/// A request that waits for its turn.
+#[derive(Debug)]
+struct WaitingCall {
+    deadline: Result<Deadline, SpawnRefusal>,
+    call: SpawnCall,
 }
 
 /// A job whose ranks start, some in each turn.
@@ -71,14 +86,27 @@ struct StartingJob {
     plan: Plan,
     mpi_setups: Vec<MpiSetup>,
     started: usize,
+    deadline: Deadline,
     requester: ProcId,
     reply: Responder<Namespace>,
 }
 
 impl Spawning {
     /// A process asks for a job.
-    pub(super) fn add(&mut self, call: SpawnCall) {
-        self.waiting.push_back(call);
+    pub(super) fn add(&mut self, now: Time, call: SpawnCall) {
+        let limit = spawn_request::time_limits(&call.request).map(|(limit, _)| limit);
+        self.waiting
+            .push_back(WaitingCall { deadline: limit.map(|limit| limit.map(|limit| (now + limit, limit))), call });
+    }
+
+    /// Removes a request whose time is over.
+    fn take_late(&mut self, now: Time) -> Option<(Duration, SpawnCall)> {
+        let is_late = |waiting: &WaitingCall| matches!(waiting.deadline, Ok(Some((until, _))) if now >= until);
+        let late = self.waiting.iter().position(is_late)?;
+        match self.waiting.remove(late)? {
+            WaitingCall { deadline: Ok(Some((_, limit))), call } => Some((limit, call)),
+            _ => None,
+        }
     }
 
     /// The job of which some ranks have not started.
@@ -99,12 +127,18 @@ impl Spawning {
 impl LaunchedJob {
     /// Begins one waiting spawn, or starts further ranks of the one that was begun. So other work has its turns.
     pub(super) fn go_on_spawning(&mut self) {
+        while let Some((limit, SpawnCall { requester, reply, .. })) = self.spawning.take_late(self.clock.now()) {
+            refuse(&requester, &SpawnFailure::Late(limit), reply);
+        }
         if self.spawning.starting.is_none()
-            && let Some(SpawnCall { requester, request, reply }) = self.spawning.waiting.pop_front()
+            && let Some(WaitingCall { deadline, call }) = self.spawning.waiting.pop_front()
         {
-            match self.begin_spawn(&requester, &request) {
-                Ok((plan, mpi_setups)) => {
-                    self.spawning.starting = Some(StartingJob { plan, mpi_setups, started: 0, requester, reply });
+            let SpawnCall { requester, request, reply } = call;
+            let begun = deadline.map_err(SpawnFailure::from);
+            match begun.and_then(|deadline| Ok((deadline, self.begin_spawn(&requester, &request)?))) {
+                Ok((deadline, (plan, mpi_setups))) => {
+                    let starting = StartingJob { plan, mpi_setups, started: 0, deadline, requester, reply };
+                    self.spawning.starting = Some(starting);
                 }
                 Err(failure) => refuse(&requester, &failure, reply),
             }
@@ -113,7 +147,7 @@ impl LaunchedJob {
         match self.start_some(&mut starting) {
             Ok(()) if starting.started < starting.plan.app_of_rank.len() => self.spawning.starting = Some(starting),
             Ok(()) => {
-                self.report_start(&starting.plan.namespace, true);
+                self.note_start(&starting.plan);
                 starting.reply.succeed(starting.plan.namespace);
             }
             Err(failure) => {
@@ -124,6 +158,18 @@ impl LaunchedJob {
                 }
                 refuse(&starting.requester, &failure, starting.reply);
             }
+        }
+    }
+
+    /// All ranks of a spawned job have started.
+    fn note_start(&mut self, plan: &Plan) {
+        self.report_start(&plan.namespace, true);
+        if let Some(limit) = plan.run_limit {
+            self.run_limits.start(plan.job, self.clock.now(), limit);
+        }
+        if plan.stops.on_exec.is_some() {
+            self.has_paused_ranks = true;
+            self.report_stop(plan.job, AT_EXEC);
         }
     }
 
@@ -140,11 +186,15 @@ impl LaunchedJob {
         };
         let apps = spawn_request::read(request, room, &surroundings)?;
         let number = self.jobs.next_number();
-        let mut plan = self.plan.spawned(number, requester.clone(), apps, self.children.count())?;
+        let mut plan = self.plan.spawned(number, requester.clone(), apps)?;
+        plan.node_rank_first = self.jobs.node_ranks(plan.rank_count());
+        plan.choose_cores(self.jobs.cores());
         plan.io = spawn_request::io(request, plan.rank_count(), self.settings.is_merged)?;
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
         plan.is_awaited = spawn_request::is_awaited(request);
         plan.values = spawn_request::pmi_values(request).cloned().collect();
+        (_, plan.run_limit) = spawn_request::time_limits(request)?;
+        plan.stops = spawn_request::stops(request, plan.rank_count())?;
         self.jobs.insert(number, Job::of(&plan));
         self.verdict.add(number, plan.rank_count());
         match self.prepare(&plan) {
@@ -152,15 +202,25 @@ impl LaunchedJob {
             Err(error) => {
                 self.output_writer.close_job(number);
                 self.remove(number);
-                Err(error.into())
+                Err(error)
             }
         }
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<Vec<MpiSetup>, JobError> {
+    fn prepare(&mut self, plan: &Plan) -> Result<Vec<MpiSetup>, SpawnFailure> {
         let pmi = self.settings.pmi;
-        let mpi_setups = plan.apps.iter().map(|app| MpiSetup::of(app, pmi, variable)).collect();
-        self.output_writer.open_files(plan.job, plan.rank_count())?;
+        let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, pmi, variable)).collect();
+        if let Some((stopped, _)) = plan.stops.in_init.as_ref().or(plan.stops.in_app.as_ref()) {
+            self.awaited_stops.expect(plan.job, plan.rank_count(), stopped);
+        }
+        if let Some((stopped, _)) = &plan.stops.in_init {
+            let speaks_pmi = |app: &usize| mpi_setups.get(*app).is_some_and(|it| it.protocol == Protocol::Pmi);
+            let deaf = plan.ranks().find(|(id, app)| stopped.has(id.rank) && speaks_pmi(app));
+            if let Some(app) = deaf.and_then(|(_, app)| plan.apps.get(app)) {
+                return Err(SpawnRefusal::NoInit { program: app.program.clone() }.into());
+            }
+        }
+        self.output_writer.open_files(plan.job, plan.rank_count()).map_err(JobError::from)?;
         self.register(plan)?;
         self.children.expect(plan.app_of_rank.len(), self.output_writer.file_count());
         Ok(mpi_setups)
@@ -169,6 +229,11 @@ impl LaunchedJob {
     fn start_some(&mut self, starting: &mut StartingJob) -> Result<(), SpawnFailure> {
         if !self.verdict.permits_jobs() {
             return Err(SpawnFailure::Ending);
+        }
+        if let Some((until, limit)) = starting.deadline
+            && self.clock.now() >= until
+        {
+            return Err(SpawnFailure::Late(limit));
         }
         let StartingJob { plan, mpi_setups, started, .. } = starting;
         for (id, app) in plan.ranks().skip(*started).take(RANKS_PER_TURN) {
@@ -255,6 +320,8 @@ impl LaunchedJob {
     fn remove(&mut self, number: u32) {
         self.children.remove(number);
         self.verdict.remove(number);
+        self.run_limits.remove(number);
+        self.awaited_stops.remove(number);
         self.speaks_pmi.retain(|id| id.job != number);
         // Nobody can pull the rest of its output.
         self.streams.values_mut().filter(|stream| stream.job() == number).for_each(|stream| stream.is_kept = false);

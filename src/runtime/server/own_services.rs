@@ -1,0 +1,138 @@
+//! Services of the server's own that need no turn of the core: resource usage and credentials.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::connections::Connections;
+use super::credential_desk::CredentialDesk;
+use super::loop_messages::LoopSender;
+use super::usage_desk::{ReplyTo, UsageDesk, answer};
+use crate::gds::Store;
+use crate::keys;
+use crate::proto::{Monitor, Service};
+use crate::runtime::shared::clock::Clock;
+use crate::runtime::shared::prover::Prover;
+use crate::server::{Capabilities, HostReply, MONITORED_MAX, MonitoredProcess, PeerId, Requester, ServerCore};
+use crate::types::{ProcId, Rank, Status};
+use crate::usage::{UsageKind, UsageRequest};
+
+/// The services that are switched on.
+pub(super) struct OwnServices {
+    loop_sender: LoopSender,
+    usage: Option<UsageDesk>,
+    credentials: Option<CredentialDesk>,
+    /// The processes of admitted connections.
+    processes: BTreeMap<PeerId, ProcId>,
+}
+
+impl OwnServices {
+    /// The services that a server with this name on this node answers.
+    pub(super) fn new(
+        switched_on: Capabilities,
+        (loop_sender, clock): (&LoopSender, Clock),
+        (server, hostname): (&ProcId, &str),
+        munge: Option<Arc<dyn Prover>>,
+    ) -> Self {
+        let is_on = |service| switched_on.contains(service);
+        let usage = || UsageDesk::new(loop_sender.clone(), clock, server.clone(), hostname.to_owned());
+        let credentials = || CredentialDesk::new(loop_sender.clone(), munge);
+        Self {
+            loop_sender: loop_sender.clone(),
+            usage: is_on(Capabilities::MONITOR).then(usage),
+            credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
+            processes: BTreeMap::new(),
+        }
+    }
+
+    /// Answers a request, now or later.
+    pub(super) fn ask(
+        &mut self,
+        core: &ServerCore<Store>,
+        connections: &Connections,
+        requester: &Requester,
+        service: Service,
+        reply_to: ReplyTo,
+    ) {
+        match (service, &mut self.usage, &mut self.credentials) {
+            (Service::Monitor(monitor), Some(usage), _) => {
+                let asked = measure(usage, core, connections, requester, &monitor);
+                match asked {
+                    Ok(Asked::Sample(request, targets)) => {
+                        let is_own = monitor.error != Status::SUCCESS;
+                        let alert = if is_own { monitor.error } else { Status::MONITOR_RESUSAGE_UPDATE };
+                        usage.sample(requester.proc.clone(), request, alert, targets, reply_to);
+                    }
+                    Ok(Asked::Cancel(name)) => usage.cancel(requester.proc.clone(), name, reply_to),
+                    Err(status) => answer(&self.loop_sender, reply_to, HostReply::Status(status)),
+                }
+            }
+            (Service::GetCredential(request), _, Some(desk)) => desk.make(requester, &request, reply_to),
+            (Service::ValidateCredential(request), _, Some(desk)) => desk.check(request, reply_to),
+            _ => answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NOT_SUPPORTED)),
+        }
+    }
+
+    /// Notes an admitted connection.
+    pub(super) fn note_arrival(&mut self, peer: PeerId, proc: &ProcId) {
+        if self.usage.is_some() || self.credentials.is_some() {
+            self.processes.insert(peer, proc.clone());
+        }
+    }
+
+    /// Notes the end of a connection. What a process has asked for ends with its last one.
+    pub(super) fn note_departure(&mut self, core: &ServerCore<Store>, peer: PeerId) {
+        let Some(proc) = self.processes.remove(&peer) else { return };
+        let has_state = self.usage.as_ref().is_some_and(|usage| usage.has_asker(&proc))
+            || self.credentials.as_ref().is_some_and(|credentials| credentials.has(&proc));
+        if has_state && !core.has_connection(&proc) {
+            self.usage.iter_mut().for_each(|usage| usage.note_end(&proc));
+            self.credentials.iter_mut().for_each(|credentials| credentials.note_end(&proc));
+        }
+    }
+}
+
+/// A request of the service of resource usage.
+enum Asked {
+    Sample(UsageRequest, Vec<(ProcId, u32)>),
+    Cancel(Option<String>),
+}
+
+fn measure(
+    usage: &UsageDesk,
+    core: &ServerCore<Store>,
+    connections: &Connections,
+    requester: &Requester,
+    Monitor { monitor, directives, .. }: &Monitor,
+) -> Result<Asked, Status> {
+    if monitor.key.as_str() == keys::MONITOR_CANCEL.name() {
+        return Ok(Asked::Cancel(monitor.value.as_str().map(str::to_owned)));
+    }
+    let request = UsageRequest::read(monitor, directives, usage.hostname()).ok_or(Status::ERR_NOT_SUPPORTED)??;
+    let mut targets = Vec::new();
+    if request.kind == UsageKind::Processes {
+        let numbered = |process: MonitoredProcess| {
+            let of_connection = || process.peer.and_then(|peer| connections.pid_of(peer));
+            Some((process.proc, process.pid.or_else(of_connection)?))
+        };
+        let procs = match (&request.procs[..], &request.pids[..]) {
+            ([], []) => vec![ProcId { namespace: requester.proc.namespace.clone(), rank: Rank::Wildcard }],
+            (procs, _) => procs.to_vec(),
+        };
+        targets.extend(core.monitored(requester, &procs)?.into_iter().filter_map(numbered));
+        if !request.pids.is_empty() {
+            let all: Vec<_> = core.all_monitored(requester).into_iter().filter_map(numbered).collect();
+            for pid in &request.pids {
+                targets.push(all.iter().find(|(_, known)| known == pid).cloned().ok_or(Status::ERR_NOT_FOUND)?);
+            }
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        if targets.is_empty() {
+            return Err(Status::ERR_NOT_FOUND);
+        }
+        if targets.len() > MONITORED_MAX {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+    }
+    Ok(Asked::Sample(request, targets))
+}

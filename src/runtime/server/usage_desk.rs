@@ -1,0 +1,278 @@
+//! The server's own service of resource usage: requests are measured on a thread of its own, some of them again and
+//! again.
+//!
+//! A request with a period ends with the last connection of its process, with its cancellation, or with the processes
+//! that it measures. Each sample is an event for its process alone.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use nix::unistd::{SysconfVar, sysconf};
+
+use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
+use super::name_desk::NameCallback;
+use crate::events::Event;
+use crate::keys;
+use crate::runtime::shared::clock::Clock;
+use crate::runtime::shared::threads::spawn;
+use crate::server::{HostCall, HostReply, UpcallId};
+use crate::types::codes::range::RANGE_CUSTOM;
+use crate::types::{Info, Key, ProcId, Status, Time};
+use crate::usage::{Sampler, Target, UsageRequest};
+
+/// The receiver of an answer.
+pub(super) enum ReplyTo {
+    /// The core, for a process.
+    Core(UpcallId),
+    /// The server's own process.
+    Caller(NameCallback),
+}
+
+/// The service. The first request starts its thread.
+pub(super) struct UsageDesk {
+    loop_sender: LoopSender,
+    clock: Clock,
+    server: ProcId,
+    hostname: String,
+    orders: Option<Sender<Order>>,
+    /// The processes that have asked for samples again and again.
+    askers: BTreeSet<ProcId>,
+}
+
+/// A task of the thread.
+enum Order {
+    Sample { asker: ProcId, request: UsageRequest, alert: Status, targets: Vec<(ProcId, u32)>, reply_to: ReplyTo },
+    Cancel { asker: ProcId, name: Option<String>, reply_to: ReplyTo },
+    Ended(ProcId),
+}
+
+/// Requests with a period of one process, and of all.
+const MONITORS_PER_PROCESS_MAX: usize = 16;
+const MONITORS_MAX: usize = 1024;
+
+/// Processes that the requests with a period of one process measure.
+const TARGETS_PER_PROCESS_MAX: usize = 4096;
+
+impl UsageDesk {
+    pub(super) const fn new(loop_sender: LoopSender, clock: Clock, server: ProcId, hostname: String) -> Self {
+        Self { loop_sender, clock, server, hostname, orders: None, askers: BTreeSet::new() }
+    }
+
+    pub(super) fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
+    /// Measures these processes, if the request is about processes.
+    pub(super) fn sample(
+        &mut self,
+        asker: ProcId,
+        request: UsageRequest,
+        alert: Status,
+        targets: Vec<(ProcId, u32)>,
+        reply_to: ReplyTo,
+    ) {
+        if request.period.is_some() {
+            self.askers.insert(asker.clone());
+        }
+        self.order(Order::Sample { asker, request, alert, targets, reply_to });
+    }
+
+    /// Ends the requests of a process with this name, or all. Others may have had it, so an unknown name is no error.
+    pub(super) fn cancel(&mut self, asker: ProcId, name: Option<String>, reply_to: ReplyTo) {
+        if self.askers.contains(&asker) {
+            self.order(Order::Cancel { asker, name, reply_to });
+        } else {
+            answer(&self.loop_sender, reply_to, done(Vec::new()));
+        }
+    }
+
+    /// Whether a process has asked for samples again and again.
+    pub(super) fn has_asker(&self, proc: &ProcId) -> bool {
+        self.askers.contains(proc)
+    }
+
+    /// The last connection of a process has ended.
+    pub(super) fn note_end(&mut self, proc: &ProcId) {
+        if self.askers.remove(proc) {
+            self.order(Order::Ended(proc.clone()));
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        let orders = match self.orders.take() {
+            Some(orders) => orders,
+            None => match self.start() {
+                Ok(orders) => orders,
+                Err(error) => {
+                    tracing::warn!(%error, "the server cannot start a thread that measures resources");
+                    match order {
+                        Order::Sample { reply_to, .. } | Order::Cancel { reply_to, .. } => {
+                            let reply = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
+                            answer(&self.loop_sender, reply_to, reply);
+                        }
+                        Order::Ended(_) => {}
+                    }
+                    return;
+                }
+            },
+        };
+        // The thread outlives its sender.
+        let _ = self.orders.insert(orders).send(order);
+    }
+
+    fn start(&self) -> io::Result<Sender<Order>> {
+        let (orders, receiver) = unbounded();
+        let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
+        let mut thread = UsageThread {
+            loop_sender: self.loop_sender.clone(),
+            clock: self.clock,
+            server: self.server.clone(),
+            hostname: self.hostname.clone(),
+            sampler: Sampler::new(ticks.unwrap_or(100)),
+            monitors: Vec::new(),
+        };
+        spawn("modex-usage", move || thread.run(&receiver))?;
+        Ok(orders)
+    }
+}
+
+/// A request with a period.
+struct Monitor {
+    asker: ProcId,
+    request: UsageRequest,
+    alert: Status,
+    targets: Vec<Target>,
+    due: Time,
+}
+
+struct UsageThread {
+    loop_sender: LoopSender,
+    clock: Clock,
+    server: ProcId,
+    hostname: String,
+    sampler: Sampler,
+    monitors: Vec<Monitor>,
+}
+
+impl UsageThread {
+    /// Ends with the sender of orders.
+    fn run(&mut self, orders: &Receiver<Order>) {
+        loop {
+            let due = self.monitors.iter().map(|monitor| monitor.due).min();
+            let order = match self.clock.until(due) {
+                Some(time) => orders.recv_timeout(time),
+                None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match order {
+                Ok(order) => self.take(order),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.sample_due();
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Sample { asker, request, alert, targets, reply_to } => {
+                let target = |(proc, pid)| Sampler::target(proc, pid);
+                let targets: Vec<Target> = targets.into_iter().filter_map(target).collect();
+                let reply = self.begin(asker, request, alert, targets);
+                answer(&self.loop_sender, reply_to, reply.map_or_else(HostReply::Status, done));
+            }
+            Order::Cancel { asker, name, reply_to } => {
+                let is_meant =
+                    |monitor: &Monitor| monitor.asker == asker && (name.is_none() || monitor.request.name == name);
+                self.monitors.retain(|monitor| !is_meant(monitor));
+                self.forget_ended();
+                answer(&self.loop_sender, reply_to, done(Vec::new()));
+            }
+            Order::Ended(proc) => {
+                self.monitors.retain(|monitor| monitor.asker != proc);
+                self.forget_ended();
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        asker: ProcId,
+        request: UsageRequest,
+        alert: Status,
+        targets: Vec<Target>,
+    ) -> Result<Vec<Info>, Status> {
+        let now = self.clock.now();
+        let Some(period) = request.period else {
+            return Ok(self.sampler.sample(&request, &targets, &self.hostname, now, seconds_since_1970()));
+        };
+        let of_asker = || self.monitors.iter().filter(|monitor| monitor.asker == asker);
+        let target_count: usize = of_asker().map(|monitor| monitor.targets.len()).sum();
+        if of_asker().count() >= MONITORS_PER_PROCESS_MAX
+            || self.monitors.len() >= MONITORS_MAX
+            || target_count.saturating_add(targets.len()) > TARGETS_PER_PROCESS_MAX
+        {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
+        let sample = self.sampler.sample(&request, &targets, &self.hostname, now, seconds_since_1970());
+        self.monitors.push(Monitor { asker, request, alert, targets, due: now + period });
+        Ok(sample)
+    }
+
+    fn sample_due(&mut self) {
+        let now = self.clock.now();
+        let mut events = Vec::new();
+        self.monitors.retain_mut(|monitor| {
+            let Some(period) = monitor.request.period.filter(|_| monitor.due <= now) else { return true };
+            monitor.due = now + period;
+            let Monitor { request, targets, .. } = monitor;
+            let samples = self.sampler.sample(request, targets, &self.hostname, now, seconds_since_1970());
+            // The processes have ended.
+            if samples.is_empty() && !targets.is_empty() {
+                return false;
+            }
+            events.push(update(&self.server, monitor, samples));
+            true
+        });
+        for event in events {
+            let ignored = ResultReceiver::Callback(Box::new(|_| {}));
+            let _ = self.loop_sender.send(LoopMessage::Call(HostCall::NotifyEvent(event), ignored));
+        }
+    }
+
+    fn forget_ended(&mut self) {
+        let targets = self.monitors.iter().flat_map(|monitor| &monitor.targets);
+        let sampled: BTreeSet<u32> = targets.map(|target| target.pid).collect();
+        self.sampler.retain(|pid| sampled.contains(&pid));
+    }
+}
+
+/// The event with a sample.
+fn update(server: &ProcId, monitor: &Monitor, samples: Vec<Info>) -> Event {
+    let info = |key: &'static str, value: crate::types::Value| Info::new(Key::from_static(key), value);
+    let mut infos = samples;
+    infos.extend(monitor.request.name.as_deref().map(|name| info(keys::MONITOR_ID.name(), name.into())));
+    infos.push(info(keys::EVENT_NON_DEFAULT.name(), true.into()));
+    infos.push(info(keys::EVENT_DO_NOT_CACHE.name(), true.into()));
+    infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), monitor.asker.clone().into()));
+    Event { status: monitor.alert, source: Some(server.clone()), range: RANGE_CUSTOM, info: infos }
+}
+
+fn done(info: Vec<Info>) -> HostReply {
+    HostReply::Infos { status: Status::SUCCESS, info }
+}
+
+/// Gives an answer to its receiver.
+pub(super) fn answer(loop_sender: &LoopSender, reply_to: ReplyTo, reply: HostReply) {
+    match reply_to {
+        // A loop that has ended needs no answer.
+        ReplyTo::Core(upcall) => drop(loop_sender.send(LoopMessage::Completed(upcall, reply))),
+        ReplyTo::Caller(callback) => callback(reply),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a sample has the time of the day")]
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,230 @@
+//! A request to monitor resources.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::machine::{disk_keys, network_keys, node_keys};
+use super::process::PROCESS_KEYS;
+use crate::keys;
+use crate::types::{Info, InfoFlags, ProcId, Status, Value};
+
+/// The object of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageKind {
+    /// Processes.
+    Processes,
+    /// The node.
+    Node,
+    /// Disks.
+    Disks,
+    /// Networks.
+    Networks,
+}
+
+/// A request to monitor resources, read and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsageRequest {
+    /// The object.
+    pub kind: UsageKind,
+    /// The keys of the figures; `None`: all.
+    pub(super) figures: Option<BTreeSet<&'static str>>,
+    /// The requester's name for it.
+    pub name: Option<String>,
+    /// The time between two samples; `None`: one sample.
+    pub period: Option<Duration>,
+    /// The processes, by name and by number; both empty: those of the requester's namespace.
+    pub procs: Vec<ProcId>,
+    /// The numbers of processes.
+    pub pids: Vec<u32>,
+    /// The disks or networks; `None`: all.
+    pub(super) devices: Option<BTreeSet<String>>,
+}
+
+/// Directives that change nothing on one node.
+const WITHOUT_EFFECT: [&str; 4] =
+    [keys::MONITOR_LOCAL_ONLY.name(), keys::MONITOR_APP_CONTROL.name(), keys::USERID.name(), keys::GRPID.name()];
+
+/// The most processes, disks or figures that a request names.
+const NAMED_MAX: usize = 4096;
+
+impl UsageRequest {
+    /// The request; `None` if it is about something else. `hostname` is the name of this node.
+    ///
+    /// # Errors
+    /// The status for the requester.
+    pub fn read(monitor: &Info, directives: &[Info], hostname: &str) -> Option<Result<Self, Status>> {
+        let kinds = [
+            (keys::MONITOR_PROC_RESOURCE_USAGE.name(), UsageKind::Processes),
+            (keys::MONITOR_NODE_RESOURCE_USAGE.name(), UsageKind::Node),
+            (keys::MONITOR_DISK_RESOURCE_USAGE.name(), UsageKind::Disks),
+            (keys::MONITOR_NET_RESOURCE_USAGE.name(), UsageKind::Networks),
+        ];
+        let (_, kind) = kinds.into_iter().find(|(key, _)| *key == monitor.key.as_str())?;
+        Some(Self::read_kind(kind, &monitor.value, directives, hostname))
+    }
+
+    fn read_kind(kind: UsageKind, value: &Value, directives: &[Info], hostname: &str) -> Result<Self, Status> {
+        let mut request = Self {
+            kind,
+            figures: figures(kind, value)?,
+            name: None,
+            period: None,
+            procs: Vec::new(),
+            pids: Vec::new(),
+            devices: None,
+        };
+        for directive in directives {
+            request.take(directive, hostname)?;
+        }
+        Ok(request)
+    }
+
+    fn take(&mut self, directive: &Info, hostname: &str) -> Result<(), Status> {
+        let (key, value) = (directive.key.as_str(), &directive.value);
+        if key == keys::MONITOR_ID.name() {
+            self.name = Some(value.as_str().ok_or(Status::ERR_BAD_PARAM)?.to_owned());
+        } else if key == keys::MONITOR_RESOURCE_RATE.name() {
+            let seconds = value.as_u32().filter(|seconds| *seconds > 0).ok_or(Status::ERR_BAD_PARAM)?;
+            self.period = Some(Duration::from_secs(seconds.into()));
+        } else if key == keys::MONITOR_TARGET_PROCS.name() && self.kind == UsageKind::Processes {
+            self.procs = elements(value, |element| match element {
+                Value::Proc(proc) => Some(proc.as_ref().clone()),
+                _ => None,
+            })?;
+        } else if key == keys::MONITOR_TARGET_PIDS.name() && self.kind == UsageKind::Processes {
+            let here = |node: &crate::types::NodePid| match &node.hostname {
+                Some(name) => name.to_str().is_ok_and(|name| name == hostname),
+                None => true,
+            };
+            let pids = elements(value, |element| match element {
+                Value::NodePid(node) => Some((here(node), node.pid)),
+                // Releases before 6.1 have no type for a process on a node.
+                number => number.as_u32().map(|pid| (true, pid)),
+            })?;
+            if pids.iter().any(|(is_here, _)| !is_here) {
+                return Err(Status::ERR_NOT_FOUND);
+            }
+            self.pids = pids.into_iter().map(|(_, pid)| pid).collect();
+        } else if key == keys::MONITOR_TARGET_NODES.name() {
+            let nodes = elements(value, |element| element.as_str().map(str::to_owned))?;
+            if nodes.iter().any(|node| node != hostname) {
+                return Err(Status::ERR_NOT_FOUND);
+            }
+        } else if (key == keys::MONITOR_TARGET_DISKS.name() && self.kind == UsageKind::Disks)
+            || (key == keys::MONITOR_TARGET_NETS.name() && self.kind == UsageKind::Networks)
+        {
+            let devices = elements(value, |element| element.as_str().map(str::to_owned))?;
+            self.devices = Some(devices.into_iter().collect());
+        } else if key.starts_with("pmix.monitor.tgt") {
+            // Other targets would be left out silently.
+            return Err(Status::ERR_NOT_SUPPORTED);
+        } else if directive.flags().contains(InfoFlags::REQUIRED) && !WITHOUT_EFFECT.contains(&key) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        Ok(())
+    }
+
+    /// Whether a figure is asked for.
+    pub(super) fn wants(&self, key: &str) -> bool {
+        self.figures.as_ref().is_none_or(|figures| figures.contains(key))
+    }
+
+    /// Whether a disk or network is asked for, if some are named.
+    pub(super) fn device_filter(&self) -> Option<impl Fn(&str) -> bool + '_> {
+        self.devices.as_ref().map(|devices| move |name: &str| devices.contains(name))
+    }
+}
+
+/// The figures that a value names; `None`: all.
+fn figures(kind: UsageKind, value: &Value) -> Result<Option<BTreeSet<&'static str>>, Status> {
+    let array = match value {
+        Value::Undefined | Value::Bool(true) => return Ok(None),
+        Value::DataArray(array) => array,
+        _ => return Err(Status::ERR_BAD_PARAM),
+    };
+    let known: Vec<&'static str> = match kind {
+        UsageKind::Processes => PROCESS_KEYS.to_vec(),
+        UsageKind::Node => node_keys().collect(),
+        UsageKind::Disks => disk_keys().collect(),
+        UsageKind::Networks => network_keys().collect(),
+    };
+    let mut wanted = BTreeSet::new();
+    for element in &array.elements {
+        let (name, is_required) = match element {
+            Value::Info(info) => (info.key.as_str(), info.flags().contains(InfoFlags::REQUIRED)),
+            other => (other.as_str().ok_or(Status::ERR_BAD_PARAM)?, false),
+        };
+        match known.iter().find(|known| **known == name) {
+            Some(known) => {
+                wanted.insert(*known);
+            }
+            None if is_required => return Err(Status::ERR_NOT_SUPPORTED),
+            None => {}
+        }
+    }
+    match (wanted.is_empty(), array.elements.is_empty()) {
+        (true, true) => Ok(None),
+        (true, false) => Err(Status::ERR_NOT_SUPPORTED),
+        (false, _) => Ok(Some(wanted)),
+    }
+}
+
+fn elements<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Result<Vec<T>, Status> {
+    let found = match value {
+        Value::DataArray(array) if array.elements.len() > NAMED_MAX => return Err(Status::ERR_OUT_OF_RESOURCE),
+        Value::DataArray(array) => array.elements.iter().map(read).collect::<Option<Vec<T>>>(),
+        one => read(one).map(|one| vec![one]),
+    };
+    found.filter(|found| !found.is_empty()).ok_or(Status::ERR_BAD_PARAM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{DataArray, DataType, Key};
+
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    fn array(element_type: DataType, elements: Vec<Value>) -> Value {
+        Value::DataArray(Box::new(DataArray { element_type, elements }))
+    }
+
+    fn read(key: &'static str, value: Value, directives: Vec<Info>) -> Result<UsageRequest, Status> {
+        UsageRequest::read(&info(key, value), &directives, "here").unwrap()
+    }
+
+    #[test]
+    fn figures_are_all_or_some_that_are_known() {
+        let node = |value| read(keys::MONITOR_NODE_RESOURCE_USAGE.name(), value, vec![]).map(|request| request.figures);
+        let figure = |key| Value::Info(Box::new(info(key, true)));
+        let known = keys::NODE_MEM_FREE.name();
+        assert_eq!((node(Value::Undefined), node(true.into())), (Ok(None), Ok(None)));
+        assert_eq!(node(array(DataType::Info, vec![figure(known), figure("else")])), Ok(Some([known].into())));
+        assert_eq!(node(array(DataType::Info, vec![figure("else")])), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(node(false.into()), Err(Status::ERR_BAD_PARAM));
+        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..info("else", true) };
+        let both = array(DataType::Info, vec![figure(known), Value::Info(Box::new(required))]);
+        assert_eq!(node(both), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(UsageRequest::read(&info(keys::MONITOR_FILE.name(), "a"), &[], "here"), None);
+    }
+
+    #[test]
+    fn targets_and_directives_are_honoured_or_refused() {
+        let node = |directive: Info| {
+            read(keys::MONITOR_NODE_RESOURCE_USAGE.name(), Value::Undefined, vec![directive]).map(|_| ())
+        };
+        let names = |name: &str| array(DataType::String, vec![name.into()]);
+        assert_eq!(node(info(keys::MONITOR_TARGET_NODES.name(), names("here"))), Ok(()));
+        assert_eq!(node(info(keys::MONITOR_TARGET_NODES.name(), names("there"))), Err(Status::ERR_NOT_FOUND));
+        assert_eq!(node(info(keys::MONITOR_TARGET_NODES.name(), 1_u32)), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(node(info(keys::MONITOR_TARGET_NODEIDS.name(), 1_u32)), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(node(info(keys::MONITOR_TARGET_DISKS.name(), names("sda"))), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(node(info(keys::MONITOR_RESOURCE_RATE.name(), 0_u32)), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(node(info("own.key", true)), Ok(()));
+        let required = |key| Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, true) };
+        assert_eq!(node(required("own.key")), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(node(required(keys::MONITOR_LOCAL_ONLY.name())), Ok(()));
+    }
+}
