@@ -22,9 +22,10 @@ use super::upcall::{self, Bridge, ModuleHost};
 use crate::argument::{Count, Items};
 use crate::form::List;
 use crate::guard::{Failure, guard};
+use crate::output::OutputStyle;
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{from_c, munge, parent, process, spoken};
+use crate::{from_c, munge, parent, process, spoken, stdin};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
@@ -78,11 +79,13 @@ pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
 
 fn end(ended: Option<Arc<ServerProcess>>) {
     let Some(process) = ended else { return };
+    stdin::end();
     // Nothing waits for the host's answers any more. The second call answers requests that arrive until the server is
     // closed.
     upcall::abandon_all();
     process.server().close(CALLBACK_TIME_MAX);
     upcall::abandon_all();
+    process.output.finish();
 }
 
 /// Time that `PMIx_server_finalize` waits for a running callback: it may be waiting for a lock that the caller holds.
@@ -105,6 +108,8 @@ struct Options {
     has_name_service: bool,
     has_file_monitor: bool,
     topology: TopologyOptions,
+    /// Output that the server writes itself.
+    output: OutputStyle,
 }
 
 impl Options {
@@ -117,6 +122,10 @@ impl Options {
         for info in infos.iter() {
             let name = from_c::key_in_place(&info.get().key)?;
             if options.topology.take(name, info.value())? {
+                continue;
+            }
+            if OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name() {
+                options.output.take(name, &from_c::value(info.value())?);
                 continue;
             }
             if !UNDERSTOOD.contains(&name) {
@@ -191,8 +200,9 @@ impl Options {
         ToolSupport { admission, ..self.tools.clone() }
     }
 
-    /// Takes a tool's name, and admits tools that bring a name.
+    /// Takes a tool's name, and admits tools that bring a name. A tool writes output, unless told otherwise.
     fn for_tool(mut self, proc: &ProcId) -> Self {
+        self.output.is_local.get_or_insert(true);
         self.namespace = Some(proc.namespace.as_str().to_owned());
         self.rank = proc.rank.process();
         self.admits_tools = true;
@@ -361,13 +371,14 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
     let bridge = Arc::new(Bridge::new(module, options.exchange.unwrap_or_default()));
     let sharing = options.topology.sharing();
     let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
+    let output = std::mem::take(&mut options.output);
     let server = options.builder(Arc::clone(&topology), sharing).start(ModuleHost::new(Arc::clone(&bridge))).map_err(
         |error| {
             tracing::error!(%error, "the PMIx server can't be started");
             Failure(Status::ERR_INIT)
         },
     )?;
-    let process = Arc::new(ServerProcess::new(server, bridge, topology));
+    let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output));
     state::replace(Some(Arc::clone(&process)));
     process::change(|state| state.server = Some(process));
     Ok(())

@@ -11,9 +11,11 @@ use modex::types::{Namespace, Status};
 use modex::{EnvironmentChange, Server};
 
 use super::forkable::Forkable;
+use super::local_output::LocalOutput;
 use super::upcall::Bridge;
 use crate::client::KeptValues;
 use crate::guard::Failure;
+use crate::output::OutputStyle;
 use crate::topology::HostTopology;
 
 /// A server, its host's functions, and data of the host that the server core does not hold.
@@ -26,6 +28,7 @@ pub(super) struct ServerProcess {
     pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[EnvironmentChange]>>>,
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
+    pub(super) output: LocalOutput,
 }
 
 /// This process's server, or none.
@@ -38,7 +41,14 @@ static OF_PARENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
 
 impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
-        Self { server, bridge, kept: KeptValues::default(), environments: Forkable::new(BTreeMap::new()), topology }
+        let environments = Forkable::new(BTreeMap::new());
+        let output = LocalOutput::default();
+        Self { server, bridge, kept: KeptValues::default(), environments, topology, output }
+    }
+
+    /// With a style for output that the host does not give another one.
+    pub(super) fn with_output(self, style: OutputStyle) -> Self {
+        Self { output: LocalOutput::new(style), ..self }
     }
 
     pub(super) const fn server(&self) -> &Server {

@@ -1,0 +1,16 @@
+//! Output of processes that this process writes itself: a launcher's server with `PMIX_IOF_LOCAL_OUTPUT`, and a tool that
+//! shows the output of its job.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `style` | the directives of a job: prefixes, XML, files |
+//! | `lines` | pieces of output, put together to whole lines |
+//! | `writer` | the thread that writes |
+
+mod lines;
+mod style;
+mod writer;
+
+pub(crate) use lines::{Channel, Lines, Stream};
+pub(crate) use style::{Origin, OutputStyle};
+pub(crate) use writer::{JobOutput, OutputWriter, time};
