@@ -67,6 +67,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     targets: Vec<ProcId>,
+    /// Nothing more is read: the input has ended, or a push has failed.
+    is_closed: bool,
+    /// The thread is about to end.
     is_over: bool,
 }
 
@@ -84,19 +87,21 @@ pub(super) fn begin(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<(), S
     let mut reading = READING.lock();
     if let Some(reading) = &*reading {
         let mut state = reading.shared.state.lock();
-        if !state.is_over {
+        if !state.is_closed && !state.targets.is_empty() {
             let new = targets.into_iter().filter(|target| !state.targets.contains(target)).collect::<Vec<_>>();
             state.targets.extend(new);
             return Ok(());
         }
     }
     let (waker, wakened) = UnixStream::pair().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
-    let state = Mutex::new(State { targets, is_over: false });
+    let state = Mutex::new(State { targets, ..State::default() });
     let shared = Arc::new(Shared { state, changed: Condvar::new(), directives });
     let of_thread = Arc::clone(&shared);
     let started = spawn_thread("modex-stdin", move || {
         read_and_push(&of_thread, &wakened);
-        of_thread.state.lock().is_over = true;
+        let mut state = of_thread.state.lock();
+        (state.is_closed, state.is_over) = (true, true);
+        drop(state);
         of_thread.changed.notify_all();
     });
     let thread = started.map_err(|error| {
@@ -145,7 +150,11 @@ fn read_and_push(shared: &Shared, wakened: &UnixStream) {
             Input::Bytes(size_bytes) => size_bytes,
             Input::Over => return,
         };
-        let targets = shared.state.lock().targets.clone();
+        let targets = {
+            let mut state = shared.state.lock();
+            state.is_closed = size_bytes == 0;
+            state.targets.clone()
+        };
         if targets.is_empty() {
             return;
         }

@@ -33,7 +33,7 @@ macro_rules! chapters {
 }
 
 chapters!(
-    badinput, blocking, callbacks, client, dangling, data, events, forks, groups, launch, launcher, limits, loaded,
+    badinput, blocking, callbacks, client, dangling, data, events, forks, forwarding, groups, launch, launcher, limits, loaded,
     modex, module, named, names, newer, peers, reinit, server, services, singleton, topology, values,
 );
 

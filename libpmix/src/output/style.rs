@@ -15,9 +15,9 @@ use super::lines::Stream;
 pub(crate) struct OutputStyle {
     /// Whether this process writes it; `None` if no directive says so.
     pub(crate) is_local: Option<bool>,
-    label: Label,
-    has_time: bool,
-    is_xml: bool,
+    pub(super) label: Label,
+    pub(super) has_time: bool,
+    pub(super) is_xml: bool,
     /// Each piece is written as it comes, not line by line.
     pub(crate) is_raw: bool,
     /// Standard error goes where standard output goes.
@@ -31,7 +31,7 @@ pub(crate) struct OutputStyle {
 
 /// The source of a line, as its prefix names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Label {
+pub(super) struct Label {
     has_job: bool,
     has_full_name: bool,
     has_origin: bool,
