@@ -75,7 +75,9 @@ mod tests {
     #[test]
     fn a_list_comes_back_from_its_encoding() {
         let long: Vec<String> = (0..3000).map(|number| format!("node{number:05}")).collect();
-        for (list, encoding) in [("n1,n2,other", "raw"), ("0,1;2;;3", "raw"), ("", "raw"), (&long.join(","), "compress")] {
+        for (list, encoding) in
+            [("n1,n2,other", "raw"), ("0,1;2;;3", "raw"), ("", "raw"), (&long.join(","), "compress")]
+        {
             let typed = TypedList::of(list);
             assert_eq!(typed.encoding, encoding);
             let back = list_of(typed.encoding.as_bytes(), &typed.bytes, &MapLimits::default());

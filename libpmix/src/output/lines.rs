@@ -104,9 +104,8 @@ mod tests {
     #[test]
     fn lines_of_two_ranks_do_not_mix_and_the_end_gives_the_rest() {
         let (mut lines, style) = (Lines::default(), OutputStyle::default());
-        let mut take = |rank, bytes: &[u8]| {
-            String::from_utf8(lines.take(&style, &channel(rank), bytes, None, "")).unwrap()
-        };
+        let mut take =
+            |rank, bytes: &[u8]| String::from_utf8(lines.take(&style, &channel(rank), bytes, None, "")).unwrap();
         assert_eq!(take(0, b"one\ntw"), "one\n");
         assert_eq!(take(1, b"other"), "");
         assert_eq!(take(0, b"o\n"), "two\n");

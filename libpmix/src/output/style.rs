@@ -277,7 +277,8 @@ mod tests {
     #[test]
     fn xml_is_well_formed_whatever_the_line_holds() {
         let xml = style(&["pmix.iof.xml", "pmix.iof.tag", "pmix.iof.ts"]);
-        let expected = "<stdout jobid=\"1\" rank=\"3\" timestamp=\"NOW\">a &lt;b&gt; &amp; &quot;c&quot;&#010;</stdout>\n";
+        let expected =
+            "<stdout jobid=\"1\" rank=\"3\" timestamp=\"NOW\">a &lt;b&gt; &amp; &quot;c&quot;&#010;</stdout>\n";
         assert_eq!(line(&xml, "host@1", b"a <b> & \"c\"\n"), expected);
         let detailed = style(&["pmix.iof.xml", "pmix.iof.tagdet"]);
         assert_eq!(line(&detailed, "j", b"x"), "<stdout nspace=\"j\" rank=\"3\" host=\"n7\" pid=\"99\">x</stdout>\n");
@@ -286,7 +287,8 @@ mod tests {
 
     #[test]
     fn a_destination_makes_the_output_local_and_other_keys_say_nothing() {
-        let infos = [Info::new(Key::from_static("pmix.outdir"), "/tmp/d"), Info::new(Key::from_static("pmix.nocopy"), true)];
+        let infos =
+            [Info::new(Key::from_static("pmix.outdir"), "/tmp/d"), Info::new(Key::from_static("pmix.nocopy"), true)];
         let style = OutputStyle::of(&infos);
         assert_eq!(style.destination, Some(Destination::Directory("/tmp/d".into())));
         assert!(style.is_local == Some(true) && style.is_file_only && style.is_set() && !style.changes_lines());

@@ -55,7 +55,11 @@ struct Queue {
 }
 
 enum Work {
-    Piece { job: Arc<JobOutput>, channel: Channel, bytes: Vec<u8> },
+    Piece {
+        job: Arc<JobOutput>,
+        channel: Channel,
+        bytes: Vec<u8>,
+    },
     /// The job is over: its open lines are written.
     End(Namespace),
 }
@@ -236,9 +240,10 @@ fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
 
 fn open(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<File> {
     let path = path_of(job, source, stream)?;
-    let opened = path.parent().map_or(Ok(()), make_directory).and_then(|()| {
-        OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(&path)
-    });
+    let opened = path
+        .parent()
+        .map_or(Ok(()), make_directory)
+        .and_then(|()| OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(&path));
     match opened {
         Ok(file) => Some(file),
         Err(error) => {

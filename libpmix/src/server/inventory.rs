@@ -34,8 +34,9 @@ pub extern "C" fn PMIx_server_collect_inventory<'a>(
     guard(|| {
         let process = state::current()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let (own, others): (Vec<Info>, Vec<Info>) =
-            from_c::infos(directives.counted(ndirs))?.into_iter().partition(|info| info.key.as_str() == Server::INVENTORY);
+        let (own, others): (Vec<Info>, Vec<Info>) = from_c::infos(directives.counted(ndirs))?
+            .into_iter()
+            .partition(|info| info.key.as_str() == Server::INVENTORY);
         refuse_required(&others)?;
         let is_wanted = own.iter().any(|info| info.value.as_bool() == Some(true));
         let deferred = process.clone();

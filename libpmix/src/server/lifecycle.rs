@@ -29,8 +29,8 @@ use crate::{from_c, munge, parent, process, spoken, stdin};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
-/// read. Entries of release 4.0 are read if they can be told from other data. See the standard's function of the same
-/// name.
+/// read. Later entries are read if they can be told from other data, or if the info `modex.module_size` says the size of
+/// the table. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -41,7 +41,7 @@ pub extern "C" fn PMIx_server_init<'a>(
 ) -> pmix_status_t {
     guard(|| {
         let infos = info.counted(ninfo).list("array of infos")?;
-        let module = module.copy()?;
+        let module = module.copy(module_size(infos)?)?;
         let _changes = process::begin();
         if process::read(|state| state.server_count) == 0 {
             text::map_ahead();
@@ -252,6 +252,20 @@ impl Options {
 /// Our own info: whether the library answers publish, lookup and unpublish where the host's table has no function.
 const NAME_SERVICE: &str = "modex.name_service";
 
+/// Our own info: size of the host's table of functions, in bytes.
+const MODULE_SIZE: &str = "modex.module_size";
+
+/// The size of the host's table, if the host says it.
+fn module_size(infos: List<'_, pmix_info_t>) -> Result<Option<usize>, Failure> {
+    for info in infos.iter() {
+        if from_c::key_in_place(&info.get().key)? == MODULE_SIZE {
+            let size_bytes = from_c::value(info.value())?.as_u64().and_then(|size_bytes| usize::try_from(size_bytes).ok());
+            return size_bytes.map(Some).ok_or(Failure(Status::ERR_BAD_PARAM));
+        }
+    }
+    Ok(None)
+}
+
 /// Our own info: whether the library watches files where the host's table has no monitor.
 const FILE_MONITOR: &str = "modex.file_monitor";
 
@@ -320,7 +334,7 @@ fn file_of_environment() -> Option<PathBuf> {
     trusted_variable(FILE_VARIABLE).map(PathBuf::from)
 }
 
-const UNDERSTOOD: [&str; 18] = [
+const UNDERSTOOD: [&str; 20] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -339,6 +353,8 @@ const UNDERSTOOD: [&str; 18] = [
     EXCHANGE,
     SECURITY,
     NAME_SERVICE,
+    FILE_MONITOR,
+    MODULE_SIZE,
 ];
 
 /// Makes a tool a server, with the server options among its attributes, and no functions of a host yet.

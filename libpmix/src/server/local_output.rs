@@ -87,9 +87,8 @@ impl LocalOutput {
 
     /// Writes a piece of output if the directives say so.
     pub(super) fn deliver(&self, output: &IofOutput) {
-        let says_no = |info: &Info| {
-            info.key.as_str() == keys::IOF_LOCAL_OUTPUT.name() && info.value.as_bool() == Some(false)
-        };
+        let says_no =
+            |info: &Info| info.key.as_str() == keys::IOF_LOCAL_OUTPUT.name() && info.value.as_bool() == Some(false);
         if output.info.iter().any(says_no) {
             return;
         }

@@ -1,8 +1,6 @@
 //! Node maps and process maps in their short forms.
 
-use modex::regex::{
-    MapLimits, TypedList, expand_nodes, expand_ranks, generate_nodes, generate_ranks, list_of,
-};
+use modex::regex::{MapLimits, TypedList, expand_nodes, expand_ranks, generate_nodes, generate_ranks, list_of};
 use modex::types::{InfoFlags, Regex2, Status, Text};
 
 use crate::argument::{CText, Count, In, Items, Out};
@@ -93,10 +91,7 @@ pub extern "C" fn PMIx_parse_regex2<'a>(
 }
 
 /// Refuses the call in a process without a role, and required directives.
-fn check_role_and_directives<'a>(
-    info: Items<'a, pmix_info_t>,
-    ninfo: Count<'a, pmix_info_t>,
-) -> Result<(), Failure> {
+fn check_role_and_directives<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'a, pmix_info_t>) -> Result<(), Failure> {
     if !process::is_initialized() {
         return Err(Failure(Status::ERR_INIT));
     }

@@ -42,11 +42,6 @@ macro_rules! with_entries {
     ($macro:ident) => {
         $macro! {
             passed {
-                TOOL_CONNECTED: fn tool_connected(tool: ToolUpcall) -> Option<ProcId> {
-                    let infos = to_c::infos(&tool.directives);
-                    => tool_connected(infos.first, infos.count; tool)
-                }
-
                 CLIENT_FINALIZED: fn client_finalized(client: ClientFinalized) -> () {
                     let proc = one(&client.proc);
                     => client_finalized(proc.first, object(client.object); status)
@@ -117,13 +112,6 @@ macro_rules! with_entries {
                     => notify_event(event.status.to_raw(), source.first, event.range, infos.first, infos.count; status)
                 }
 
-                LOG: fn log(requester: Requester, request: Log) -> () {
-                    let proc = one(&requester.proc);
-                    let data = to_c::infos(&request.data);
-                    let directives = to_c::infos(&request.directives);
-                    => log(proc.first, data.first, data.count, directives.first, directives.count; status)
-                }
-
                 ALLOCATE: fn allocate(requester: Requester, request: Allocate) -> Vec<Info> {
                     let proc = one(&requester.proc);
                     let infos = to_c::infos(&request.info);
@@ -185,6 +173,30 @@ macro_rules! with_entries {
                     => client_connected2(proc.first, object(client.object), infos.first, infos.count; status)
                 }
 
+                TOOL_CONNECTED: fn tool_connected(tool: ToolUpcall) {
+                    let infos = to_c::infos(&tool.directives);
+                    => tool_connected(infos.first, infos.count; tool)
+                }
+
+                TOOL_CONNECTED: fn tool_connected2(tool: ToolUpcall) {
+                    let infos = to_c::infos(&tool.directives);
+                    => tool_connected2(infos.first, infos.count; tool)
+                }
+
+                LOG: fn log(requester: Requester, request: Log) {
+                    let proc = one(&requester.proc);
+                    let data = to_c::infos(&request.data);
+                    let directives = to_c::infos(&request.directives);
+                    => log(proc.first, data.first, data.count, directives.first, directives.count; status)
+                }
+
+                LOG: fn log2(requester: Requester, request: Log) {
+                    let proc = one(&requester.proc);
+                    let data = to_c::infos(&request.data);
+                    let directives = to_c::infos(&request.directives);
+                    => log2(proc.first, data.first, data.count, directives.first, directives.count; status)
+                }
+
                 FENCE: fn fence(request: OutgoingFence) {
                     let procs = to_c::procs(&request.procs);
                     let infos = to_c::infos(&request.directives);
@@ -239,8 +251,11 @@ macro_rules! methods {
             /// The capabilities of the host's entries.
             pub(super) fn capabilities(&self) -> Capabilities {
                 let module = self.module();
+                // A capability may have two entries, an older and a younger.
                 let mut capabilities = Capabilities::empty();
-                $($(capabilities.set(Capabilities::$capability, module.$entry.is_some());)*)*
+                $($(if module.$entry.is_some() {
+                    capabilities.insert(Capabilities::$capability);
+                })*)*
                 capabilities
             }
         }
