@@ -12,6 +12,7 @@ static char pushed[4096];
 static int push_count, end_count;
 static pmix_nspace_t pushed_to;
 static bool answers_held;
+static _Atomic pmix_status_t push_answer = PMIX_SUCCESS;
 static struct answer *held;
 
 static pmix_status_t up_push(const pmix_proc_t *source, const pmix_proc_t targets[], size_t ntargets,
@@ -19,7 +20,7 @@ static pmix_status_t up_push(const pmix_proc_t *source, const pmix_proc_t target
                              pmix_op_cbfunc_t callback, void *data)
 {
     (void)source, (void)info, (void)ninfo;
-    struct answer *answer = answer_new(give_op, data, PMIX_SUCCESS);
+    struct answer *answer = answer_new(give_op, data, push_answer);
     answer->call.op = callback;
     pthread_mutex_lock(&pushes_lock);
     push_count++;
@@ -146,6 +147,46 @@ static void ended_on_request(void)
     CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, PMIx_IOF_push(NULL, 0, NULL, NULL, 0, NULL, NULL));
     CHECK_TEXT("xy", pushed);
     CHECK_NUMBER(0, end_count);
+    pushes_forget();
+}
+
+/* The host makes the input pause, with its answer or with a call, and go on. The functions came after 6.1. */
+static void paused_by_the_host(void)
+{
+    pmix_status_t (*flow)(const pmix_proc_t *, pmix_iof_channel_t, bool, const pmix_info_t *, size_t, pmix_op_cbfunc_t,
+                          void *);
+    const char *(*name)(uint8_t);
+    *(void **)&flow = dlsym(RTLD_DEFAULT, "PMIx_server_IOF_flow_control");
+    *(void **)&name = dlsym(RTLD_DEFAULT, "PMIx_Alloc_inheritance_string");
+    CHECK(flow && name);
+    if (!flow || !name) return;
+    CHECK_TEXT("PMIX_ALLOC_INHERIT_CHILD", name(2));
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, flow(NULL, PMIX_FWD_STDOUT_CHANNEL, true, NULL, 0, NULL, NULL));
+    int writer = input_open();
+
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, flow(NULL, PMIX_FWD_STDIN_CHANNEL, true, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_SUCCESS, push_with("target", PMIX_IOF_PUSH_STDIN, true));
+    say(writer, "a");
+    pushes_wait("a", 0);
+    say(writer, "b");
+    for (int i = 0; i < 20; i++) usleep(1000);
+    CHECK_NUMBER(1, input_unread());
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, flow(NULL, PMIX_FWD_STDIN_CHANNEL, false, NULL, 0, NULL, NULL));
+    pushes_wait("ab", 0);
+    push_answer = -405; /* PMIX_ERR_IOF_XOFF */
+    say(writer, "c");
+    pushes_wait("abc", 0);
+    push_answer = PMIX_SUCCESS;
+    say(writer, "d");
+    for (int i = 0; i < 20; i++) usleep(1000);
+    CHECK_NUMBER(1, input_unread());
+    pmix_proc_t other = proc_of("other", 0), own = proc_of("capi-host", PMIX_RANK_WILDCARD);
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, flow(&other, PMIX_FWD_STDIN_CHANNEL, false, NULL, 0, NULL, NULL));
+    CHECK_NUMBER(1, input_unread());
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, flow(&own, PMIX_FWD_STDIN_CHANNEL, false, NULL, 0, NULL, NULL));
+    pushes_wait("abcd", 0);
+    close(writer);
+    pushes_wait("abcd", 1);
     pushes_forget();
 }
 
@@ -385,6 +426,7 @@ int main(int argc, char **argv)
         host_start(&module);
         read_by_the_library();
         ended_on_request();
+        paused_by_the_host();
         pushed_by_a_client();
         ended_by_finalize();
         terminal_in_background();

@@ -79,6 +79,8 @@ pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
 
 fn end(ended: Option<Arc<ServerProcess>>) {
     let Some(process) = ended else { return };
+    // A paused push waits for no host any more.
+    process.bridge.flow.go_on(None);
     stdin::end();
     // Nothing waits for the host's answers any more. The second call answers requests that arrive until the server is
     // closed.

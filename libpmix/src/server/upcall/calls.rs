@@ -1,6 +1,7 @@
 //! The host's functions, called from Rust: each request becomes the arguments of its entry.
 
 use std::slice::from_ref;
+use std::sync::Arc;
 
 use modex::proto::exchange::ExchangeForm;
 use modex::types::{Info, Key, ProcId, Status, Text};
@@ -13,6 +14,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::answers;
 use super::due::{Due, Held, ask};
+use super::flow::FlowControl;
 use crate::error::CError;
 use crate::form::{Form, Str};
 use crate::to_c::{Array, Single};
@@ -26,6 +28,8 @@ pub(in crate::server) struct Bridge {
     pub(in crate::server) form: ExchangeForm,
     /// The host's process sets and attributes.
     pub(in crate::server) facts: HostFacts,
+    /// Pauses of pushed input.
+    pub(in crate::server) flow: Arc<FlowControl>,
 }
 
 /// A fence as it goes to the other servers.
@@ -151,14 +155,6 @@ macro_rules! with_entries {
                     => iof_pull(procs.first, procs.count, infos.first, infos.count, request.channels; status)
                 }
 
-                IOF_PUSH: fn iof_push(requester: Requester, request: IofPush) -> () {
-                    let proc = one(&requester.proc);
-                    let targets = to_c::procs(&request.targets);
-                    let infos = to_c::infos(&request.directives);
-                    let bytes = Array::<pmix_byte_object_t>::new(from_ref(&request.bytes));
-                    => push_stdin(proc.first, targets.first, targets.count, infos.first, infos.count, bytes.first; status)
-                }
-
                 GROUP: fn group(request: GroupRequest) -> Vec<Info> {
                     let id = Single::<Str>::new(&Some(request.id.clone()));
                     let procs = to_c::procs(&request.procs);
@@ -195,6 +191,14 @@ macro_rules! with_entries {
                     let data = to_c::infos(&request.data);
                     let directives = to_c::infos(&request.directives);
                     => log2(proc.first, data.first, data.count, directives.first, directives.count; status)
+                }
+
+                IOF_PUSH: fn iof_push(requester: Requester, request: IofPush) {
+                    let proc = one(&requester.proc);
+                    let targets = to_c::procs(&request.targets);
+                    let infos = to_c::infos(&request.directives);
+                    let bytes = Array::<pmix_byte_object_t>::new(from_ref(&request.bytes));
+                    => push_stdin(proc.first, targets.first, targets.count, infos.first, infos.count, bytes.first; status)
                 }
 
                 FENCE: fn fence(request: OutgoingFence) {
@@ -266,7 +270,8 @@ with_entries!(methods);
 
 impl Bridge {
     pub(in crate::server) fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {
-        Self { module: RwLock::new(module), form, facts: HostFacts::default() }
+        let (facts, flow) = (HostFacts::default(), Arc::default());
+        Self { module: RwLock::new(module), form, facts, flow }
     }
 
     pub(in crate::server) fn module(&self) -> RwLockReadGuard<'_, pmix_server_module_t> {

@@ -76,6 +76,12 @@ impl Host for ModuleHost {
         self.bridge.log(requester, request, reply.into());
     }
 
+    fn iof_push(&self, requester: Requester, request: IofPush, reply: Responder<()>) {
+        let (flow, source) = (Arc::clone(&self.bridge.flow), requester.proc.clone());
+        let due = Due::Status(Box::new(move |status| flow.settle(source, status, reply)));
+        self.bridge.iof_push(requester, request, due);
+    }
+
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
         let FenceUpcall { procs, directives, data, namespaces } = request;
         let packed = if data.collect { self.bridge.form.pack_fence(data.blocks, &namespaces) } else { Ok(Vec::new()) };
