@@ -86,10 +86,7 @@ impl<'a> InflatedPieces<'a> {
     /// # Errors
     /// [`InflateError::Damaged`] if the length differs from the declared one.
     pub fn unpack_more(&mut self, bytes: usize) -> Result<usize, InflateError> {
-        if stream.starts_with(&ZSTD_MAGIC) {
-        return Err(InflateError::Zstd);
-    }
-    let ask = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let ask = u64::try_from(bytes).unwrap_or(u64::MAX);
         let before = self.window.len();
         let outcome = self.content.by_ref().take(ask).read_to_end(&mut self.window);
         let count = self.window.len().saturating_sub(before);
@@ -111,6 +108,9 @@ fn opened(compressed: &[u8], limit: usize) -> Result<(Bounded<'_>, usize), Infla
     let (declared, stream) = declared_bytes(compressed).ok_or(no_length)?;
     if declared > limit {
         return Err(InflateError::TooLarge { declared, limit });
+    }
+    if stream.starts_with(&ZSTD_MAGIC) {
+        return Err(InflateError::Zstd);
     }
     let ask = u64::try_from(declared).unwrap_or(u64::MAX).saturating_add(1);
     Ok((flate2::read::ZlibDecoder::new_with_decompress(stream, inflater()).take(ask), declared))

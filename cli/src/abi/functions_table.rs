@@ -7,6 +7,7 @@ use super::{Function, Support};
 pub(super) static FUNCTIONS: &[Function] = &[
     Function { name: "PMIx_Abort", support: Support::PassedToHost },
     Function { name: "PMIx_Alloc_directive_string", support: Support::Implemented },
+    Function { name: "PMIx_Alloc_inheritance_string", support: Support::Implemented },
     Function { name: "PMIx_Allocation_request", support: Support::PassedToHost },
     Function { name: "PMIx_Allocation_request_nb", support: Support::PassedToHost },
     Function { name: "PMIx_App_construct", support: Support::Implemented },
@@ -298,6 +299,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function { name: "PMIx_generate_regex2", support: Support::Implemented },
     Function { name: "PMIx_parse_regex2", support: Support::Implemented },
     Function { name: "PMIx_server_IOF_deliver", support: Support::Implemented },
+    Function { name: "PMIx_server_IOF_flow_control", support: Support::Implemented },
     Function { name: "PMIx_server_collect_inventory", support: Support::Implemented },
     Function { name: "PMIx_server_collect_job_info", support: Support::NotSupported },
     Function { name: "PMIx_server_define_process_set", support: Support::Implemented },

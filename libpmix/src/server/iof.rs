@@ -65,7 +65,11 @@ pub extern "C" fn PMIx_server_IOF_flow_control<'a>(
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
         let source = if source.is_null() { None } else { Some(from_c::some_proc(source, None)?) };
-        if xoff { process.bridge.flow.pause(source) } else { process.bridge.flow.go_on(source.as_ref()) }
+        if xoff {
+            process.bridge.flow.pause(source)
+        } else {
+            process.bridge.flow.go_on(source.as_ref())
+        }
         Ok(())
     })
 }

@@ -261,7 +261,8 @@ const MODULE_SIZE: &str = "modex.module_size";
 fn module_size(infos: List<'_, pmix_info_t>) -> Result<Option<usize>, Failure> {
     for info in infos.iter() {
         if from_c::key_in_place(&info.get().key)? == MODULE_SIZE {
-            let size_bytes = from_c::value(info.value())?.as_u64().and_then(|size_bytes| usize::try_from(size_bytes).ok());
+            let size_bytes =
+                from_c::value(info.value())?.as_u64().and_then(|size_bytes| usize::try_from(size_bytes).ok());
             return size_bytes.map(Some).ok_or(Failure(Status::ERR_BAD_PARAM));
         }
     }
