@@ -1,47 +1,11 @@
 //! Pieces of output, put together to whole lines, so that lines of several processes do not mix.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use modex::types::codes::iof_channel;
-use modex::types::{Namespace, ProcId};
+use modex::types::Namespace;
 
+use super::stream::Channel;
 use super::style::{Origin, OutputStyle};
-
-/// A stream of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-    /// The stream of diagnostics.
-    Stddiag,
-}
-
-impl Stream {
-    /// The stream of a channel with one bit.
-    pub(crate) const fn of(channel: u16) -> Self {
-        match channel {
-            iof_channel::FWD_STDOUT_CHANNEL => Self::Stdout,
-            iof_channel::FWD_STDDIAG_CHANNEL => Self::Stddiag,
-            _ => Self::Stderr,
-        }
-    }
-}
-
-impl fmt::Display for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-            Self::Stddiag => "stddiag",
-        })
-    }
-}
-
-/// A source and a stream of it.
-pub(crate) type Channel = (ProcId, Stream);
 
 /// Beginnings of lines, until their ends come.
 #[derive(Debug, Default)]
@@ -92,8 +56,9 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
-    use modex::types::Rank;
+    use modex::types::{ProcId, Rank};
 
+    use super::super::stream::Stream;
     use super::*;
 
     fn channel(rank: u32) -> Channel {

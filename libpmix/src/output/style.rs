@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use modex::keys;
 use modex::types::{Info, ProcId, Value};
 
-use super::lines::Stream;
+use super::stream::Stream;
 
 /// The form of a job's output, and its destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,8 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::{Condvar, Mutex};
 
-use super::lines::{Channel, Lines, Stream};
+use super::lines::Lines;
+use super::stream::{Channel, Stream};
 use super::style::{Destination, Origin, OutputStyle};
 
 /// A job's style, and what names of its files need.

@@ -6,15 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use modex::types::{Info, Key, Namespace, ProcId, Value};
+use modex::types::{Info, Namespace, Value};
 use modex::{IofOutput, keys};
 use parking_lot::Mutex;
 
-use super::state;
 use crate::argument::Counted;
 use crate::error::CError;
 use crate::from_c;
-use crate::output::{JobOutput, Origin, OutputStyle, OutputWriter};
+use crate::output::{FindOrigin, JobOutput, OutputStyle, OutputWriter};
 use crate::types::pmix_info_t;
 
 /// Styles of jobs, and the writer.
@@ -25,16 +24,10 @@ pub(super) struct LocalOutput {
     writer: OutputWriter,
 }
 
-impl Default for LocalOutput {
-    fn default() -> Self {
-        Self::new(OutputStyle::default())
-    }
-}
-
 impl LocalOutput {
-    pub(super) fn new(style: OutputStyle) -> Self {
+    pub(super) fn new(style: OutputStyle, find_origin: FindOrigin) -> Self {
         let default = Arc::new(JobOutput { style, ..JobOutput::default() });
-        Self { default, jobs: Mutex::default(), writer: OutputWriter::new(origin_of) }
+        Self { default, jobs: Mutex::default(), writer: OutputWriter::new(find_origin) }
     }
 
     fn is_local_by_default(&self) -> bool {
@@ -107,19 +100,4 @@ impl LocalOutput {
 
 fn concerns_output(name: &str) -> bool {
     name == keys::JOB_SIZE.name() || name == keys::IOF_LOCAL_OUTPUT.name() || OutputStyle::is_directive(name)
-}
-
-/// Node and process number, as far as the server knows them.
-fn origin_of(source: &ProcId) -> Option<Origin> {
-    let process = state::current().ok()?;
-    let find = |name: &'static str| {
-        let optional = Info::new(Key::from_static(keys::OPTIONAL.name()), true);
-        let request = process.server().find(Some(source.clone()), Some(Key::from_static(name)), vec![optional]);
-        request.wait().ok()
-    };
-    let host = find(keys::HOSTNAME.name()).and_then(|host| host.as_str().map(str::to_owned));
-    let pid = find(keys::PROC_PID.name()).and_then(|pid| pid.as_u32());
-    let unknown = || "unknown".to_owned();
-    let pid = pid.map_or_else(unknown, |pid| pid.to_string());
-    Some(Origin { host: host.unwrap_or_else(unknown), pid })
 }
