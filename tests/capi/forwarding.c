@@ -307,6 +307,43 @@ static void terminal_in_background(void)
     close(master);
 }
 
+/* ---- A spawn of the host itself: PRRTE's event loop wakes up only because the callback runs on the answering thread. */
+static void give_spawned(struct answer *answer) { answer->call.spawn(PMIX_SUCCESS, "spawned", answer->data); }
+
+static pmix_status_t up_spawn(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo, const pmix_app_t apps[],
+                              size_t napps, pmix_spawn_cbfunc_t callback, void *data)
+{
+    (void)proc, (void)info, (void)ninfo, (void)apps, (void)napps;
+    struct answer *answer = answer_new(give_spawned, data, PMIX_SUCCESS);
+    answer->call.spawn = callback;
+    usleep(1000);
+    held = answer;
+    return PMIX_SUCCESS;
+}
+
+static void spawn_done(pmix_status_t status, pmix_nspace_t nspace, void *data)
+{
+    CHECK_TEXT("spawned", nspace);
+    done_with(data, status, 0);
+}
+
+static void spawned_by_the_host(void)
+{
+    struct done done = DONE;
+    pmix_app_t app;
+
+    PMIX_APP_CONSTRUCT(&app);
+    app.cmd = strdup("program");
+    app.maxprocs = 1;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Spawn_nb(NULL, 0, &app, 1, spawn_done, &done));
+    struct answer *answer = held;
+    held = NULL;
+    answer_later(answer);
+    CHECK_STATUS(PMIX_SUCCESS, done_wait(&done));
+    CHECK(pthread_equal(done.thread, answers_thread));
+    PMIX_APP_DESTRUCT(&app);
+}
+
 /* ---- Output that the server writes. */
 struct captured {
     int before, file;
@@ -422,11 +459,13 @@ int main(int argc, char **argv)
 {
     if (argc > 1) return strcmp(argv[1], "client") == 0 ? client() : in_background();
     module.fence_nb = up_fence;
+    module.spawn = up_spawn;
     if (!stock()) { /* 4.2.2 reads on without an answer, and never stops */
         host_start(&module);
         read_by_the_library();
         ended_on_request();
         paused_by_the_host();
+        spawned_by_the_host();
         pushed_by_a_client();
         ended_by_finalize();
         terminal_in_background();
