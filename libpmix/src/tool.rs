@@ -13,7 +13,7 @@ use super::guard::{Failure, guard, guard_or};
 use super::process::{self, Membership};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
-use super::{from_c, parent, server, spoken, to_c, tool_servers};
+use super::{from_c, parent, server, spoken, stdin, to_c, tool_servers};
 
 /// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
 /// attributes name, else to the server that started it, else to the only server found. With `PMIX_TOOL_DO_NOT_CONNECT` it
@@ -137,6 +137,7 @@ pub(super) fn finalize() -> Result<(), Failure> {
 /// Leaves all servers, and ends the server inside the tool.
 fn end() -> Result<(), Failure> {
     let (client, others) = process::change(|state| (state.client.take(), std::mem::take(&mut state.attached)));
+    stdin::end();
     process::renew_copy();
     server::end_of_tool();
     for other in others.into_iter().filter(|other| !client.as_ref().is_some_and(|client| Arc::ptr_eq(other, client))) {

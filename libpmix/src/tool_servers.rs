@@ -162,7 +162,7 @@ pub extern "C" fn PMIx_tool_set_server<'a>(
 pub extern "C" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) -> pmix_status_t {
     guard(|| {
         let proc = process::member()?.proc();
-        let module = module.copy()?;
+        let module = module.copy(None)?;
         let _changes = process::begin();
         if process::read(|state| state.tool_count) == 0 {
             return Err(Failure(Status::ERR_INIT));

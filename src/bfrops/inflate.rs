@@ -20,6 +20,11 @@ pub enum InflateError {
         /// The caller's limit.
         limit: usize,
     },
+    /// A zstd frame, which OpenPMIx 7 writes if it is built with zstd.
+    #[error(
+        "compressed data is a zstd frame, which this library does not read; set PMIX_MCA_pcompress=zlib for the sender"
+    )]
+    Zstd,
     /// Not a zlib stream, or one of another length than declared.
     #[error("compressed data is damaged: {found} of {declared} declared bytes could be unpacked")]
     Damaged {
@@ -104,9 +109,15 @@ fn opened(compressed: &[u8], limit: usize) -> Result<(Bounded<'_>, usize), Infla
     if declared > limit {
         return Err(InflateError::TooLarge { declared, limit });
     }
+    if stream.starts_with(&ZSTD_MAGIC) {
+        return Err(InflateError::Zstd);
+    }
     let ask = u64::try_from(declared).unwrap_or(u64::MAX).saturating_add(1);
     Ok((flate2::read::ZlibDecoder::new_with_decompress(stream, inflater()).take(ask), declared))
 }
+
+/// First bytes of a zstd frame. They are no header of a zlib stream.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// The form that [`inflate`] reads; `None` if it would not be smaller. The beginning decides whether compression is
 /// tried. Content beyond the limit is not compressed, because it would cost a server too much time.
@@ -176,6 +187,11 @@ mod tests {
     fn a_declared_length_beyond_the_limit_is_refused_before_unpacking() {
         let bomb = deflated(&[0; 100], u32::MAX);
         assert!(matches!(inflate(&bomb, 1 << 20), Err(InflateError::TooLarge { limit: 0x10_0000, .. })));
+    }
+
+    #[test]
+    fn data_of_zstd_is_refused_by_its_name() {
+        assert_eq!(inflate(b"\x05\0\0\0\x28\xb5\x2f\xfd rest", 100), Err(InflateError::Zstd));
     }
 
     #[test]

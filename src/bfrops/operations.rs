@@ -117,6 +117,20 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
     pub fn unpack_elements(&mut self, field: &'static str, data_type: DataType) -> Result<Vec<Value>, DecodeError> {
+        self.unpack_at_most(field, data_type, usize::MAX).map(|(values, _)| values)
+    }
+
+    /// The first `room` values of one pack operation, and the number of values that it has. The reader stands behind
+    /// the values that it returned.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack_at_most(
+        &mut self,
+        field: &'static str,
+        data_type: DataType,
+        room: usize,
+    ) -> Result<(Vec<Value>, usize), DecodeError> {
         self.enter(field);
         self.require(data_type)?;
         if self.codec().described {
@@ -129,7 +143,7 @@ impl<'a> Reader<'a> {
         if self.codec().described {
             self.expect_type(data_type)?;
         }
-        read_elements(self, data_type, count)
+        Ok((read_elements(self, data_type, count.min(room))?, count))
     }
 
     /// `count` pack operations with one value each.

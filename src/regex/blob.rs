@@ -44,6 +44,9 @@ pub(super) fn split(bytes: &[u8]) -> Result<(&[u8], usize), MapError> {
 pub(super) fn inflate(payload: &[u8], limits: &MapLimits) -> Result<Vec<u8>, MapError> {
     let too_short = MapError::Truncated { declared: 4, available: length(payload) };
     let (declared, stream) = payload.split_first_chunk::<4>().ok_or(too_short)?;
+    if stream.starts_with(&ZSTD_MAGIC) {
+        return Err(MapError::Zstd);
+    }
     let host_order = length_in_host_order(*declared);
     let acceptable = [host_order, host_order.swap_bytes()]
         .map(|length| Some(length).filter(|&length| length <= limits.inflated_bytes_max));
@@ -105,17 +108,26 @@ pub(crate) fn inflater() -> Decompress {
 
 /// Deflates a list into a whole blob; `None` if its length exceeds four bytes.
 pub(super) fn deflate(text: &str) -> Option<Vec<u8>> {
+    Some(whole(&payload(text)?))
+}
+
+/// Deflates a list into the payload of a blob; `None` if its length exceeds four bytes.
+pub(super) fn payload(text: &str) -> Option<Vec<u8>> {
     let declared = u32::try_from(text.len()).ok()?;
     let mut payload = bytes_in_host_order(declared).to_vec();
     let mut deflater = ZlibEncoder::new(&mut payload, Compression::new(LEVEL));
     deflater.write_all(text.as_bytes()).ok()?;
     deflater.finish().ok()?;
+    Some(payload)
+}
 
+/// Puts the header in front of a payload.
+pub(super) fn whole(payload: &[u8]) -> Vec<u8> {
     let mut map = PREAMBLE.to_vec();
     map.extend_from_slice(payload.len().to_string().as_bytes());
     map.extend_from_slice(b":\0");
-    map.extend_from_slice(&payload);
-    Some(map)
+    map.extend_from_slice(payload);
+    map
 }
 
 fn length_in_host_order(bytes: [u8; 4]) -> u32 {
@@ -130,6 +142,9 @@ fn bytes_in_host_order(length: u32) -> [u8; 4] {
 fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
+
+/// First bytes of a zstd frame. A zlib stream has none of them in this order: its first two bytes are a checked header.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// The header up to the size. Senders write "zlib" here for every compression.
 const PREAMBLE: &[u8] = b"blob:\0component=zlib:\0size=";

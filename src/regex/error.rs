@@ -34,6 +34,11 @@ pub enum MapError {
     /// The compressed list is not a complete zlib stream.
     #[error("blob map does not hold a whole zlib stream; it was damaged or cut short")]
     DamagedStream,
+    /// The compressed list is a zstd frame, which OpenPMIx 7 writes if it is built with zstd.
+    #[error(
+        "the list is compressed with zstd, which this library does not read; set PMIX_MCA_pcompress=zlib for the sender"
+    )]
+    Zstd,
     /// The inflated list's length differs from the declared one, in both byte orders.
     #[error("blob map declares {declared} bytes of text but inflates to {found} or more")]
     InflatedLength {

@@ -164,10 +164,10 @@ fn close_item(item: Option<OpenItem<'_>>, text: &mut String) {
     }
 }
 
-const RAW_IDENTIFIER: &str = "raw:";
+pub(super) const RAW_IDENTIFIER: &str = "raw:";
 
 /// Lists of at least this length are deflated; released libraries use the same bound.
-const BLOB_TEXT_BYTES_MIN: usize = 4096;
+pub(super) const BLOB_TEXT_BYTES_MIN: usize = 4096;
 
 /// Longer numbers are written unchanged: released readers use 32-bit signed integers.
 const NUMBER_DIGITS_MAX: usize = 9;

@@ -41,6 +41,7 @@ mod generate;
 mod limits;
 mod nodes;
 mod ranks;
+mod typed;
 
 #[cfg(test)]
 mod tests;
@@ -54,3 +55,4 @@ pub use generate::{generate_nodes, generate_nodes_pmix, generate_ranks, generate
 pub use limits::{MapLimits, RANK_END};
 pub use nodes::NodeList;
 pub use ranks::{RankMap, RankRun};
+pub use typed::{TypedList, framed, list_of};

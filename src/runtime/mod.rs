@@ -73,4 +73,4 @@ pub use shared::local::{
     trusted_variable,
 };
 pub use shared::prover::{ProofError, Prover};
-pub use shared::threads::watch_for_end;
+pub use shared::threads::{spawn as spawn_thread, watch_for_end};

@@ -41,9 +41,19 @@ static void on_inventory(pmix_status_t status, pmix_info_t *info, size_t count, 
 /* This node's inventory, as a scheduler gets it. */
 static void deliver(void)
 {
-    struct done collected = DONE, delivered = DONE;
-    pmix_status_t status = PMIx_server_collect_inventory(NULL, 0, on_inventory, &collected);
+    struct done none = DONE, collected = DONE, delivered = DONE;
+    pmix_info_t wish;
+
+    /* without a wish there is none: PRRTE passes on what it gets */
+    pmix_status_t status = PMIx_server_collect_inventory(NULL, 0, on_inventory, &none);
+    CHECK_STATUS(PMIX_SUCCESS, done_result(&none, status));
+    CHECK_NUMBER(0, taken_count);
+    let_go();
+    PMIX_INFO_CONSTRUCT(&wish);
+    PMIX_INFO_LOAD(&wish, "modex.inventory", NULL, PMIX_BOOL);
+    status = PMIx_server_collect_inventory(&wish, 1, on_inventory, &collected);
     CHECK_STATUS(PMIX_SUCCESS, done_result(&collected, status));
+    CHECK_UNLESS_STOCK("has no such inventory", taken_count == 2);
     status = PMIx_server_deliver_inventory(taken, taken_count, NULL, 0, op_done, &delivered);
     CHECK_STATUS(PMIX_SUCCESS, done_result(&delivered, status));
     let_go();

@@ -7,7 +7,7 @@
 
 enum after { UNREADABLE, GARBAGE, ADDRESSES, HEAP };
 
-static atomic_int published, connected, finalized, grouped;
+static atomic_int published, connected, finalized, grouped, logged;
 
 static pmix_status_t up_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t n, pmix_op_cbfunc_t callback,
                                 void *data)
@@ -54,6 +54,72 @@ static pmix_status_t up_group(pmix_group_operation_t operation, char group[], co
     answer->call.info = callback;
     answer_later(answer);
     return PMIX_SUCCESS;
+}
+
+static pmix_status_t up_log2(const pmix_proc_t *proc, const pmix_info_t data[], size_t ndata,
+                             const pmix_info_t directives[], size_t ndirs, pmix_op_cbfunc_t callback, void *data2)
+{
+    (void)proc, (void)directives, (void)ndirs;
+    CHECK(ndata == 1 && strcmp(data[0].key, PMIX_LOG_STDERR) == 0);
+    atomic_fetch_add(&logged, 1);
+    return answer_op(callback, data2, PMIX_SUCCESS);
+}
+
+static pmix_status_t up_tool2(pmix_info_t *info, size_t ninfo, pmix_tool_connection_cbfunc_t callback, void *data)
+{
+    (void)info, (void)ninfo, (void)callback, (void)data;
+    return PMIX_ERR_NOT_SUPPORTED;
+}
+
+/* A client that logs. */
+static int logger(void)
+{
+    pmix_info_t info;
+    client_start();
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_LOG_STDERR, "text", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Log(&info, 1, NULL, 0));
+    PMIX_INFO_DESTRUCT(&info);
+    return client_end();
+}
+
+/* A table of 6.1 that has younger entries alone: both of them, or one and its size. */
+static void serve_younger(bool both)
+{
+    union {
+        pmix_server_module_t module;
+        void *entries[32];
+    } table;
+    pmix_info_t size;
+    size_t bytes = sizeof table.entries;
+
+    memset(&table, 0, sizeof table);
+    table.module.client_connected2 = up_connected2;
+    if (both) *(pmix_status_t (**)(pmix_info_t *, size_t, pmix_tool_connection_cbfunc_t, void *))&table.entries[28] = up_tool2;
+    *(pmix_status_t (**)(const pmix_proc_t *, const pmix_info_t *, size_t, const pmix_info_t *, size_t, pmix_op_cbfunc_t,
+                         void *))&table.entries[29] = up_log2;
+    PMIX_INFO_CONSTRUCT(&size);
+    PMIX_INFO_LOAD(&size, "modex.module_size", &bytes, PMIX_SIZE);
+    size.flags = PMIX_INFO_REQD;
+    host_start_with(&table.module, &size, both ? 0 : 1);
+    PMIX_INFO_DESTRUCT(&size);
+    atomic_store(&logged, 0);
+    host_run("younger", 1, 1, "logger");
+    CHECK_NUMBER(1, logged);
+    host_forget("younger");
+    host_stop();
+}
+
+/* Regression: the info was named in the documentation, and had no effect. */
+static void file_monitor(void)
+{
+    pmix_info_t info;
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, "modex.file_monitor", NULL, PMIX_BOOL);
+    info.flags = PMIX_INFO_REQD;
+    host_start_with(NULL, &info, 1);
+    PMIX_INFO_DESTRUCT(&info);
+    host_stop();
 }
 
 /* The entry behind offset 224, whose meaning depends on the release. */
@@ -142,6 +208,7 @@ static void serve(size_t length, enum after after)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "logger") == 0) return logger();
     if (argc > 1) return client(argv[1]);
     /* Stock reads as many bytes as its own release has. */
     CHECK(PMIx_Get_version() != NULL);
@@ -152,5 +219,8 @@ int main(int argc, char **argv)
         serve(224, afters[i]);
     }
     for (size_t length = 232; length <= 256; length += 8) serve(length, UNREADABLE);
+    serve_younger(true);
+    serve_younger(false);
+    file_monitor();
     return finish();
 }

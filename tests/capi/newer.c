@@ -38,6 +38,66 @@ static void names(void)
     CHECK_NUMBER(12, proc.rank);
 }
 
+/* `pmix_regex2_t` of 6.1, which older headers lack. */
+struct typed_list {
+    char *type;
+    unsigned char *bytes;
+    size_t len;
+};
+
+/* Lists with the name of their encoding, as PRRTE 4.1 and later make and read them. */
+static void typed_lists(void)
+{
+    FIND(pmix_status_t, generate_regex2, (const char *, pmix_info_t *, size_t, struct typed_list *));
+    FIND(pmix_status_t, parse_regex2, (const struct typed_list *, pmix_info_t *, size_t, char **));
+    FIND(void, Regex2_destruct, (struct typed_list *));
+    struct typed_list list = {NULL, NULL, 0}, other;
+    char *text = NULL, *long_list = malloc(90001);
+    pmix_info_t must;
+
+    CHECK_STATUS(PMIX_ERR_INIT, generate_regex2("odin1", NULL, 0, &list));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_init(NULL, NULL, 0));
+    CHECK_STATUS(PMIX_SUCCESS, generate_regex2("odin1,odin2,login", NULL, 0, &list));
+    CHECK_TEXT("raw", list.type);
+    CHECK(list.len == 18 && memcmp(list.bytes, "odin1,odin2,login", 18) == 0); /* with its NUL */
+    CHECK_STATUS(PMIX_SUCCESS, parse_regex2(&list, NULL, 0, &text));
+    CHECK_TEXT("odin1,odin2,login", text);
+    free(text);
+    other = list;
+    other.len--; /* a list that no NUL ends */
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, parse_regex2(&other, NULL, 0, &text));
+    other = list;
+    other.type = "unknown";
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, parse_regex2(&other, NULL, 0, &text));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, parse_regex2(NULL, NULL, 0, &text));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, parse_regex2(&list, NULL, 0, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, generate_regex2(NULL, NULL, 0, &list));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, generate_regex2("a", NULL, 0, NULL));
+    Regex2_destruct(&list);
+    CHECK(list.bytes == NULL && list.len == 0);
+
+    for (int i = 0; i < 9000; i++) snprintf(long_list + 10 * i, 11, "node%05d%s", i, i < 8999 ? "," : "");
+    CHECK_STATUS(PMIX_SUCCESS, generate_regex2(long_list, NULL, 0, &list));
+    CHECK_TEXT("compress", list.type);
+    CHECK(list.len < 45000);
+    CHECK_STATUS(PMIX_SUCCESS, parse_regex2(&list, NULL, 0, &text));
+    CHECK(text && strcmp(long_list, text) == 0);
+    free(text);
+    Regex2_destruct(&list);
+    free(long_list);
+
+    CHECK_STATUS(PMIX_SUCCESS, generate_regex2("0,1;2;;3", NULL, 0, &list)); /* ranks on four nodes */
+    CHECK_STATUS(PMIX_SUCCESS, parse_regex2(&list, NULL, 0, &text));
+    CHECK_TEXT("0,1;2;;3", text);
+    free(text);
+    Regex2_destruct(&list);
+    PMIX_INFO_CONSTRUCT(&must);
+    PMIX_INFO_LOAD(&must, "some.directive", NULL, PMIX_BOOL);
+    must.flags = PMIX_INFO_REQD;
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, generate_regex2("a", &must, 1, &list));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_finalize());
+}
+
 static void arrays(void)
 {
     FIND(pmix_info_t *, Info_create, (size_t));
@@ -154,6 +214,7 @@ int main(void)
     CHECK(dlsym(RTLD_DEFAULT, "PMIx_Init") != NULL);
     if (stock() && !dlsym(RTLD_DEFAULT, "PMIx_Info_create")) return finish(); /* 4.2.2 has none of them */
     names();
+    typed_lists();
     arrays();
     structures();
     buffers();

@@ -33,8 +33,8 @@ macro_rules! chapters {
 }
 
 chapters!(
-    badinput, blocking, callbacks, client, dangling, data, events, forks, groups, launch, launcher, limits, loaded,
-    modex, module, named, names, newer, peers, reinit, server, services, singleton, topology, values,
+    badinput, blocking, callbacks, client, dangling, data, events, forks, forwarding, groups, launch, launcher, limits,
+    loaded, modex, module, named, names, newer, peers, reinit, server, services, singleton, topology, values,
 );
 
 fn chapter(name: &str) {

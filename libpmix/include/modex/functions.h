@@ -12,6 +12,7 @@ extern "C" {
 #endif
 
 PMIX_EXPORT const char *PMIx_Alloc_directive_string(pmix_alloc_directive_t directive);
+PMIX_EXPORT const char *PMIx_Alloc_inheritance_string(pmix_alloc_inheritance_t inheritance);
 PMIX_EXPORT char *PMIx_App_string(const pmix_app_t *app);
 PMIX_EXPORT const char *PMIx_Data_range_string(pmix_data_range_t range);
 PMIX_EXPORT const char *PMIx_Data_type_string(pmix_data_type_t type);

@@ -3,15 +3,18 @@
 use std::sync::{Arc, OnceLock};
 
 use modex::types::codes::iof_channel;
-use modex::types::{Namespace, ProcId, Rank, Status};
+use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status};
 use modex::{IofOutput, IofPush};
+use parking_lot::Mutex;
 
 use super::asynchronous::{start_or_wait, start_with};
 use crate::argument::{Count, In, Items};
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, OutputHandler, Results};
 use crate::guard::{Failure, guard_status};
+use crate::output::{Channel, Lines, OutputStyle, Stream, time};
 use crate::pointer::CallerData;
+use crate::stdin::{self, Wish};
 use crate::to_c;
 use crate::types::{
     pmix_byte_object_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t, pmix_iof_channel_t, pmix_op_cbfunc_t,
@@ -90,10 +93,11 @@ fn handler(cbfunc: Callback<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_o
     })
 }
 
-/// Writes the output of a job to this process's own output. A failure to get it is no error of the job.
-pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t) {
+/// Writes the output of a job to this process's own output, in a form. A failure to get it is no error of the job.
+pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t, style: OutputStyle) {
     let procs = vec![ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
-    let handler: OutputHandler = Box::new(|output| write_out(&output));
+    let shown = Shown { style, lines: Mutex::default() };
+    let handler: OutputHandler = Box::new(move |output| shown.write(output));
     let request = ClientRequest::IofPull { procs, directives: Vec::new(), channels, handler, id: Arc::default() };
     let job = namespace.clone();
     let begun = start_with(request, move |result| {
@@ -106,14 +110,37 @@ pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t) {
     }
 }
 
-/// Writes to the process's own output. A closed output is ignored.
+/// Output of a job on its way to this process's own output. Lines that are still open are written at the end.
+struct Shown {
+    style: OutputStyle,
+    lines: Mutex<Lines>,
+}
+
+impl Shown {
+    fn write(&self, output: IofOutput) {
+        if !self.style.is_set() {
+            return write_out(&output);
+        }
+        self.take(&(output.source, Stream::of(output.channel)), &output.bytes);
+    }
+
+    fn take(&self, channel: &Channel, bytes: &[u8]) {
+        let now = if self.style.needs_time() { time() } else { String::new() };
+        let formed = self.lines.lock().take(&self.style, channel, bytes, None, &now);
+        self.style.write_to_own(channel.1, &formed);
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let open = self.lines.lock().open_channels(None);
+        open.iter().for_each(|channel| self.take(channel, &[]));
+    }
+}
+
+/// Writes to the process's own output, piece by piece. A closed output is ignored.
 fn write_out(output: &IofOutput) {
-    use std::io::Write;
-    let _ = if output.channel & iof_channel::FWD_STDOUT_CHANNEL != 0 {
-        std::io::stdout().write_all(&output.bytes).and_then(|()| std::io::stdout().flush())
-    } else {
-        std::io::stderr().write_all(&output.bytes)
-    };
+    OutputStyle::default().write_to_own(Stream::of(output.channel), &output.bytes);
 }
 
 /// Ends the forwarding that [`PMIx_IOF_pull`] began; without a callback it waits. See the standard's function of the
@@ -136,8 +163,12 @@ pub extern "C" fn PMIx_IOF_deregister<'a>(
     })
 }
 
-/// Sends bytes to the standard input of processes; no bytes mean its end. Without a callback it waits. See the
-/// standard's function of the same name.
+/// Sends bytes to the standard input of processes; no bytes mean its end. Without a callback it waits.
+///
+/// With NULL for `bo` nothing is sent. `PMIX_IOF_PUSH_STDIN` then makes the library read this process's standard input and
+/// send it to the targets, with its end. `PMIX_IOF_COMPLETE` or `PMIX_IOF_PUSH_STDIN` = false ends that for the targets, or
+/// for all if none are named. The targets' input stays open. Both return `PMIX_OPERATION_SUCCEEDED`, and the callback is not
+/// called. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -153,8 +184,25 @@ pub extern "C" fn PMIx_IOF_push<'a>(
     guard_status(|| {
         let own = process::member()?.proc().namespace;
         let targets = from_c::procs(targets.counted(ntargets), Some(&own))?;
-        let bytes = from_c::byte_object(bo)?;
         let directives = from_c::infos(directives.counted(ndirs))?;
+        if bo.is_null() {
+            return without_data(targets, directives);
+        }
+        let bytes = from_c::byte_object(bo)?;
         start_or_wait(IofPush::new(targets, directives, bytes).into(), cbfunc, cbdata)
     })
+}
+
+/// A push without data: it begins or ends the reading of this process's standard input.
+fn without_data(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<Status, Failure> {
+    match Wish::of(&directives) {
+        Wish::Begin if targets.is_empty() => return Err(Failure(Status::ERR_BAD_PARAM)),
+        Wish::Begin => stdin::begin(targets, directives)?,
+        Wish::End => stdin::end_for(&targets),
+        Wish::Nothing if directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED)) => {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
+        Wish::Nothing => {}
+    }
+    Ok(Status::OPERATION_SUCCEEDED)
 }

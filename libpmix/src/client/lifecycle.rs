@@ -14,7 +14,7 @@ use crate::client_request::ClientRequest;
 use crate::guard::{Failure, guard, guard_or, guard_status};
 use crate::process::{self, Member, Membership};
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
-use crate::{from_c, munge, spoken, to_c, tool};
+use crate::{from_c, munge, spoken, stdin, to_c, tool};
 
 /// Makes this process a client; in a client it raises the count of initializations. A process that no launcher started becomes a job of one: it gets
 /// `PMIX_ERR_UNREACH`, and all local functions work. Infos that describe a programming model raise `PMIX_MODEL_DECLARED` in this process, on the
@@ -119,6 +119,7 @@ fn end() -> Result<(), Failure> {
     let Some(client) = leaving else { return Ok(()) };
     let _leaving = changes.leave();
     drop(changes);
+    stdin::end();
     process::renew_copy();
     Ok(client.leave()?)
 }

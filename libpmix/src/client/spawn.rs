@@ -13,6 +13,7 @@ use crate::argument::{Count, Counted, Items, Out};
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard};
+use crate::output::OutputStyle;
 use crate::pointer::CallerData;
 use crate::types::{
     pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_spawn_cbfunc_t,
@@ -35,9 +36,9 @@ pub extern "C" fn PMIx_Spawn<'a>(
     guard(|| {
         let request = job(job_info.counted(ninfo), apps.counted(napps))?;
         let place = nspace.optional("place for the namespace")?;
-        let channels = forwarded(&request);
+        let (channels, style) = forwarded(&request);
         let namespace = namespace_of(call::run(request)?)?;
-        show_output(&namespace, channels);
+        show_output(&namespace, channels, style);
         if let Some(place) = place {
             *place = to_c::namespace(&namespace);
         }
@@ -60,10 +61,13 @@ pub extern "C" fn PMIx_Spawn_nb<'a>(
     guard(|| {
         let request = job(job_info.counted(ninfo), apps.counted(napps))?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let channels = forwarded(&request);
+        let (channels, style) = forwarded(&request);
         start_with(request, move |result| {
-            let result = result.and_then(namespace_of).inspect(|namespace| show_output(namespace, channels));
-            callback.call(result.map(|namespace| to_c::namespace(&namespace)));
+            let result = result.and_then(namespace_of);
+            callback.call(result.map(|namespace| {
+                show_output(&namespace, channels, style);
+                to_c::namespace(&namespace)
+            }));
         })
     })
 }
@@ -75,9 +79,12 @@ fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
     }
 }
 
-/// The channels that a job forwards to its starter.
-fn forwarded(request: &ClientRequest) -> pmix_iof_channel_t {
-    let ClientRequest::Service(Service::Spawn(Spawn { job, apps })) = request else { return 0 };
+/// The channels that a job forwards to its starter, and the form of the output there. The server writes files.
+fn forwarded(request: &ClientRequest) -> (pmix_iof_channel_t, OutputStyle) {
+    let ClientRequest::Service(Service::Spawn(Spawn { job, apps })) = request else {
+        return (0, OutputStyle::default());
+    };
+    let style = OutputStyle::of(job);
     let channels = [
         (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
         (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
@@ -88,14 +95,15 @@ fn forwarded(request: &ClientRequest) -> pmix_iof_channel_t {
         let of = channels.iter().filter(|(key, _)| info.key.as_str() == key.name());
         wanted |= of.filter(|_| info.value.as_bool() == Some(true)).fold(0, |all, (_, channel)| all | channel);
     }
-    wanted
+    let is_hidden = style.is_file_only || style.is_local == Some(false);
+    (if is_hidden { 0 } else { wanted }, style)
 }
 
 /// Shows the output of a job that a tool has started. An application's output is shown by its own launcher.
-fn show_output(namespace: &Namespace, channels: pmix_iof_channel_t) {
+fn show_output(namespace: &Namespace, channels: pmix_iof_channel_t, style: OutputStyle) {
     let is_tool = process::read(|state| state.tool_count > 0);
     if channels != 0 && is_tool && matches!(process::member(), Ok(process::Member::Client(_))) {
-        iof::show(namespace, channels);
+        iof::show(namespace, channels, style);
     }
 }
 

@@ -38,8 +38,11 @@ pub extern "C" fn PMIx_Data_pack<'a>(
 }
 
 /// Unpacks the next elements of a buffer. `max_num_values` is the room, then the number of elements. If more elements
-/// were packed than fit, the caller gets as many as fit, and the read position stays. The status is then
-/// `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
+/// were packed than fit, the caller gets as many as fit, with the status `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
+///
+/// After an error the read position stands behind the part that was read, as in OpenPMIx. The caller may set
+/// `unpack_ptr` back. An operation of 0 integers at the end of the data fails with
+/// `PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER`, and PRRTE reads such data.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -60,17 +63,16 @@ pub extern "C" fn PMIx_Data_unpack<'a>(
         if dest.is_null() {
             return Err(CError::Null { what: "place for values" }.into());
         }
-        let unread = buffer::unread(buffer.whole())?;
-        let (values, size_bytes) = unpack(data_type, unread).map_err(|error| Failure(error.status()))?;
-        let fitting = values.get(..room).unwrap_or(&values);
-        // SAFETY: there is room for so many elements of this type (the promises of `DataPlace` and `DataCount`).
-        unsafe { write_all(data_type, fitting, dest.as_ptr()) }?;
-        *count = given.at_most(fitting.len());
-        if fitting.len() < values.len() {
+        if room == 0 {
             return Err(Failure(Status::ERR_UNPACK_INADEQUATE_SPACE));
         }
+        let unread = buffer::unread(buffer.whole())?;
+        let Unpacked { values, size_bytes, status } = unpack(data_type, unread, room);
+        // SAFETY: there is room for so many elements of this type (the promises of `DataPlace` and `DataCount`).
+        unsafe { write_all(data_type, &values, dest.as_ptr()) }?;
+        *count = given.at_most(values.len());
         buffer::advance(buffer, size_bytes);
-        Ok(())
+        if status == Status::SUCCESS { Ok(()) } else { Err(Failure(status)) }
     })
 }
 
@@ -93,18 +95,63 @@ fn pack(data_type: DataType, values: &[Value]) -> Result<Vec<u8>, EncodeError> {
     }
 }
 
-/// The values of the next operation, and its size in bytes.
-fn unpack(data_type: DataType, bytes: &[u8]) -> Result<(Vec<Value>, usize), DecodeError> {
+/// The next operation of a buffer.
+struct Unpacked {
+    values: Vec<Value>,
+    /// Size of the part that was read.
+    size_bytes: usize,
+    status: Status,
+}
+
+/// Reads the next operation, and at most `room` of its values.
+fn unpack(data_type: DataType, bytes: &[u8], room: usize) -> Unpacked {
     let unpack = |codec| -> Result<_, DecodeError> {
         // The caller packed the data itself, or got it from a peer that it trusts as much.
         let mut reader = Reader::new(bytes, codec, &DecodeLimits::EXCHANGE)?;
-        let values = reader.unpack_elements("packed data", data_type)?;
-        Ok((values, bytes.len() - reader.remaining()))
+        let (values, packed_count) = reader.unpack_at_most("packed data", data_type, room)?;
+        let status = if packed_count > values.len() {
+            Status::ERR_UNPACK_INADEQUATE_SPACE
+        } else if packed_count == 0 && reader.is_at_end() && is_of_variable_size(data_type) {
+            Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER
+        } else {
+            Status::SUCCESS
+        };
+        Ok(Unpacked { values, size_bytes: bytes.len() - reader.remaining(), status })
     };
-    match unpack(Codec::V41) {
+    let unpacked = match unpack(Codec::V41) {
         Err(error) if matches!(error.problem(), DecodeProblem::UnregisteredType { .. }) => unpack(YOUNGER),
         unpacked => unpacked,
-    }
+    };
+    unpacked.unwrap_or_else(|error| Unpacked {
+        values: Vec::new(),
+        size_bytes: error.position().min(bytes.len()),
+        status: error.status(),
+    })
+}
+
+/// Whether the type is an integer whose number of bytes depends on its value. OpenPMIx looks for the first byte of such
+/// an integer even if there is none.
+const fn is_of_variable_size(data_type: DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Size
+            | DataType::Pid
+            | DataType::Int
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Uint
+            | DataType::Uint16
+            | DataType::Uint32
+            | DataType::Uint64
+            | DataType::Status
+            | DataType::InfoDirectives
+            | DataType::DataType
+            | DataType::ProcRank
+            | DataType::IofChannel
+            | DataType::DeviceType
+            | DataType::LocalityType
+    )
 }
 
 /// Distance of elements in bytes.

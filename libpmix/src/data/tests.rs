@@ -100,12 +100,17 @@ fn map_expressions_are_packed_from_bare_pointers() {
 }
 
 #[test]
-fn too_little_room_gives_what_fits_and_can_be_tried_again() {
+fn too_little_room_gives_what_fits_and_the_caller_may_go_back() {
     let mut buffer = Single::<pmix_data_buffer_t>::constructed();
     assert_eq!(pack(&mut buffer, address(&[1u32, 2, 3]), 3, DataType::Uint32), SUCCESS);
     let (mut few, mut room) = ([0u32; 2], 2);
     let status = unpack(&mut buffer, place(&mut few), &mut room, DataType::Uint32);
     assert_eq!((status, room, few), (Status::ERR_UNPACK_INADEQUATE_SPACE.to_raw(), 2, [1, 2]));
+    // Behind the count and two values of one byte.
+    let content = buffer.get();
+    assert_eq!(content.unpack_ptr.addr() - content.base_ptr.addr(), 3);
+    // SAFETY: the position is in the buffer's block.
+    unsafe { buffer.get_mut() }.unpack_ptr = buffer.get().base_ptr;
     let (mut all, mut room) = ([0u32; 5], 5);
     assert_eq!(unpack(&mut buffer, place(&mut all), &mut room, DataType::Uint32), SUCCESS);
     assert_eq!((room, all), (3, [1, 2, 3, 0, 0]));

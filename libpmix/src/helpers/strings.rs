@@ -79,6 +79,14 @@ pub extern "C" fn PMIx_Alloc_directive_string(directive: pmix_alloc_directive_t)
     lasting(code_names::alloc_directive(directive))
 }
 
+/// OpenPMIx's name of a rule of inheritance of an allocation.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Alloc_inheritance_string(inheritance: u8) -> *const c_char {
+    lasting(code_names::alloc_inheritance(inheritance))
+}
+
 /// The standard's name of a range.
 ///
 /// Support: implemented.

@@ -15,10 +15,13 @@ use crate::pointer::CallerData;
 use crate::to_c::{self, Array};
 use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_status_t};
 
-/// Collects the hardware inventory of this node from its topology: the node's name and a versioned blob (`modex.inventory`) of
-/// processors, caches, memory, network interfaces, GPUs and other devices. The array belongs to the library until the callback's
-/// release function is called. Optional directives have no effect. Without libhwloc, or if the machine may not be read, the inventory
-/// holds the kernel's data: processors and memory. See the standard's function of the same name.
+/// Collects the inventory of this node that the directives ask for. The array belongs to the library until the callback's release
+/// function is called. Without a directive it is empty, as in OpenPMIx, and hosts that pass it on pass nothing on.
+///
+/// With the directive `modex.inventory` = true the array holds the node's name and a versioned blob (`modex.inventory`) of processors,
+/// caches, memory, network interfaces, GPUs and other devices, from the node's topology. Without libhwloc, or if the machine may not be
+/// read, the blob holds the kernel's data: processors and memory. Other directives have no effect. See the standard's function of the same
+/// name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -31,11 +34,15 @@ pub extern "C" fn PMIx_server_collect_inventory<'a>(
     guard(|| {
         let process = state::current()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        refuse_required(&from_c::infos(directives.counted(ndirs))?)?;
+        let (own, others): (Vec<Info>, Vec<Info>) = from_c::infos(directives.counted(ndirs))?
+            .into_iter()
+            .partition(|info| info.key.as_str() == Server::INVENTORY);
+        refuse_required(&others)?;
+        let is_wanted = own.iter().any(|info| info.value.as_bool() == Some(true));
         let deferred = process.clone();
         process.server().defer(move || {
-            let collected = collect(&deferred).and_then(|infos| to_c::infos(&infos).map_err(|error| error.status()));
-            let (status, array) = match collected {
+            let infos = if is_wanted { collect(&deferred) } else { Ok(Vec::new()) };
+            let (status, array) = match infos.and_then(|infos| to_c::infos(&infos).map_err(|error| error.status())) {
                 Ok(array) => (Status::SUCCESS, array),
                 Err(status) => (status, Array::empty()),
             };
@@ -138,12 +145,18 @@ mod tests {
         state::replace(Some(Arc::new(ServerProcess::new(server, bridge, topology))));
     }
 
-    fn collect() -> Collected {
+    fn collect_with(directives: &[Info]) -> Collected {
         let (sender, receiver) = mpsc::channel::<Collected>();
         let data = Box::into_raw(Box::new(sender)).cast();
         let callback = Some(collected as pmix_info_cbfunc_t);
-        assert_eq!(as_c!(PMIx_server_collect_inventory(null_mut(), 0, callback, data)), 0);
+        let array = to_c::infos(directives).unwrap();
+        let (first, count) = (array.as_ptr().cast_mut(), array.len());
+        assert_eq!(as_c!(PMIx_server_collect_inventory(first, count, callback, data)), 0);
         receiver.recv().unwrap()
+    }
+
+    fn collect() -> Collected {
+        collect_with(&[Info::new(Key::from_static(Server::INVENTORY), true)])
     }
 
     fn deliver(infos: &[Info]) -> Status {
@@ -160,6 +173,8 @@ mod tests {
         let xml = "<topology version='2.0'><object type='Machine'><object type='Package'/></object></topology>";
         std::fs::write(&file, xml).unwrap();
         serve(directory.path(), Given::File(file));
+        // Regression: PRRTE's controller lost a daemon whose inventory it had not asked for.
+        assert_eq!(collect_with(&[]), Ok(Vec::new()));
         let infos = collect().unwrap();
         let (name, blob) = (infos.first().unwrap(), infos.get(1).unwrap());
         assert_eq!((name.value.as_str(), blob.key.as_str()), (Some("n0"), Server::INVENTORY));

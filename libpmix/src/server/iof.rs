@@ -1,18 +1,24 @@
-//! Output of processes, on its way to the clients that have pulled it.
+//! Output of processes, on its way to the clients that have pulled it, and the flow of their input.
 
 use modex::IofOutput;
+use modex::types::codes::iof_channel;
+use modex::types::{InfoFlags, Status};
 
-use super::completion::perform;
+use super::completion::{perform, perform_at_once};
 use super::state;
 use crate::argument::{Count, In, Items};
 use crate::callback::Callback;
 use crate::from_c;
-use crate::guard::guard_status;
+use crate::guard::{Failure, guard_status};
 use crate::pointer::CallerData;
 use crate::types::{pmix_byte_object_t, pmix_info_t, pmix_iof_channel_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 
 /// Hands over output of a process, for the clients that have pulled it. No bytes mean that the channel is closed.
-/// Without such a client the output is kept for a while. See the standard's function of the same name.
+/// Without such a client the output is kept for a while.
+///
+/// With `PMIX_IOF_LOCAL_OUTPUT` at the server's start, or output directives in the job's description, this process writes
+/// the output as well, line by line, in the form and to the files that the directives name. `PMIX_IOF_LOCAL_OUTPUT` = false
+/// among the infos prevents it for this piece. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -26,10 +32,44 @@ pub extern "C" fn PMIx_server_IOF_deliver<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
-        state::current()?;
+        let process = state::current()?;
         let source = from_c::some_proc(source, None)?;
         let bytes = from_c::byte_object(bo)?;
         let info = from_c::infos(info.counted(ninfo))?;
-        perform(cbfunc, cbdata, |server| server.iof_deliver(IofOutput { source, channel, bytes, info }))
+        let output = IofOutput { source, channel, bytes, info };
+        process.output.deliver(&output);
+        perform(cbfunc, cbdata, |server| server.iof_deliver(output))
+    })
+}
+
+/// Asks a source of standard input to pause (`xoff`) or to go on; all sources for NULL. The sources are processes that push
+/// input through this server, and the server's own reading of standard input. A source pauses after its present piece. An
+/// answer `PMIX_ERR_IOF_XOFF` of the host to a push is a pause, too. See the reference implementation's function of the same
+/// name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_server_IOF_flow_control<'a>(
+    source: In<'a, pmix_proc_t>,
+    channel: pmix_iof_channel_t,
+    xoff: bool,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
+) -> pmix_status_t {
+    perform_at_once(cbfunc, cbdata, |process| {
+        let directives = from_c::infos(directives.counted(ndirs))?;
+        let is_required = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
+        if channel & iof_channel::FWD_STDIN_CHANNEL == 0 || is_required {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
+        let source = if source.is_null() { None } else { Some(from_c::some_proc(source, None)?) };
+        if xoff {
+            process.bridge.flow.pause(source)
+        } else {
+            process.bridge.flow.go_on(source.as_ref())
+        }
+        Ok(())
     })
 }

@@ -22,14 +22,15 @@ use super::upcall::{self, Bridge, ModuleHost};
 use crate::argument::{Count, Items};
 use crate::form::List;
 use crate::guard::{Failure, guard};
+use crate::output::OutputStyle;
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{from_c, munge, parent, process, spoken};
+use crate::{from_c, munge, parent, process, spoken, stdin};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
-/// read. Entries of release 4.0 are read if they can be told from other data. See the standard's function of the same
-/// name.
+/// read. Later entries are read if they can be told from other data, or if the info `modex.module_size` says the size of
+/// the table. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -40,7 +41,7 @@ pub extern "C" fn PMIx_server_init<'a>(
 ) -> pmix_status_t {
     guard(|| {
         let infos = info.counted(ninfo).list("array of infos")?;
-        let module = module.copy()?;
+        let module = module.copy(module_size(infos)?)?;
         let _changes = process::begin();
         if process::read(|state| state.server_count) == 0 {
             text::map_ahead();
@@ -78,11 +79,15 @@ pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
 
 fn end(ended: Option<Arc<ServerProcess>>) {
     let Some(process) = ended else { return };
+    // A paused push waits for no host any more.
+    process.bridge.flow.go_on(None);
+    stdin::end();
     // Nothing waits for the host's answers any more. The second call answers requests that arrive until the server is
     // closed.
     upcall::abandon_all();
     process.server().close(CALLBACK_TIME_MAX);
     upcall::abandon_all();
+    process.output.finish();
 }
 
 /// Time that `PMIx_server_finalize` waits for a running callback: it may be waiting for a lock that the caller holds.
@@ -109,6 +114,8 @@ struct Options {
     /// Whether the library makes and checks credentials.
     has_credentials: bool,
     topology: TopologyOptions,
+    /// Output that the server writes itself.
+    output: OutputStyle,
 }
 
 impl Options {
@@ -121,6 +128,10 @@ impl Options {
         for info in infos.iter() {
             let name = from_c::key_in_place(&info.get().key)?;
             if options.topology.take(name, info.value())? {
+                continue;
+            }
+            if OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name() {
+                options.output.take(name, &from_c::value(info.value())?);
                 continue;
             }
             if !UNDERSTOOD.contains(&name) {
@@ -201,8 +212,9 @@ impl Options {
         ToolSupport { admission, ..self.tools.clone() }
     }
 
-    /// Takes a tool's name, and admits tools that bring a name.
+    /// Takes a tool's name, and admits tools that bring a name. A tool writes output, unless told otherwise.
     fn for_tool(mut self, proc: &ProcId) -> Self {
+        self.output.is_local.get_or_insert(true);
         self.namespace = Some(proc.namespace.as_str().to_owned());
         self.rank = proc.rank.process();
         self.admits_tools = true;
@@ -253,6 +265,21 @@ impl Options {
 
 /// Our own info: whether the library answers publish, lookup and unpublish where the host's table has no function.
 const NAME_SERVICE: &str = "modex.name_service";
+
+/// Our own info: size of the host's table of functions, in bytes.
+const MODULE_SIZE: &str = "modex.module_size";
+
+/// The size of the host's table, if the host says it.
+fn module_size(infos: List<'_, pmix_info_t>) -> Result<Option<usize>, Failure> {
+    for info in infos.iter() {
+        if from_c::key_in_place(&info.get().key)? == MODULE_SIZE {
+            let size_bytes =
+                from_c::value(info.value())?.as_u64().and_then(|size_bytes| usize::try_from(size_bytes).ok());
+            return size_bytes.map(Some).ok_or(Failure(Status::ERR_BAD_PARAM));
+        }
+    }
+    Ok(None)
+}
 
 /// Our own info: whether the library watches files where the host's table has no monitor.
 const FILE_MONITOR: &str = "modex.file_monitor";
@@ -328,7 +355,7 @@ fn file_of_environment() -> Option<PathBuf> {
     trusted_variable(FILE_VARIABLE).map(PathBuf::from)
 }
 
-const UNDERSTOOD: [&str; 18] = [
+const UNDERSTOOD: [&str; 20] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -347,6 +374,8 @@ const UNDERSTOOD: [&str; 18] = [
     EXCHANGE,
     SECURITY,
     NAME_SERVICE,
+    FILE_MONITOR,
+    MODULE_SIZE,
 ];
 
 /// Makes a tool a server, with the server options among its attributes, and no functions of a host yet.
@@ -379,13 +408,14 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
     let bridge = Arc::new(Bridge::new(module, options.exchange.unwrap_or_default()));
     let sharing = options.topology.sharing();
     let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
+    let output = std::mem::take(&mut options.output);
     let server = options.builder(Arc::clone(&topology), sharing).start(ModuleHost::new(Arc::clone(&bridge))).map_err(
         |error| {
             tracing::error!(%error, "the PMIx server can't be started");
             Failure(Status::ERR_INIT)
         },
     )?;
-    let process = Arc::new(ServerProcess::new(server, bridge, topology));
+    let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output));
     state::replace(Some(Arc::clone(&process)));
     process::change(|state| state.server = Some(process));
     Ok(())

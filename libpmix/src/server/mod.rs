@@ -20,6 +20,7 @@ mod forkable;
 pub mod inventory;
 pub mod iof;
 pub mod lifecycle;
+mod local_output;
 pub mod maps;
 mod misread;
 mod module;

@@ -1,7 +1,7 @@
 //! Copy of the host's table of functions.
 //!
 //! The pointer comes without a length, and releases of the standard have made the table longer: 200 bytes in 3.x, 224
-//! in 4.x, more since. Bytes 200 to 224 may therefore belong to other data. An entry there counts only if
+//! in 4.x, 232 in 5.0, 240 in 6.0, 256 in 6.1. Behind byte 200 there may be other data. An entry there counts only if
 //!
 //! - its bytes can be read (the kernel copies them, and reports a bad address instead of crashing),
 //! - it points into memory that holds code (`/proc/self/maps`), and
@@ -9,7 +9,18 @@
 //!   tables of 3.x.
 //!
 //! In doubt the entry is empty. Another table of functions behind a short table can't be detected; no known host has
-//! one. Entries beyond 224 changed their places between releases and are never read.
+//! one.
+//!
+//! Bytes 224 to 240 have two meanings: `session_control` and `resource_block` in 5.0 and 6.0, `tool_connected2` and
+//! `log2` since 6.1. A call of the wrong one would crash. So they count only if
+//!
+//! - the host says the size of its table (the info `modex.module_size`), and it is 256 or more, or
+//! - the host must be of 6.1: it has both entries, and `client_connected`, `tool_connected` and `log` are empty. A table
+//!   of 5.0 or 6.0 would have neither tools nor a log, but session control and resource blocks. No known host is like
+//!   that.
+//!
+//! `session_control` and `resource_block` themselves are never called, because the library passes no such requests on. The
+//! entry `listener` is not called either: the library has listeners of its own.
 
 use std::fs;
 use std::io::IoSliceMut;
@@ -25,7 +36,10 @@ use crate::types::{c_void, pmix_server_module_t};
 
 /// Size of the part that every release has, in bytes.
 const COMMON_SIZE_BYTES: usize = 200;
-const TAIL_SIZE_BYTES: usize = size_of::<pmix_server_module_t>() - COMMON_SIZE_BYTES;
+/// Size of a table of 4.x, in bytes.
+const SIZE_BYTES_OF_4: usize = 224;
+/// Size of a table of 6.1, in bytes.
+const SIZE_BYTES_OF_6_1: usize = 256;
 
 /// A host's table as an argument: NULL or a table of release 3.0 or later.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +47,11 @@ const TAIL_SIZE_BYTES: usize = size_of::<pmix_server_module_t>() - COMMON_SIZE_B
 pub struct ModulePointer<'a>(*const pmix_server_module_t, PhantomData<&'a pmix_server_module_t>);
 
 impl ModulePointer<'_> {
-    /// Copies the table; NULL gives an empty one.
+    /// Copies the table; NULL gives an empty one. The host may have said its size.
     ///
     /// # Errors
     /// When the pointer cannot be a table's.
-    pub(crate) fn copy(self) -> Result<pmix_server_module_t, CError> {
+    pub(crate) fn copy(self, size_bytes: Option<usize>) -> Result<pmix_server_module_t, CError> {
         let (module, mut copy) = (self.0, pmix_server_module_t::default());
         if module.is_null() {
             return Ok(copy);
@@ -47,35 +61,47 @@ impl ModulePointer<'_> {
         unsafe {
             std::ptr::copy_nonoverlapping(module.cast::<u8>(), (&raw mut copy).cast::<u8>(), COMMON_SIZE_BYTES);
         }
-        let tail = module.cast::<u8>().wrapping_add(COMMON_SIZE_BYTES);
-        let Some(tail) = read_carefully(tail.cast()) else { return Ok(copy) };
-        if tail.iter().all(|&address| address == 0) {
+        let is_said = |needed: usize| size_bytes.is_none_or(|size_bytes| size_bytes >= needed);
+        let at = |offset: usize| module.cast::<u8>().wrapping_add(offset).cast::<c_void>();
+        let tail = if is_said(SIZE_BYTES_OF_4) { read_carefully::<3>(at(COMMON_SIZE_BYTES)) } else { None };
+        let Some(tail) = tail else { return Ok(copy) };
+        let next = if is_said(SIZE_BYTES_OF_6_1) { read_carefully::<2>(at(SIZE_BYTES_OF_4)) } else { None };
+        let next = next.unwrap_or_default();
+        if tail.iter().chain(&next).all(|&address| address == 0) {
             return Ok(copy);
         }
         let code = executable_ranges();
         let [group, fabric, client_connected2] = tail.map(|address| is_code(address, &code).then_some(address));
+        let [tool_connected2, log2] = next.map(|address| is_code(address, &code).then_some(address));
         // SAFETY: an address in executable memory where a table of release 4 or later has the entry `group`; see above.
         copy.group = unsafe { entry(group) };
         // SAFETY: the same for the entry `fabric`.
         copy.fabric = unsafe { entry(fabric) };
-        if copy.client_connected.is_none() {
+        if copy.client_connected.is_none() || size_bytes.is_some() {
             // SAFETY: the same for the entry `client_connected2`, which no table of 3.x with an empty older entry has.
             copy.client_connected2 = unsafe { entry(client_connected2) };
+        }
+        let has_older = copy.client_connected.is_some() || copy.tool_connected.is_some() || copy.log.is_some();
+        let is_of_6_1 = !has_older && tool_connected2.is_some() && log2.is_some();
+        if size_bytes.is_some() || is_of_6_1 {
+            // SAFETY: an address in executable memory where a table of 6.1 has this entry, and it is one; see above.
+            copy.tool_connected2 = unsafe { entry(tool_connected2) };
+            // SAFETY: the same for the entry `log2`.
+            copy.log2 = unsafe { entry(log2) };
         }
         Ok(copy)
     }
 }
 
-/// The three pointers behind the common part; `None` if nothing can be read there.
-fn read_carefully(from: *const c_void) -> Option<[usize; TAIL_SIZE_BYTES / size_of::<usize>()]> {
-    let mut bytes = [0_u8; TAIL_SIZE_BYTES];
-    let there = RemoteIoVec { base: from.expose_provenance(), len: TAIL_SIZE_BYTES };
+/// So many pointers; `None` if nothing can be read there.
+fn read_carefully<const COUNT: usize>(from: *const c_void) -> Option<[usize; COUNT]> {
+    let mut pointers = [0_usize; COUNT];
+    let bytes = zerocopy::IntoBytes::as_mut_bytes(&mut pointers[..]);
+    let there = RemoteIoVec { base: from.expose_provenance(), len: bytes.len() };
+    let wanted = bytes.len();
     // Reading from this process is permitted to everyone, and a bad address causes an error, not a crash.
-    let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(&mut bytes)], &[there]).ok()?;
-    if read != TAIL_SIZE_BYTES {
-        return None;
-    }
-    Some(zerocopy::transmute!(bytes))
+    let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(bytes)], &[there]).ok()?;
+    (read == wanted).then_some(pointers)
 }
 
 /// Address ranges of this process's code; empty if the kernel does not say.
@@ -139,19 +165,19 @@ mod tests {
     }
 
     fn copied(module: &pmix_server_module_t) -> pmix_server_module_t {
-        ModulePointer(module, PhantomData).copy().unwrap()
+        ModulePointer(module, PhantomData).copy(None).unwrap()
     }
 
     #[test]
     fn no_table_is_an_empty_one() {
-        let module = ModulePointer(std::ptr::null(), PhantomData).copy().unwrap();
+        let module = ModulePointer(std::ptr::null(), PhantomData).copy(None).unwrap();
         assert!(module.abort.is_none() && module.client_connected2.is_none());
     }
 
     #[test]
     fn what_can_not_be_the_address_of_a_table_is_refused() {
         for address in [8, 4097] {
-            let refused = ModulePointer(std::ptr::without_provenance(address), PhantomData).copy();
+            let refused = ModulePointer(std::ptr::without_provenance(address), PhantomData).copy(None);
             assert!(matches!(refused, Err(CError::BadPointer { address: named, .. }) if named == address));
         }
     }
@@ -165,19 +191,59 @@ mod tests {
         assert!(both.client_connected.is_some() && both.client_connected2.is_none());
     }
 
+    unsafe extern "C" fn tool(
+        _: *mut pmix_info_t,
+        _: usize,
+        _: Option<crate::types::pmix_tool_connection_cbfunc_t>,
+        _: *mut c_void,
+    ) -> pmix_status_t {
+        0
+    }
+
+    unsafe extern "C" fn log(
+        _: *const pmix_proc_t,
+        _: *const pmix_info_t,
+        _: usize,
+        _: *const pmix_info_t,
+        _: usize,
+        _: Option<pmix_op_cbfunc_t>,
+        _: *mut c_void,
+    ) -> pmix_status_t {
+        0
+    }
+
+    #[test]
+    fn entries_of_6_1_are_read_where_they_can_be_no_others() {
+        let has = |module: &pmix_server_module_t, size_bytes| {
+            let copied = ModulePointer(module, PhantomData).copy(size_bytes).unwrap();
+            (copied.tool_connected2.is_some(), copied.log2.is_some())
+        };
+        let both = pmix_server_module_t { tool_connected2: Some(tool), log2: Some(log), ..Default::default() };
+        assert_eq!(has(&both, None), (true, true));
+        // One alone could be the session control of 5.0, unless the host says the size of its table.
+        let one = pmix_server_module_t { log2: None, ..both };
+        assert_eq!((has(&one, None), has(&one, Some(256))), ((false, false), (true, false)));
+        // So could both in a host with an older entry.
+        let older = pmix_server_module_t { client_connected: Some(connected), ..both };
+        assert_eq!((has(&older, None), has(&older, Some(256))), ((false, false), (true, true)));
+        for size_bytes in [200, 224, 232, 240] {
+            assert_eq!(has(&both, Some(size_bytes)), (false, false));
+        }
+    }
+
     #[test]
     fn what_follows_a_short_table_is_no_function() {
         // The table of 3.x, and data behind it.
-        let mut room = [0_usize; 28];
+        let mut room = [0_usize; 32];
         room[0] = connected as pmix_server_client_connected_fn_t as usize;
         room[25..].fill(0x1234);
-        let module = ModulePointer(room.as_ptr().cast(), PhantomData).copy().unwrap();
+        let module = ModulePointer(room.as_ptr().cast(), PhantomData).copy(None).unwrap();
         assert!(module.client_connected.is_some());
         assert!(module.group.is_none() && module.fabric.is_none() && module.client_connected2.is_none());
         // Addresses of data are no functions either.
         let address = room.as_ptr().addr();
         room[25..].fill(address);
-        assert!(ModulePointer(room.as_ptr().cast(), PhantomData).copy().unwrap().group.is_none());
+        assert!(ModulePointer(room.as_ptr().cast(), PhantomData).copy(None).unwrap().group.is_none());
     }
 
     #[test]
@@ -192,7 +258,7 @@ mod tests {
         let second = std::ptr::NonNull::new(end.cast()).unwrap();
         // SAFETY: the second page of the mapping above.
         unsafe { nix::sys::mman::mprotect(second, page, nix::sys::mman::ProtFlags::PROT_NONE) }.unwrap();
-        let module = ModulePointer(end.wrapping_sub(COMMON_SIZE_BYTES).cast(), PhantomData).copy().unwrap();
+        let module = ModulePointer(end.wrapping_sub(COMMON_SIZE_BYTES).cast(), PhantomData).copy(None).unwrap();
         assert!(module.client_connected.is_none() && module.group.is_none());
         // SAFETY: the mapping above, no longer used.
         unsafe { nix::sys::mman::munmap(start, 2 * page) }.unwrap();

@@ -34,7 +34,7 @@ pub extern "C" fn PMIx_server_register_nspace<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
-        state::current()?;
+        let process = state::current()?;
         let namespace = from_c::namespace(nspace, None).inspect_err(|error| {
             tracing::error!(%error, "registration refused: no namespace");
         })?;
@@ -45,6 +45,7 @@ pub extern "C" fn PMIx_server_register_nspace<'a>(
             let reason = misread::reason(info.counted(ninfo), error);
             tracing::error!(%namespace, "registration refused: {reason}");
         })?;
+        process.output.describe(&namespace, info.counted(ninfo))?;
         let is_large = ninfo.get() >= LARGE_DESCRIPTION;
         let describe = |server: &Server| server.describe_namespace(&namespace, local_count, description);
         perform_and(cbfunc, cbdata, describe, move || give_back(is_large))
@@ -67,6 +68,7 @@ pub extern "C" fn PMIx_server_deregister_nspace(
         process.environments.change(|environments| {
             environments.remove(&namespace);
         });
+        process.output.forget(&namespace);
         perform(cbfunc, cbdata, |server| server.deregister_namespace(&namespace))
     });
 }

@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use modex::types::{Namespace, Status};
-use modex::{EnvironmentChange, Server};
+use modex::types::{Info, Key, Namespace, ProcId, Status};
+use modex::{EnvironmentChange, Server, keys};
 
 use super::forkable::Forkable;
+use super::local_output::LocalOutput;
 use super::upcall::Bridge;
 use crate::client::KeptValues;
 use crate::guard::Failure;
+use crate::output::{Origin, OutputStyle};
 use crate::topology::HostTopology;
 
 /// A server, its host's functions, and data of the host that the server core does not hold.
@@ -26,6 +28,7 @@ pub(super) struct ServerProcess {
     pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[EnvironmentChange]>>>,
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
+    pub(super) output: LocalOutput,
 }
 
 /// This process's server, or none.
@@ -38,7 +41,14 @@ static OF_PARENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
 
 impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
-        Self { server, bridge, kept: KeptValues::default(), environments: Forkable::new(BTreeMap::new()), topology }
+        let environments = Forkable::new(BTreeMap::new());
+        let output = LocalOutput::new(OutputStyle::default(), origin_of);
+        Self { server, bridge, kept: KeptValues::default(), environments, topology, output }
+    }
+
+    /// With a style for output that the host does not give another one.
+    pub(super) fn with_output(self, style: OutputStyle) -> Self {
+        Self { output: LocalOutput::new(style, origin_of), ..self }
     }
 
     pub(super) const fn server(&self) -> &Server {
@@ -89,6 +99,21 @@ fn make() -> &'static Current {
     current
 }
 
+/// Node and process number, as far as the server knows them.
+fn origin_of(source: &ProcId) -> Option<Origin> {
+    let process = current().ok()?;
+    let find = |name: &'static str| {
+        let optional = Info::new(Key::from_static(keys::OPTIONAL.name()), true);
+        let request = process.server().find(Some(source.clone()), Some(Key::from_static(name)), vec![optional]);
+        request.wait().ok()
+    };
+    let host = find(keys::HOSTNAME.name()).and_then(|host| host.as_str().map(str::to_owned));
+    let pid = find(keys::PROC_PID.name()).and_then(|pid| pid.as_u32());
+    let unknown = || "unknown".to_owned();
+    let pid = pid.map_or_else(unknown, |pid| pid.to_string());
+    Some(Origin { host: host.unwrap_or_else(unknown), pid })
+}
+
 /// Lock of the tests that make this process a server: it can be one server at a time.
 #[cfg(test)]
 pub(super) static ONLY_SERVER: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
@@ -96,7 +121,6 @@ pub(super) static ONLY_SERVER: parking_lot::Mutex<()> = parking_lot::Mutex::new(
 #[cfg(test)]
 mod tests {
     use modex::proto::exchange::ExchangeForm;
-    use modex::types::ProcId;
 
     use super::super::upcall::ModuleHost;
     use super::*;

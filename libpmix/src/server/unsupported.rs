@@ -4,7 +4,7 @@ use modex::types::Status;
 
 use super::state;
 use crate::guard::{Failure, guard};
-use crate::types::{c_char, pmix_data_buffer_t, pmix_info_t, pmix_proc_t, pmix_regex2_t, pmix_status_t};
+use crate::types::{pmix_data_buffer_t, pmix_proc_t, pmix_status_t};
 
 /// Would pack a server's data about processes. See the reference implementation's function of the same name.
 ///
@@ -14,32 +14,6 @@ pub extern "C" fn PMIx_server_collect_job_info(
     _procs: *mut pmix_proc_t,
     _nprocs: usize,
     _dbuf: *mut pmix_data_buffer_t,
-) -> pmix_status_t {
-    refuse()
-}
-
-/// Would compress a list of names. See the reference implementation's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_generate_regex2(
-    _input: *const c_char,
-    _info: *mut pmix_info_t,
-    _ninfo: usize,
-    _regex: *mut pmix_regex2_t,
-) -> pmix_status_t {
-    refuse()
-}
-
-/// Would expand the result of [`PMIx_generate_regex2`]. See the reference implementation's function of the same name.
-///
-/// Support: not supported.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMIx_parse_regex2(
-    _regex: *const pmix_regex2_t,
-    _info: *mut pmix_info_t,
-    _ninfo: usize,
-    _output: *mut *mut c_char,
 ) -> pmix_status_t {
     refuse()
 }

@@ -194,6 +194,19 @@ pub type pmix_server_query_fn_t = unsafe extern "C" fn(
 /// Entry `tool_connected` of the server module.
 pub type pmix_server_tool_connection_fn_t =
     unsafe extern "C" fn(*mut pmix_info_t, usize, Option<pmix_tool_connection_cbfunc_t>, *mut c_void);
+/// Entry `tool_connected2` of the server module.
+pub type pmix_server_tool_connection2_fn_t =
+    unsafe extern "C" fn(*mut pmix_info_t, usize, Option<pmix_tool_connection_cbfunc_t>, *mut c_void) -> pmix_status_t;
+/// Entry `log2` of the server module.
+pub type pmix_server_log2_fn_t = unsafe extern "C" fn(
+    *const pmix_proc_t,
+    *const pmix_info_t,
+    usize,
+    *const pmix_info_t,
+    usize,
+    Option<pmix_op_cbfunc_t>,
+    *mut c_void,
+) -> pmix_status_t;
 /// Entry `log` of the server module.
 pub type pmix_server_log_fn_t = unsafe extern "C" fn(
     *const pmix_proc_t,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::keys::{self, ValueKind};
+use crate::regex;
 use crate::types::{DataType, Key, Rank, Text, Value};
 
 use super::error::RegisterError;
@@ -280,6 +281,11 @@ impl Special {
         match (self, value) {
             (Self::Map, Value::Regex(_) | Value::ByteObject(_)) | (Self::StringList, Value::String(_)) => {
                 Some(RecordCell::Borrowed(value))
+            }
+            // The form that readers of every release know.
+            (Self::Map, Value::Regex2(map)) => {
+                let encoding = map.encoding.as_ref().map(|encoding| encoding.as_bytes()).unwrap_or_default();
+                regex::framed(encoding, &map.bytes).ok().map(|map| RecordCell::Owned(Box::new(Value::Regex(map))))
             }
             (Self::StringList, Value::DataArray(array)) => {
                 (array.element_type == DataType::String).then_some(RecordCell::Borrowed(value))

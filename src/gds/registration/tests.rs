@@ -20,7 +20,7 @@ mod values;
 use super::*;
 use crate::gds::job_record::{Column, ColumnValues, JobRecord};
 use crate::keys;
-use crate::types::{AsStatus, DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Value};
+use crate::types::{AsStatus, DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Regex2, Status, Text, Value};
 
 fn namespace() -> Namespace {
     Namespace::new("job").unwrap()

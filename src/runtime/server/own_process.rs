@@ -12,7 +12,7 @@ pub(super) mod events;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crossbeam::channel::bounded;
 use nix::unistd::{getegid, geteuid};
@@ -25,7 +25,7 @@ use crate::client::CallError;
 use crate::events::Event;
 use crate::gds::qualified;
 use crate::keys;
-use crate::proto::{self, AnswerForm, Reply, Request, Service};
+use crate::proto::{self, AnswerForm, Command, Reply, Request, Service};
 use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
@@ -155,6 +155,10 @@ impl OwnProcess {
     /// Makes a request. The answer goes to `callback`, on the thread of the host's functions. If the server ends
     /// meanwhile, that thread is gone, and the thread with the answer calls.
     ///
+    /// The callback of a spawn runs on the thread with the answer in any case, unless the host answers before this returns.
+    /// A host such as PRRTE waits in its own event loop for a flag that the callback sets, and nothing else would wake the
+    /// loop.
+    ///
     /// # Errors
     /// [`Stopped`]: the callback will not run.
     pub fn exchange_with(
@@ -175,7 +179,13 @@ impl OwnProcess {
             return Err(Stopped);
         }
         let loop_sender = self.loop_sender.clone();
+        let is_made = Arc::new(AtomicBool::new(false));
+        let was_made = Arc::clone(&is_made);
         let take = move |reply| {
+            // Acquire pairs with the Release below: the caller's part is over.
+            if command == Command::Spawn && was_made.load(Ordering::Acquire) {
+                return callback(reply);
+            }
             if let Err(late) = loop_sender.give(LoopMessage::Run(Box::new(move || callback(reply))))
                 && let LoopMessage::Run(job) = *late
             {
@@ -183,6 +193,7 @@ impl OwnProcess {
             }
         };
         self.ask(request, Box::new(take));
+        is_made.store(true, Ordering::Release);
         Ok(())
     }
 

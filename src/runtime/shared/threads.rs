@@ -8,7 +8,10 @@ use nix::sys::signal::SigSet;
 
 /// Starts a thread that handles no signals, because they are for the program's own threads. It has the usual stack
 /// size, because functions of the program run on it.
-pub(in crate::runtime) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+///
+/// # Errors
+/// No thread can be started.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     without_signals(|| Builder::new().name(name.to_owned()).stack_size(STACK_SIZE_BYTES).spawn(body))?
 }
 

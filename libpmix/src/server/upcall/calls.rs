@@ -1,6 +1,7 @@
 //! The host's functions, called from Rust: each request becomes the arguments of its entry.
 
 use std::slice::from_ref;
+use std::sync::Arc;
 
 use modex::proto::exchange::ExchangeForm;
 use modex::types::{Info, Key, ProcId, Status, Text};
@@ -13,6 +14,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::answers;
 use super::due::{Due, Held, ask};
+use super::flow::FlowControl;
 use crate::error::CError;
 use crate::form::{Form, Str};
 use crate::to_c::{Array, Single};
@@ -26,6 +28,8 @@ pub(in crate::server) struct Bridge {
     pub(in crate::server) form: ExchangeForm,
     /// The host's process sets and attributes.
     pub(in crate::server) facts: HostFacts,
+    /// Pauses of pushed input.
+    pub(in crate::server) flow: Arc<FlowControl>,
 }
 
 /// A fence as it goes to the other servers.
@@ -42,11 +46,6 @@ macro_rules! with_entries {
     ($macro:ident) => {
         $macro! {
             passed {
-                TOOL_CONNECTED: fn tool_connected(tool: ToolUpcall) -> Option<ProcId> {
-                    let infos = to_c::infos(&tool.directives);
-                    => tool_connected(infos.first, infos.count; tool)
-                }
-
                 CLIENT_FINALIZED: fn client_finalized(client: ClientFinalized) -> () {
                     let proc = one(&client.proc);
                     => client_finalized(proc.first, object(client.object); status)
@@ -117,13 +116,6 @@ macro_rules! with_entries {
                     => notify_event(event.status.to_raw(), source.first, event.range, infos.first, infos.count; status)
                 }
 
-                LOG: fn log(requester: Requester, request: Log) -> () {
-                    let proc = one(&requester.proc);
-                    let data = to_c::infos(&request.data);
-                    let directives = to_c::infos(&request.directives);
-                    => log(proc.first, data.first, data.count, directives.first, directives.count; status)
-                }
-
                 ALLOCATE: fn allocate(requester: Requester, request: Allocate) -> Vec<Info> {
                     let proc = one(&requester.proc);
                     let infos = to_c::infos(&request.info);
@@ -163,14 +155,6 @@ macro_rules! with_entries {
                     => iof_pull(procs.first, procs.count, infos.first, infos.count, request.channels; status)
                 }
 
-                IOF_PUSH: fn iof_push(requester: Requester, request: IofPush) -> () {
-                    let proc = one(&requester.proc);
-                    let targets = to_c::procs(&request.targets);
-                    let infos = to_c::infos(&request.directives);
-                    let bytes = Array::<pmix_byte_object_t>::new(from_ref(&request.bytes));
-                    => push_stdin(proc.first, targets.first, targets.count, infos.first, infos.count, bytes.first; status)
-                }
-
                 GROUP: fn group(request: GroupRequest) -> Vec<Info> {
                     let id = Single::<Str>::new(&Some(request.id.clone()));
                     let procs = to_c::procs(&request.procs);
@@ -183,6 +167,38 @@ macro_rules! with_entries {
                     let proc = one(&client.proc);
                     let infos = to_c::infos(&client.directives);
                     => client_connected2(proc.first, object(client.object), infos.first, infos.count; status)
+                }
+
+                TOOL_CONNECTED: fn tool_connected(tool: ToolUpcall) {
+                    let infos = to_c::infos(&tool.directives);
+                    => tool_connected(infos.first, infos.count; tool)
+                }
+
+                TOOL_CONNECTED: fn tool_connected2(tool: ToolUpcall) {
+                    let infos = to_c::infos(&tool.directives);
+                    => tool_connected2(infos.first, infos.count; tool)
+                }
+
+                LOG: fn log(requester: Requester, request: Log) {
+                    let proc = one(&requester.proc);
+                    let data = to_c::infos(&request.data);
+                    let directives = to_c::infos(&request.directives);
+                    => log(proc.first, data.first, data.count, directives.first, directives.count; status)
+                }
+
+                LOG: fn log2(requester: Requester, request: Log) {
+                    let proc = one(&requester.proc);
+                    let data = to_c::infos(&request.data);
+                    let directives = to_c::infos(&request.directives);
+                    => log2(proc.first, data.first, data.count, directives.first, directives.count; status)
+                }
+
+                IOF_PUSH: fn iof_push(requester: Requester, request: IofPush) {
+                    let proc = one(&requester.proc);
+                    let targets = to_c::procs(&request.targets);
+                    let infos = to_c::infos(&request.directives);
+                    let bytes = Array::<pmix_byte_object_t>::new(from_ref(&request.bytes));
+                    => push_stdin(proc.first, targets.first, targets.count, infos.first, infos.count, bytes.first; status)
                 }
 
                 FENCE: fn fence(request: OutgoingFence) {
@@ -239,8 +255,11 @@ macro_rules! methods {
             /// The capabilities of the host's entries.
             pub(super) fn capabilities(&self) -> Capabilities {
                 let module = self.module();
+                // A capability may have two entries, an older and a younger.
                 let mut capabilities = Capabilities::empty();
-                $($(capabilities.set(Capabilities::$capability, module.$entry.is_some());)*)*
+                $($(if module.$entry.is_some() {
+                    capabilities.insert(Capabilities::$capability);
+                })*)*
                 capabilities
             }
         }
@@ -251,7 +270,8 @@ with_entries!(methods);
 
 impl Bridge {
     pub(in crate::server) fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {
-        Self { module: RwLock::new(module), form, facts: HostFacts::default() }
+        let (facts, flow) = (HostFacts::default(), Arc::default());
+        Self { module: RwLock::new(module), form, facts, flow }
     }
 
     pub(in crate::server) fn module(&self) -> RwLockReadGuard<'_, pmix_server_module_t> {

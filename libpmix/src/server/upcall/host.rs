@@ -62,6 +62,26 @@ impl Host for ModuleHost {
         }
     }
 
+    fn tool_connected(&self, tool: ToolUpcall, reply: Responder<Option<ProcId>>) {
+        if self.bridge.module().tool_connected2.is_some() {
+            return self.bridge.tool_connected2(tool, reply.into());
+        }
+        self.bridge.tool_connected(tool, reply.into());
+    }
+
+    fn log(&self, requester: Requester, request: Log, reply: Responder<()>) {
+        if self.bridge.module().log2.is_some() {
+            return self.bridge.log2(requester, request, reply.into());
+        }
+        self.bridge.log(requester, request, reply.into());
+    }
+
+    fn iof_push(&self, requester: Requester, request: IofPush, reply: Responder<()>) {
+        let (flow, source) = (Arc::clone(&self.bridge.flow), requester.proc.clone());
+        let due = Due::Status(Box::new(move |status| flow.settle(source, status, reply)));
+        self.bridge.iof_push(requester, request, due);
+    }
+
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
         let FenceUpcall { procs, directives, data, namespaces } = request;
         let packed = if data.collect { self.bridge.form.pack_fence(data.blocks, &namespaces) } else { Ok(Vec::new()) };

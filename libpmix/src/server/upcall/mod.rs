@@ -15,6 +15,7 @@
 mod answers;
 mod calls;
 mod due;
+mod flow;
 mod host;
 mod host_bytes;
 

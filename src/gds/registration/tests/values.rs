@@ -97,6 +97,14 @@ fn a_map_is_text_or_bytes_and_nothing_else() {
         assert_eq!(job_value(&record, "pmix.nlist"), Some(Value::from("n0,n1")));
         assert_eq!(job_value(&record, "pmix.nmap"), Some(nodes));
     }
+    // Regression: PRRTE 4.1 and later give the form of OpenPMIx 6.1, which was refused. It is stored as the older form.
+    let typed = |encoding: &'static str, bytes: &[u8]| {
+        Value::Regex2(Box::new(Regex2 { encoding: Some(Text::from(encoding)), bytes: bytes.to_vec() }))
+    };
+    let record = with(typed("raw", b"n0,n1\0")).unwrap();
+    assert_eq!(job_value(&record, "pmix.nlist"), Some(Value::from("n0,n1")));
+    assert_eq!(job_value(&record, "pmix.nmap"), Some(Value::Regex(b"raw:n0,n1\0".to_vec())));
+    assert!(matches!(with(typed("zip", b"n0,n1\0")).unwrap_err().cause(), RegisterError::Type { .. }));
     assert!(matches!(with(Value::Uint32(1)).unwrap_err().cause(), RegisterError::Type { .. }));
     assert!(matches!(with(Value::from("huh:x[")).unwrap_err().cause(), RegisterError::NodeMap(_)));
 }

@@ -1,0 +1,91 @@
+//! Pieces of output, put together to whole lines, so that lines of several processes do not mix.
+
+use std::collections::BTreeMap;
+
+use modex::types::Namespace;
+
+use super::stream::Channel;
+use super::style::{Origin, OutputStyle};
+
+/// Beginnings of lines, until their ends come.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    open: BTreeMap<Channel, Vec<u8>>,
+}
+
+impl Lines {
+    /// The whole lines that a piece completes, in their form. No bytes are the end of the stream, which also ends its last
+    /// line. A very long line comes in parts.
+    pub(crate) fn take(
+        &mut self,
+        style: &OutputStyle,
+        channel: &Channel,
+        bytes: &[u8],
+        origin: Option<&Origin>,
+        time: &str,
+    ) -> Vec<u8> {
+        let form = |line: &[u8]| style.line(&channel.0, channel.1, origin, time, line);
+        if bytes.is_empty() {
+            return self.open.remove(channel).map(|rest| form(&rest)).unwrap_or_default();
+        }
+        let mut unwritten = self.open.remove(channel).unwrap_or_default();
+        unwritten.extend_from_slice(bytes);
+        let is_complete = |line: &[u8]| line.ends_with(b"\n") || style.is_raw || line.len() >= LINE_BYTES_MAX;
+        let mut formed = Vec::with_capacity(unwritten.len());
+        for line in unwritten.split_inclusive(|&byte| byte == b'\n') {
+            if !is_complete(line) {
+                self.open.insert(channel.clone(), line.to_vec());
+            } else if style.changes_lines() {
+                formed.extend(form(line));
+            } else {
+                formed.extend_from_slice(line);
+            }
+        }
+        formed
+    }
+
+    /// Channels with an open line: of a job, or all.
+    pub(crate) fn open_channels(&self, namespace: Option<&Namespace>) -> Vec<Channel> {
+        let is_of = |(source, _): &&Channel| namespace.is_none_or(|namespace| source.namespace == *namespace);
+        self.open.keys().filter(is_of).cloned().collect()
+    }
+}
+
+/// Length from which an unfinished line is written, in bytes.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use modex::types::{ProcId, Rank};
+
+    use super::super::stream::Stream;
+    use super::*;
+
+    fn channel(rank: u32) -> Channel {
+        let namespace = Namespace::new("job").unwrap();
+        (ProcId { namespace, rank: Rank::Process(rank) }, Stream::Stdout)
+    }
+
+    #[test]
+    fn lines_of_two_ranks_do_not_mix_and_the_end_gives_the_rest() {
+        let (mut lines, style) = (Lines::default(), OutputStyle::default());
+        let mut take =
+            |rank, bytes: &[u8]| String::from_utf8(lines.take(&style, &channel(rank), bytes, None, "")).unwrap();
+        assert_eq!(take(0, b"one\ntw"), "one\n");
+        assert_eq!(take(1, b"other"), "");
+        assert_eq!(take(0, b"o\n"), "two\n");
+        assert_eq!(take(1, b" end"), "");
+        assert_eq!(take(1, b""), "other end");
+        assert_eq!((take(1, b""), take(0, b"")), (String::new(), String::new()));
+        assert_eq!(lines.open_channels(None), []);
+    }
+
+    #[test]
+    fn raw_output_and_long_lines_do_not_wait() {
+        let mut lines = Lines::default();
+        let raw = OutputStyle { is_raw: true, ..OutputStyle::default() };
+        assert_eq!(lines.take(&raw, &channel(0), b"prompt? ", None, ""), b"prompt? ");
+        let long = vec![b'x'; LINE_BYTES_MAX];
+        assert_eq!(lines.take(&OutputStyle::default(), &channel(0), &long, None, "").len(), LINE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,298 @@
+//! The directives for a job's output, and their effect on a line.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use modex::keys;
+use modex::types::{Info, ProcId, Value};
+
+use super::stream::Stream;
+
+/// The form of a job's output, and its destination.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OutputStyle {
+    /// Whether this process writes it; `None` if no directive says so.
+    pub(crate) is_local: Option<bool>,
+    pub(super) label: Label,
+    pub(super) has_time: bool,
+    pub(super) is_xml: bool,
+    /// Each piece is written as it comes, not line by line.
+    pub(crate) is_raw: bool,
+    /// Standard error goes where standard output goes.
+    pub(crate) is_merged: bool,
+    pub(crate) destination: Option<Destination>,
+    /// Nothing beside the file.
+    pub(crate) is_file_only: bool,
+    /// The name of the file is used as it is.
+    pub(crate) is_file_name_final: bool,
+}
+
+/// The source of a line, as its prefix names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Label {
+    has_job: bool,
+    has_full_name: bool,
+    has_origin: bool,
+    has_rank: bool,
+}
+
+/// A place for output beside this process's own streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// A file for each rank and stream, with this beginning of its name.
+    File(PathBuf),
+    /// A directory for each rank, in this one.
+    Directory(PathBuf),
+}
+
+/// Node and process number of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) host: String,
+    pub(crate) pid: String,
+}
+
+impl OutputStyle {
+    /// The style that these directives ask for; other infos are ignored.
+    pub(crate) fn of<'a>(infos: impl IntoIterator<Item = &'a Info>) -> Self {
+        let mut style = Self::default();
+        for info in infos {
+            style.take(info.key.as_str(), &info.value);
+        }
+        style
+    }
+
+    /// Whether any directive was given.
+    pub(crate) fn is_set(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Whether a key is one of these directives.
+    pub(crate) fn is_directive(key: &str) -> bool {
+        Self::default().place_of(key).is_some() || names_destination(key)
+    }
+
+    /// Takes a directive. Other keys are ignored.
+    pub(crate) fn take(&mut self, key: &str, value: &Value) {
+        if names_destination(key) {
+            let Value::String(path) = value else { return };
+            let path = PathBuf::from(OsString::from_vec(path.as_bytes().to_vec()));
+            let is_directory = [keys::IOF_OUTPUT_TO_DIRECTORY.name(), keys::OUTPUT_TO_DIRECTORY.name()].contains(&key);
+            self.destination = Some(if is_directory { Destination::Directory(path) } else { Destination::File(path) });
+            self.is_local = Some(true);
+        } else if key == keys::IOF_LOCAL_OUTPUT.name() {
+            self.is_local = Some(is_true(value));
+        } else if let Some(flag) = self.place_of(key) {
+            *flag = is_true(value);
+        }
+    }
+
+    fn place_of(&mut self, key: &str) -> Option<&mut bool> {
+        let flags = [
+            (keys::IOF_TAG_OUTPUT, &mut self.label.has_job),
+            (keys::IOF_TAG_DETAILED_OUTPUT, &mut self.label.has_origin),
+            (keys::IOF_TAG_FULLNAME_OUTPUT, &mut self.label.has_full_name),
+            (keys::IOF_RANK_OUTPUT, &mut self.label.has_rank),
+            (keys::IOF_TIMESTAMP_OUTPUT, &mut self.has_time),
+            (keys::IOF_XML_OUTPUT, &mut self.is_xml),
+            (keys::IOF_OUTPUT_RAW, &mut self.is_raw),
+            (keys::IOF_MERGE_STDERR_STDOUT, &mut self.is_merged),
+            (keys::IOF_FILE_ONLY, &mut self.is_file_only),
+            (keys::IOF_FILE_PATTERN, &mut self.is_file_name_final),
+        ];
+        let name = OLD_NAMES.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new);
+        flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
+    }
+
+    /// Whether a line differs from the bytes that came.
+    pub(crate) fn changes_lines(&self) -> bool {
+        self.is_xml || self.has_time || self.label != Label::default()
+    }
+
+    /// Whether a prefix names node and process number.
+    pub(crate) const fn needs_origin(&self) -> bool {
+        self.label.has_origin && !self.label.has_job
+    }
+
+    /// Whether a line names the time.
+    pub(crate) const fn needs_time(&self) -> bool {
+        self.has_time
+    }
+
+    /// A line, with its prefix or as XML. The forms are those of OpenPMIx 4.2 and 5.0, and XML is well-formed.
+    pub(crate) fn line(
+        &self,
+        source: &ProcId,
+        stream: Stream,
+        origin: Option<&Origin>,
+        time: &str,
+        bytes: &[u8],
+    ) -> Vec<u8> {
+        if self.is_xml {
+            return self.xml(source, stream, origin, time, bytes);
+        }
+        let label = self.label(source, origin);
+        let mut line = String::new();
+        if self.has_time {
+            // Writing to a String can't fail.
+            let _ = write!(line, "[{time}]");
+        }
+        match label {
+            Some(label) => {
+                let _ = write!(line, "[{label}<{stream}>: ");
+            }
+            None if self.has_time => {
+                let _ = write!(line, "<{stream}>: ");
+            }
+            None => {}
+        }
+        let mut line = line.into_bytes();
+        line.extend_from_slice(bytes);
+        line
+    }
+
+    /// The prefix behind its first bracket.
+    fn label(&self, source: &ProcId, origin: Option<&Origin>) -> Option<String> {
+        let (whole, rank) = (source.namespace.as_str(), source.rank.to_raw());
+        let Label { has_job, has_full_name, has_origin, has_rank } = self.label;
+        let short = whole.rsplit_once('@').map_or(whole, |(_, job)| job);
+        if has_job {
+            Some(format!("{short},{rank}]"))
+        } else if has_origin {
+            let job = if has_full_name { whole } else { short };
+            let (host, pid) = origin.map_or((UNKNOWN, UNKNOWN), |origin| (&origin.host, &origin.pid));
+            Some(format!("{job},{rank}][{host}:{pid}]"))
+        } else if has_full_name {
+            Some(format!("{whole},{rank}]"))
+        } else {
+            has_rank.then(|| format!("{rank}]"))
+        }
+    }
+
+    fn xml(&self, source: &ProcId, stream: Stream, origin: Option<&Origin>, time: &str, bytes: &[u8]) -> Vec<u8> {
+        let whole = source.namespace.as_str();
+        let mut line = format!("<{stream}").into_bytes();
+        let mut attribute = |name: &str, value: &str| {
+            line.extend_from_slice(format!(" {name}=\"").as_bytes());
+            escape(value.as_bytes(), &mut line);
+            line.push(b'"');
+        };
+        match whole.rsplit_once('@') {
+            Some((_, job)) if self.label.has_job => attribute("jobid", job),
+            _ if self.label.has_job || self.label.has_full_name || self.label.has_origin => attribute("nspace", whole),
+            _ => {}
+        }
+        attribute("rank", &source.rank.to_raw().to_string());
+        if self.needs_origin() {
+            attribute("host", origin.map_or(UNKNOWN, |origin| &origin.host));
+            attribute("pid", origin.map_or(UNKNOWN, |origin| &origin.pid));
+        }
+        if self.has_time {
+            attribute("timestamp", time);
+        }
+        line.push(b'>');
+        escape(bytes, &mut line);
+        line.extend_from_slice(format!("</{stream}>\n").as_bytes());
+        line
+    }
+}
+
+/// Characters with a meaning in XML, and those that can't be printed, become references.
+fn escape(bytes: &[u8], to: &mut Vec<u8>) {
+    for &byte in bytes {
+        match byte {
+            b'&' => to.extend_from_slice(b"&amp;"),
+            b'<' => to.extend_from_slice(b"&lt;"),
+            b'>' => to.extend_from_slice(b"&gt;"),
+            b'"' => to.extend_from_slice(b"&quot;"),
+            b' '..=b'~' => to.push(byte),
+            byte => to.extend_from_slice(format!("&#{byte:03};").as_bytes()),
+        }
+    }
+}
+
+fn is_true(value: &Value) -> bool {
+    value.as_bool() == Some(true)
+}
+
+fn names_destination(key: &str) -> bool {
+    let names = [
+        keys::IOF_OUTPUT_TO_FILE.name(),
+        keys::OUTPUT_TO_FILE.name(),
+        keys::IOF_OUTPUT_TO_DIRECTORY.name(),
+        keys::OUTPUT_TO_DIRECTORY.name(),
+    ];
+    names.contains(&key)
+}
+
+/// Names of 2.1 to 4.1, and their successors.
+const OLD_NAMES: [(&str, &str); 4] = [
+    (keys::TAG_OUTPUT.name(), keys::IOF_TAG_OUTPUT.name()),
+    (keys::TIMESTAMP_OUTPUT.name(), keys::IOF_TIMESTAMP_OUTPUT.name()),
+    (keys::MERGE_STDERR_STDOUT.name(), keys::IOF_MERGE_STDERR_STDOUT.name()),
+    (keys::OUTPUT_NOCOPY.name(), keys::IOF_FILE_ONLY.name()),
+];
+
+const UNKNOWN: &str = "unknown";
+
+#[cfg(test)]
+mod tests {
+    use modex::types::{Key, Namespace};
+
+    use super::*;
+
+    fn style(names: &[&'static str]) -> OutputStyle {
+        let infos: Vec<Info> = names.iter().map(|name| Info::new(Key::from_static(name), true)).collect();
+        OutputStyle::of(&infos)
+    }
+
+    fn line(style: &OutputStyle, namespace: &str, bytes: &[u8]) -> String {
+        let source = ProcId::new(Namespace::new(namespace).unwrap(), 3);
+        let origin = Origin { host: "n7".to_owned(), pid: "99".to_owned() };
+        String::from_utf8(style.line(&source, Stream::Stdout, Some(&origin), "NOW", bytes)).unwrap()
+    }
+
+    #[test]
+    fn prefixes_are_those_of_the_reference() {
+        let (tag, rank, time) = ("pmix.iof.tag", "pmix.iof.rank", "pmix.iof.ts");
+        for (names, expected) in [
+            (&[][..], "x\n"),
+            (&[tag], "[1,3]<stdout>: x\n"),
+            (&["pmix.tagout"], "[1,3]<stdout>: x\n"),
+            (&["pmix.iof.tagfull"], "[host@1,3]<stdout>: x\n"),
+            (&["pmix.iof.tagdet"], "[1,3][n7:99]<stdout>: x\n"),
+            (&["pmix.iof.tagdet", "pmix.iof.tagfull"], "[host@1,3][n7:99]<stdout>: x\n"),
+            (&[rank], "[3]<stdout>: x\n"),
+            (&[time], "[NOW]<stdout>: x\n"),
+            (&[time, rank], "[NOW][3]<stdout>: x\n"),
+            (&["pmix.tsout", tag], "[NOW][1,3]<stdout>: x\n"),
+        ] {
+            assert_eq!(line(&style(names), "host@1", b"x\n"), expected, "{names:?}");
+        }
+        assert_eq!(line(&style(&[tag]), "job", b"x"), "[job,3]<stdout>: x");
+    }
+
+    #[test]
+    fn xml_is_well_formed_whatever_the_line_holds() {
+        let xml = style(&["pmix.iof.xml", "pmix.iof.tag", "pmix.iof.ts"]);
+        let expected =
+            "<stdout jobid=\"1\" rank=\"3\" timestamp=\"NOW\">a &lt;b&gt; &amp; &quot;c&quot;&#010;</stdout>\n";
+        assert_eq!(line(&xml, "host@1", b"a <b> & \"c\"\n"), expected);
+        let detailed = style(&["pmix.iof.xml", "pmix.iof.tagdet"]);
+        assert_eq!(line(&detailed, "j", b"x"), "<stdout nspace=\"j\" rank=\"3\" host=\"n7\" pid=\"99\">x</stdout>\n");
+        assert_eq!(line(&style(&["pmix.iof.xml"]), "j", b"x"), "<stdout rank=\"3\">x</stdout>\n");
+    }
+
+    #[test]
+    fn a_destination_makes_the_output_local_and_other_keys_say_nothing() {
+        let infos =
+            [Info::new(Key::from_static("pmix.outdir"), "/tmp/d"), Info::new(Key::from_static("pmix.nocopy"), true)];
+        let style = OutputStyle::of(&infos);
+        assert_eq!(style.destination, Some(Destination::Directory("/tmp/d".into())));
+        assert!(style.is_local == Some(true) && style.is_file_only && style.is_set() && !style.changes_lines());
+        assert!(!OutputStyle::of(&[Info::new(Key::from_static("pmix.job.size"), 4_u32)]).is_set());
+        assert!(OutputStyle::is_directive("pmix.tagout") && !OutputStyle::is_directive("pmix.job.size"));
+    }
+}

@@ -1,0 +1,346 @@
+//! The thread that writes output, so that a slow terminal or file does not delay the host.
+//!
+//! Pieces wait in a queue. A caller waits only while the queue is full. [`OutputWriter::finish`] returns when everything
+//! is written.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use modex::runtime::spawn_thread;
+use modex::types::{Namespace, ProcId};
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::{Condvar, Mutex};
+
+use super::lines::Lines;
+use super::stream::{Channel, Stream};
+use super::style::{Destination, Origin, OutputStyle};
+
+/// A job's style, and what names of its files need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobOutput {
+    pub(crate) style: OutputStyle,
+    /// Number of processes of the job, or 0.
+    pub(crate) process_count: u32,
+    /// Whether output for a file is written to this process's own streams as well.
+    pub(crate) is_copied: bool,
+}
+
+/// Looks up the origin of a source.
+pub(crate) type FindOrigin = fn(&ProcId) -> Option<Origin>;
+
+/// Writes output on a thread of its own, which the first piece starts.
+pub(crate) struct OutputWriter {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    find_origin: FindOrigin,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Announces work to the thread, and room to callers.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    work: VecDeque<Work>,
+    size_bytes: usize,
+    is_closed: bool,
+}
+
+enum Work {
+    Piece {
+        job: Arc<JobOutput>,
+        channel: Channel,
+        bytes: Vec<u8>,
+    },
+    /// The job is over: its open lines are written.
+    End(Namespace),
+}
+
+impl OutputWriter {
+    pub(crate) fn new(find_origin: FindOrigin) -> Self {
+        let shared = Shared { queue: Mutex::default(), changed: Condvar::new() };
+        Self { shared: Arc::new(shared), thread: Mutex::default(), find_origin }
+    }
+
+    /// Puts a piece into the queue. No bytes are the end of the stream.
+    pub(crate) fn write(&self, job: Arc<JobOutput>, source: ProcId, channel: u16, bytes: Vec<u8>) {
+        if !self.is_started() {
+            return;
+        }
+        let mut queue = self.shared.queue.lock();
+        while queue.size_bytes >= QUEUE_BYTES_MAX && !queue.is_closed {
+            self.shared.changed.wait(&mut queue);
+        }
+        queue.size_bytes = queue.size_bytes.saturating_add(bytes.len());
+        queue.work.push_back(Work::Piece { job, channel: (source, Stream::of(channel)), bytes });
+        drop(queue);
+        self.shared.changed.notify_all();
+    }
+
+    /// Writes the open lines of a job.
+    pub(crate) fn end(&self, namespace: Namespace) {
+        if self.thread.lock().is_some() {
+            self.shared.queue.lock().work.push_back(Work::End(namespace));
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Writes everything, and ends the thread.
+    pub(crate) fn finish(&self) {
+        self.shared.queue.lock().is_closed = true;
+        self.shared.changed.notify_all();
+        let Some(thread) = self.thread.lock().take() else { return };
+        if thread.join().is_err() {
+            tracing::error!("the thread that writes output has failed; some output is lost");
+        }
+    }
+
+    /// Starts the thread if necessary. Without it the output is lost.
+    fn is_started(&self) -> bool {
+        let mut thread = self.thread.lock();
+        if thread.is_some() {
+            return true;
+        }
+        let (shared, find_origin) = (Arc::clone(&self.shared), self.find_origin);
+        match spawn_thread("modex-output", move || Sinks::new(find_origin).run(&shared)) {
+            Ok(started) => *thread = Some(started),
+            Err(error) => tracing::error!(%error, "no thread can be started to write output, so it is lost"),
+        }
+        thread.is_some()
+    }
+}
+
+/// Open files and lines.
+struct Sinks {
+    lines: Lines,
+    jobs: BTreeMap<Channel, Arc<JobOutput>>,
+    /// Files by source and stream; `None` for a file that can't be made.
+    files: BTreeMap<Channel, Option<File>>,
+    origins: BTreeMap<ProcId, Origin>,
+    find_origin: FindOrigin,
+}
+
+impl Sinks {
+    fn new(find_origin: FindOrigin) -> Self {
+        let (jobs, files, origins) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { lines: Lines::default(), jobs, files, origins, find_origin }
+    }
+
+    fn run(mut self, shared: &Shared) {
+        while let Some(work) = next(shared) {
+            match work {
+                Work::Piece { job, channel, bytes } => self.write(&job, channel, &bytes),
+                Work::End(namespace) => self.end(&namespace),
+            }
+        }
+        self.end_lines(None);
+    }
+
+    fn write(&mut self, job: &Arc<JobOutput>, channel: Channel, bytes: &[u8]) {
+        let origin = job.style.needs_origin().then(|| self.origin(&channel.0)).flatten();
+        let now = if job.style.needs_time() { time() } else { String::new() };
+        let formed = self.lines.take(&job.style, &channel, bytes, origin.as_ref(), &now);
+        if !formed.is_empty() {
+            self.put(job, &channel, &formed);
+        }
+        self.jobs.insert(channel, Arc::clone(job));
+    }
+
+    fn origin(&mut self, source: &ProcId) -> Option<Origin> {
+        if let Some(origin) = self.origins.get(source) {
+            return Some(origin.clone());
+        }
+        let origin = (self.find_origin)(source)?;
+        self.origins.insert(source.clone(), origin.clone());
+        Some(origin)
+    }
+
+    fn put(&mut self, job: &JobOutput, channel: &Channel, formed: &[u8]) {
+        let (source, stream) = channel;
+        let stream = if job.style.is_merged { Stream::Stdout } else { *stream };
+        if job.style.destination.is_some() {
+            let file = self.files.entry((source.clone(), stream)).or_insert_with(|| open(job, source, stream));
+            if let Some(file) = file {
+                write_to(file.as_fd(), formed);
+            }
+            if !job.is_copied {
+                return;
+            }
+        }
+        job.style.write_to_own(stream, formed);
+    }
+
+    fn end(&mut self, namespace: &Namespace) {
+        self.end_lines(Some(namespace));
+        self.jobs.retain(|(source, _), _| source.namespace != *namespace);
+        self.files.retain(|(source, _), _| source.namespace != *namespace);
+        self.origins.retain(|source, _| source.namespace != *namespace);
+    }
+
+    fn end_lines(&mut self, namespace: Option<&Namespace>) {
+        for channel in self.lines.open_channels(namespace) {
+            if let Some(job) = self.jobs.get(&channel).cloned() {
+                self.write(&job, channel, &[]);
+            }
+        }
+    }
+}
+
+/// The next work; `None` when there is none and will be none.
+fn next(shared: &Shared) -> Option<Work> {
+    let mut queue = shared.queue.lock();
+    loop {
+        if let Some(work) = queue.work.pop_front() {
+            if let Work::Piece { bytes, .. } = &work {
+                queue.size_bytes = queue.size_bytes.saturating_sub(bytes.len());
+            }
+            drop(queue);
+            shared.changed.notify_all();
+            return Some(work);
+        }
+        if queue.is_closed {
+            return None;
+        }
+        shared.changed.wait(&mut queue);
+    }
+}
+
+impl OutputStyle {
+    /// Writes to a stream of this process.
+    pub(crate) fn write_to_own(&self, stream: Stream, formed: &[u8]) {
+        if stream == Stream::Stdout || self.is_merged {
+            write_to(std::io::stdout().as_fd(), formed);
+        } else {
+            write_to(std::io::stderr().as_fd(), formed);
+        }
+    }
+}
+
+/// Writes all bytes, also to a terminal or pipe that does not block. A closed output is ignored.
+fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match nix::unistd::write(to, bytes) {
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                let _ = poll(&mut [PollFd::new(to, PollFlags::POLLOUT)], PollTimeout::NONE);
+            }
+            Err(error) => return tracing::debug!(%error, "output can't be written"),
+        }
+    }
+}
+
+fn open(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<File> {
+    let path = path_of(job, source, stream)?;
+    let opened = path
+        .parent()
+        .map_or(Ok(()), make_directory)
+        .and_then(|()| OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(&path));
+    match opened {
+        Ok(file) => Some(file),
+        Err(error) => {
+            tracing::error!(%error, %source, path = %path.display(), "the file for output can't be made; the output is lost");
+            None
+        }
+    }
+}
+
+fn make_directory(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+}
+
+/// Names of files are those of OpenPMIx: the rank has as many digits as the job's size.
+fn path_of(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<PathBuf> {
+    let digits = job.process_count.to_string().len();
+    let (namespace, rank) = (source.namespace.as_str(), source.rank.to_raw());
+    let end = if stream == Stream::Stdout { "out" } else { "err" };
+    Some(match job.style.destination.as_ref()? {
+        Destination::Directory(directory) => {
+            let name = if stream == Stream::Stdout { "stdout" } else { "stderr" };
+            directory.join(namespace).join(format!("rank.{rank:0digits$}")).join(name)
+        }
+        Destination::File(file) => {
+            let mut name = file.clone().into_os_string();
+            if job.style.is_file_name_final {
+                name.push(format!(".{end}"));
+            } else {
+                name.push(format!(".{namespace}.{rank:0digits$}.{end}"));
+            }
+            name.into()
+        }
+    })
+}
+
+/// The time of this machine, as `ctime` writes it.
+pub(crate) fn time() -> String {
+    let mut text = [0_u8; 32];
+    // SAFETY: looks at the clock; NULL is permitted.
+    let now = unsafe { libc::time(std::ptr::null_mut()) };
+    // SAFETY: the buffer has more than the 26 bytes that the function needs.
+    let written = unsafe { libc::ctime_r(&raw const now, text.as_mut_ptr().cast()) };
+    if written.is_null() {
+        return String::new();
+    }
+    let text = text.split(|&byte| matches!(byte, 0 | b'\n')).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// Bound of the waiting output, in bytes.
+const QUEUE_BYTES_MAX: usize = 16 << 20;
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o750;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(rank: u32) -> ProcId {
+        ProcId::new(Namespace::new("job").unwrap(), rank)
+    }
+
+    fn job(destination: Destination) -> JobOutput {
+        let style = OutputStyle { destination: Some(destination), ..OutputStyle::default() };
+        JobOutput { style, process_count: 16, is_copied: false }
+    }
+
+    #[test]
+    fn files_have_the_names_of_the_reference() {
+        let path = |job: &JobOutput, stream| path_of(job, &source(3), stream).unwrap();
+        let directory = job(Destination::Directory("/d".into()));
+        assert_eq!(path(&directory, Stream::Stdout), Path::new("/d/job/rank.03/stdout"));
+        let mut file = job(Destination::File("/d/f".into()));
+        assert_eq!(path(&file, Stream::Stderr), Path::new("/d/f.job.03.err"));
+        file.style.is_file_name_final = true;
+        assert_eq!(path(&file, Stream::Stdout), Path::new("/d/f.out"));
+    }
+
+    #[test]
+    fn everything_is_in_the_files_at_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = OutputWriter::new(|_| None);
+        let job = Arc::new(job(Destination::Directory(directory.path().join("made"))));
+        for number in 0..1000 {
+            writer.write(Arc::clone(&job), source(number % 2), 2, format!("{number}\n").into_bytes());
+        }
+        writer.write(Arc::clone(&job), source(0), 4, b"unfinished".to_vec());
+        writer.finish();
+        let read = |name: &str| std::fs::read_to_string(directory.path().join("made/job").join(name)).unwrap();
+        assert_eq!(read("rank.00/stdout").lines().count(), 500);
+        assert!(read("rank.01/stdout").ends_with("997\n999\n"));
+        assert_eq!(read("rank.00/stderr"), "unfinished");
+    }
+
+    #[test]
+    fn the_time_is_in_the_form_of_ctime() {
+        assert_eq!(time().len(), "Fri Nov 27 06:40:42 2026".len());
+    }
+}

@@ -1,0 +1,103 @@
+//! Output of jobs that this server writes itself.
+//!
+//! The host decides it for all jobs (`PMIX_IOF_LOCAL_OUTPUT` at the server's start), for a job (in its description), and for
+//! a piece (in the infos of its delivery). Without any of them the server writes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use modex::types::{Info, Namespace, Value};
+use modex::{IofOutput, keys};
+use parking_lot::Mutex;
+
+use crate::argument::Counted;
+use crate::error::CError;
+use crate::from_c;
+use crate::output::{FindOrigin, JobOutput, OutputStyle, OutputWriter};
+use crate::types::pmix_info_t;
+
+/// Styles of jobs, and the writer.
+pub(super) struct LocalOutput {
+    /// The style of jobs without a style of their own.
+    default: Arc<JobOutput>,
+    jobs: Mutex<BTreeMap<Namespace, Arc<JobOutput>>>,
+    writer: OutputWriter,
+}
+
+impl LocalOutput {
+    pub(super) fn new(style: OutputStyle, find_origin: FindOrigin) -> Self {
+        let default = Arc::new(JobOutput { style, ..JobOutput::default() });
+        Self { default, jobs: Mutex::default(), writer: OutputWriter::new(find_origin) }
+    }
+
+    fn is_local_by_default(&self) -> bool {
+        self.default.style.is_local == Some(true)
+    }
+
+    /// Takes the directives in a job's description. A later description adds to an earlier one.
+    ///
+    /// # Errors
+    /// For a damaged array.
+    pub(super) fn describe(&self, namespace: &Namespace, infos: Counted<'_, pmix_info_t>) -> Result<(), CError> {
+        let mut given: Vec<Info> = Vec::new();
+        for info in infos.list("array of infos")?.iter() {
+            let name = from_c::key_in_place(&info.get().key)?;
+            if concerns_output(name) {
+                given.push(Info::new(from_c::key_of(info.get())?, from_c::value(info.value())?));
+            } else if name == keys::JOB_INFO_ARRAY.name()
+                && let Value::DataArray(array) = from_c::value(info.value())?
+            {
+                let inner = array.elements.iter().filter_map(|element| match element {
+                    Value::Info(info) if concerns_output(info.key.as_str()) => Some(info.as_ref().clone()),
+                    _ => None,
+                });
+                given.extend(inner);
+            }
+        }
+        if given.is_empty() {
+            return Ok(());
+        }
+        let mut jobs = self.jobs.lock();
+        let mut job = jobs.get(namespace).map(|job| JobOutput::clone(job)).unwrap_or_default();
+        for info in &given {
+            if info.key.as_str() == keys::JOB_SIZE.name() {
+                job.process_count = info.value.as_u32().unwrap_or(job.process_count);
+            } else {
+                job.style.take(info.key.as_str(), &info.value);
+            }
+        }
+        job.is_copied = self.is_local_by_default() && !job.style.is_file_only;
+        jobs.insert(namespace.clone(), Arc::new(job));
+        Ok(())
+    }
+
+    /// Forgets a job that is over.
+    pub(super) fn forget(&self, namespace: &Namespace) {
+        if self.jobs.lock().remove(namespace).is_some() || self.is_local_by_default() {
+            self.writer.end(namespace.clone());
+        }
+    }
+
+    /// Writes a piece of output if the directives say so.
+    pub(super) fn deliver(&self, output: &IofOutput) {
+        let says_no =
+            |info: &Info| info.key.as_str() == keys::IOF_LOCAL_OUTPUT.name() && info.value.as_bool() == Some(false);
+        if output.info.iter().any(says_no) {
+            return;
+        }
+        let job = self.jobs.lock().get(&output.source.namespace).filter(|job| job.style.is_set()).map(Arc::clone);
+        let job = job.unwrap_or_else(|| Arc::clone(&self.default));
+        if job.style.is_local.unwrap_or_else(|| self.is_local_by_default()) {
+            self.writer.write(job, output.source.clone(), output.channel, output.bytes.clone());
+        }
+    }
+
+    /// Writes everything that waits, at the end of the server.
+    pub(super) fn finish(&self) {
+        self.writer.finish();
+    }
+}
+
+fn concerns_output(name: &str) -> bool {
+    name == keys::JOB_SIZE.name() || name == keys::IOF_LOCAL_OUTPUT.name() || OutputStyle::is_directive(name)
+}

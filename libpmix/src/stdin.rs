@@ -1,0 +1,267 @@
+//! Standard input of this process, read by the library and pushed to processes (`PMIX_IOF_PUSH_STDIN`).
+//!
+//! - A thread reads a piece, pushes it, and waits for the answer before it reads the next. So a slow target slows the
+//!   source down.
+//! - The end of the input is pushed once, as no bytes. The end of the reading is not: a target keeps its input then.
+//! - Descriptor 0 keeps its flags, because other processes share them. The thread reads when there is input.
+//! - The thread blocks all signals. A read from the terminal in the background therefore fails instead of stopping the
+//!   process. The thread waits until the process is in the foreground again.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use modex::runtime::spawn_thread;
+use modex::types::{Info, ProcId, Status};
+use modex::{IofPush, keys};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{getpgrp, isatty, tcgetpgrp};
+use parking_lot::{Condvar, Mutex};
+
+use super::call;
+use super::process::{self, Member};
+
+/// What a push without data asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Read, and push to the targets.
+    Begin,
+    /// Push no more to the targets.
+    End,
+    Nothing,
+}
+
+impl Wish {
+    /// The wish in these directives.
+    pub(super) fn of(directives: &[Info]) -> Self {
+        let value = |name: &str| {
+            let found = directives.iter().find(|info| info.key.as_str() == name);
+            found.map(|info| info.value.as_bool() == Some(true))
+        };
+        match (value(keys::IOF_COMPLETE.name()), value(keys::IOF_PUSH_STDIN.name())) {
+            (Some(true), _) | (_, Some(false)) => Self::End,
+            (_, Some(true)) => Self::Begin,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// The reading, for as long as it goes on.
+struct Reading {
+    shared: Arc<Shared>,
+    /// Its end wakes the thread.
+    waker: UnixStream,
+    thread: ThreadId,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    directives: Vec<Info>,
+}
+
+#[derive(Default)]
+struct State {
+    targets: Vec<ProcId>,
+    /// Nothing more is read: the input has ended, or a push has failed.
+    is_closed: bool,
+    /// The thread is about to end.
+    is_over: bool,
+}
+
+/// One process has one standard input.
+static READING: Mutex<Option<Reading>> = Mutex::new(None);
+
+/// Adds targets, and begins to read if nothing reads yet.
+///
+/// # Errors
+/// `ERR_UNREACH` without a server, and `ERR_OUT_OF_RESOURCE` without a thread.
+pub(super) fn begin(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<(), Status> {
+    if matches!(process::member()?, Member::Client(client) if client.is_alone()) {
+        return Err(Status::ERR_UNREACH);
+    }
+    let mut reading = READING.lock();
+    if let Some(reading) = &*reading {
+        let mut state = reading.shared.state.lock();
+        if !state.is_closed && !state.targets.is_empty() {
+            let new = targets.into_iter().filter(|target| !state.targets.contains(target)).collect::<Vec<_>>();
+            state.targets.extend(new);
+            return Ok(());
+        }
+    }
+    let (waker, wakened) = UnixStream::pair().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+    let state = Mutex::new(State { targets, ..State::default() });
+    let shared = Arc::new(Shared { state, changed: Condvar::new(), directives });
+    let of_thread = Arc::clone(&shared);
+    let started = spawn_thread("modex-stdin", move || {
+        read_and_push(&of_thread, &wakened);
+        let mut state = of_thread.state.lock();
+        (state.is_closed, state.is_over) = (true, true);
+        drop(state);
+        of_thread.changed.notify_all();
+    });
+    let thread = started.map_err(|error| {
+        tracing::error!(%error, "no thread can be started to read standard input");
+        Status::ERR_OUT_OF_RESOURCE
+    })?;
+    *reading = Some(Reading { shared, waker, thread: thread.thread().id() });
+    Ok(())
+}
+
+/// Ends the pushing to these targets; to all if none are named. Without targets the reading ends.
+pub(super) fn end_for(targets: &[ProcId]) {
+    let is_last = READING.lock().as_ref().is_some_and(|reading| {
+        let mut state = reading.shared.state.lock();
+        state.targets.retain(|target| !targets.is_empty() && !targets.contains(target));
+        state.targets.is_empty()
+    });
+    if is_last {
+        end();
+    }
+}
+
+/// Ends the reading. A running push may go on; no further piece is read.
+pub(super) fn end() {
+    let Some(mut reading) = READING.lock().take() else { return };
+    reading.shared.state.lock().targets.clear();
+    // A thread that is over has closed its end.
+    let _ = reading.waker.write(&[1]);
+    if std::thread::current().id() == reading.thread {
+        // A function of the host, which the thread itself has called.
+        return;
+    }
+    let mut state = reading.shared.state.lock();
+    while !state.is_over {
+        if reading.shared.changed.wait_for(&mut state, END_TIME_MAX).timed_out() {
+            return;
+        }
+    }
+}
+
+fn read_and_push(shared: &Shared, wakened: &UnixStream) {
+    let stdin = std::io::stdin();
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let size_bytes = match read(stdin.as_fd(), wakened, &mut piece) {
+            Input::Bytes(size_bytes) => size_bytes,
+            Input::Over => return,
+        };
+        let targets = {
+            let mut state = shared.state.lock();
+            state.is_closed = size_bytes == 0;
+            state.targets.clone()
+        };
+        if targets.is_empty() {
+            return;
+        }
+        let bytes = piece.get(..size_bytes).unwrap_or_default().to_vec();
+        let pushed = call::run(IofPush::new(targets, shared.directives.clone(), bytes).into()).map(drop);
+        if size_bytes == 0 || !goes_on(pushed, wakened) {
+            return;
+        }
+    }
+}
+
+/// Whether to read on after a push.
+fn goes_on(pushed: Result<(), Status>, wakened: &UnixStream) -> bool {
+    let Err(status) = pushed else { return true };
+    if status == Status::ERR_IOF_XOFF {
+        // The piece was taken; the target is to get no more for now.
+        return !is_wakened(wakened, PAUSE);
+    }
+    let member = process::member();
+    // The piece is lost, but the input of other targets goes on: a host answers for all of them together.
+    let is_passing = matches!(member, Ok(Member::Server(_)))
+        && ![Status::ERR_NOT_SUPPORTED, Status::ERR_IOF_COMPLETE, Status::ERR_INIT].contains(&status);
+    if is_passing || status == Status::ERR_IOF_COMPLETE {
+        return is_passing;
+    }
+    tracing::warn!(%status, "standard input is no longer forwarded: a push has failed");
+    if let Ok(Member::Client(client)) = member {
+        client.deliver_locally(Status::ERR_IOF_FAILURE, Some(client.proc()), &[]);
+    }
+    false
+}
+
+enum Input {
+    /// So many bytes; none at the end of the input.
+    Bytes(usize),
+    /// Nothing more is wanted.
+    Over,
+}
+
+/// Waits for input and reads it.
+fn read(stdin: BorrowedFd<'_>, wakened: &UnixStream, piece: &mut [u8]) -> Input {
+    loop {
+        let mut wanted = [PollFd::new(wakened.as_fd(), PollFlags::POLLIN), PollFd::new(stdin, PollFlags::POLLIN)];
+        if is_in_background(stdin) {
+            if is_wakened(wakened, BACKGROUND_LOOK) {
+                return Input::Over;
+            }
+            continue;
+        }
+        if poll(&mut wanted, PollTimeout::NONE).is_err() {
+            continue;
+        }
+        let [wake, input] = wanted.map(|wanted| wanted.revents().unwrap_or(PollFlags::empty()));
+        if !wake.is_empty() {
+            return Input::Over;
+        }
+        if input.is_empty() || is_in_background(stdin) {
+            continue;
+        }
+        match nix::unistd::read(stdin, piece) {
+            Ok(size_bytes) => return Input::Bytes(size_bytes),
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            // The process went to the background meanwhile.
+            Err(Errno::EIO) if is_in_background(stdin) => {}
+            // A closed or broken input is at its end.
+            Err(_) => return Input::Bytes(0),
+        }
+    }
+}
+
+fn is_wakened(wakened: &UnixStream, time: Duration) -> bool {
+    let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::ZERO);
+    poll(&mut [PollFd::new(wakened.as_fd(), PollFlags::POLLIN)], time).is_ok_and(|count| count > 0)
+}
+
+/// Whether descriptor 0 is the terminal of another process group.
+fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
+    isatty(stdin) == Ok(true) && tcgetpgrp(stdin).is_ok_and(|foreground| foreground != getpgrp())
+}
+
+/// Size of the largest piece, in bytes. Hosts of OpenPMIx get pieces of this size.
+const PIECE_BYTES: usize = 4096;
+/// Time between two looks whether the process is in the foreground.
+const BACKGROUND_LOOK: Duration = Duration::from_millis(250);
+/// Time until the next push after the host asked for a pause.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Time that a finalize waits for the thread, which may wait for the host's answer.
+const END_TIME_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use modex::types::Key;
+
+    use super::*;
+
+    #[test]
+    fn directives_begin_and_end_the_reading() {
+        let of = |given: &[(&'static str, bool)]| {
+            let infos: Vec<Info> = given.iter().map(|&(key, value)| Info::new(Key::from_static(key), value)).collect();
+            Wish::of(&infos)
+        };
+        let (push, complete) = (keys::IOF_PUSH_STDIN.name(), keys::IOF_COMPLETE.name());
+        assert_eq!(of(&[(push, true)]), Wish::Begin);
+        assert_eq!(of(&[(push, false)]), Wish::End);
+        assert_eq!(of(&[(complete, true)]), Wish::End);
+        assert_eq!(of(&[(push, true), (complete, true)]), Wish::End);
+        assert_eq!(of(&[(complete, false)]), Wish::Nothing);
+        assert_eq!(of(&[]), Wish::Nothing);
+    }
+}
