@@ -39,6 +39,7 @@ mod server_role;
 mod slots;
 mod spoken;
 mod stdin;
+mod stand_in;
 pub mod to_c;
 pub mod tool;
 mod tool_directions;

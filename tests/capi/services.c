@@ -102,13 +102,12 @@ static pmix_status_t up_spawn(const pmix_proc_t *proc, const pmix_info_t job[], 
     return PMIX_SUCCESS;
 }
 
+/* Both processes are here, and OpenPMIx asks no host about those. PRRTE 3.0 frees memory twice if it is asked. */
 static pmix_status_t up_connect(const pmix_proc_t procs[], size_t n, const pmix_info_t info[], size_t ninfo,
                                 pmix_op_cbfunc_t callback, void *data)
 {
-    (void)info, (void)ninfo;
-    atomic_fetch_add(&upcalls, 1);
-    CHECK_NUMBER(2, n);
-    CHECK(n == 2 && procs[0].rank != procs[1].rank);
+    (void)procs, (void)n, (void)info, (void)ninfo;
+    CHECK(!"a host connects processes of one node");
     return answer_op(callback, data, PMIX_SUCCESS);
 }
 

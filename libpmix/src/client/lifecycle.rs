@@ -150,9 +150,6 @@ const VERSION_TEXT: &std::ffi::CStr = {
     }
 };
 
-/// The release of the interface that programs may count on, as `PMIX_NUMERIC_VERSION` of our headers: 4.2.2.
-pub(super) const VERSION_NUMBER: u32 = 0x0004_0202;
-
 /// Asks for the end of processes (none named: all of the caller's namespace). See the standard's function of the same name.
 ///
 /// Support: passed to the host.
