@@ -7,6 +7,7 @@ use crate::launch::modex;
 const SUBCOMMANDS: [&str; 18] = [
     "run",
     "demo",
+    "host",
     "ps",
     "top",
     "ctl",
