@@ -103,10 +103,7 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 /// The variables that the launcher gets; `None` removes one.
-fn settings(
-    library: &Path,
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> Vec<(&'static str, Option<OsString>)> {
+fn settings(library: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, Option<OsString>)> {
     let preload = joined(library.as_os_str(), ":", variable("LD_PRELOAD"));
     let agent = variable(AGENT).filter(|agent| !agent.is_empty()).unwrap_or_else(|| "prted".into());
     // Daemons on other nodes inherit no variable.

@@ -30,7 +30,9 @@ pub(super) enum LauncherError {
     Static(PathBuf),
     #[error("{0:?} has the loader {1:?}, and the library needs the loader of glibc on x86-64")]
     OtherLoader(PathBuf, OsString),
-    #[error("{0:?} needs libpmix.so.2, which its loader does not find; set LD_LIBRARY_PATH to the OpenPMIx that it was built with")]
+    #[error(
+        "{0:?} needs libpmix.so.2, which its loader does not find; set LD_LIBRARY_PATH to the OpenPMIx that it was built with"
+    )]
     NoOpenPmix(PathBuf),
     #[error(
         "{program:?} needs {symbol}, which neither this library nor the libpmix.so.2 at {found:?} has; set LD_LIBRARY_PATH to the \
@@ -101,7 +103,8 @@ impl Launcher {
 }
 
 /// Names of launchers.
-const LAUNCHERS: &[&str] = &["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prte", "prted", "prterun", "prun", "srun"];
+const LAUNCHERS: &[&str] =
+    &["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prte", "prted", "prterun", "prun", "srun"];
 
 /// The end of the loader's name.
 const LOADER: &[u8] = b"ld-linux-x86-64.so.2";
