@@ -22,7 +22,7 @@ pub(super) fn version_number() -> u32 {
 }
 
 /// `PMIX_NUMERIC_VERSION` of our headers: 4.2.2.
-const OWN_VERSION: u32 = 0x0004_0202;
+pub(super) const OWN_VERSION: u32 = 0x0004_0202;
 
 /// The text of the next library that has the function, in the order in which the loader searches; `None` in most processes.
 fn version_text_behind() -> Option<&'static CStr> {
