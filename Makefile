@@ -63,10 +63,11 @@ hot-functions: build lib test-packages ## measure anew which functions `make bui
 
 # libpmix/link-args has the name by which programs ask for the library. `nodelete`: Open MPI, Slurm and Intel MPI close it while
 # its threads may run and callers keep pointers to its functions. `defs`: a missing function is an error here, not when it is called.
-lib: packages ## build the C library, target/release/libpmix.so.2
+lib: packages ## build the C library, target/release/libpmix.so.2, and its twin for `modex host`
 	$(CARGO) rustc --profile libpmix --package libpmix --crate-type cdylib -- @libpmix/link-args -C linker="$(CURDIR)/scripts/link-in-order.sh"
 	install -D -m 755 $(TARGET_DIR)/libpmix/libpmix.so $(TARGET_DIR)/release/libpmix.so.2
 	ln -sfn libpmix.so.2 $(TARGET_DIR)/release/libpmix.so
+	install -D -m 755 $(TARGET_DIR)/libpmix/deps/libmodex-pmix.so $(TARGET_DIR)/release/libmodex-pmix.so
 
 install: build lib install-only ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=; FORCE=1 replaces another PMIx library)
 

@@ -56,6 +56,8 @@ install_all() {
     install -D -m 755 "$BUILT/modex-topology" "$root$BINDIR/modex-topology"
     install -D -m 755 "$BUILT/libpmix.so.2" "$root$LIBDIR/libpmix.so.2"
     ln -sfn libpmix.so.2 "$root$LIBDIR/libpmix.so"
+    # For `modex host`.
+    install -D -m 755 "$BUILT/libmodex-pmix.so" "$root$LIBDIR/libmodex-pmix.so"
     headers | while read -r header; do
         install -D -m 644 "libpmix/include/$header" "$root$INCLUDEDIR/$header"
     done
@@ -75,7 +77,7 @@ install_all() {
 
 uninstall_all() {
     spare_others remove
-    rm -f "$root$BINDIR/modex" "$root$BINDIR/modex-topology" "$root$LIBDIR/libpmix.so" "$root$LIBDIR/libpmix.so.2" "$root$LIBDIR/pkgconfig/pmix.pc"
+    rm -f "$root$BINDIR/modex" "$root$BINDIR/modex-topology" "$root$LIBDIR/libpmix.so" "$root$LIBDIR/libpmix.so.2" "$root$LIBDIR/libmodex-pmix.so" "$root$LIBDIR/pkgconfig/pmix.pc"
     headers | while read -r header; do
         rm -f "$root$INCLUDEDIR/$header"
     done

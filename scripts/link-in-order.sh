@@ -8,11 +8,29 @@
 # without. Only lld can order; others link as ever.
 set -euo pipefail
 
+# The C library has a twin without the name of other PMIx libraries, for `modex host`: the loader takes the twin beside one of them.
+twin=libmodex-pmix.so
+link() {
+    local argument is_output='' arguments=() names_library=''
+    "${CC:-cc}" "$@" || return
+    for argument in "$@"; do
+        case $argument in
+            -Wl,-soname,libpmix.so.2) names_library=1 argument=-Wl,-soname,$twin ;;
+        esac
+        [ -z "$is_output" ] || argument=$(dirname "$argument")/$twin
+        is_output=
+        [ "$argument" != -o ] || is_output=1
+        arguments+=("$argument")
+    done
+    [ -z "$names_library" ] || "${CC:-cc}" "${arguments[@]}"
+}
+
 case " $* " in
     *" -fuse-ld=lld "*) ;;
     *)
         echo "link-in-order.sh: the linker is not lld; what is linked starts slower, and libpmix.so.2 needs libgcc_s.so.1" >&2
-        exec "${CC:-cc}" "$@"
+        link "$@"
+        exit
         ;;
 esac
 
@@ -67,4 +85,4 @@ if [[ " $* " == *" -shared "* ]]; then
         echo "link-in-order.sh: gcc has no libgcc_eh.a; the library will need libgcc_s.so.1" >&2
     fi
 fi
-"${CC:-cc}" "${arguments[@]}" -Wl,--symbol-ordering-file="$order" -Wl,--no-warn-symbol-ordering
+link "${arguments[@]}" -Wl,--symbol-ordering-file="$order" -Wl,--no-warn-symbol-ordering

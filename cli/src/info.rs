@@ -6,7 +6,7 @@ use crate::abi::{self, Support};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Outcome, printing};
+use super::{Outcome, host, printing};
 
 const HELP: &str = "\
 Examples:
@@ -38,6 +38,8 @@ struct Report {
     features: Vec<&'static str>,
     executable: Option<PathBuf>,
     library: Option<PathBuf>,
+    /// The library for launchers that bring an OpenPMIx.
+    launcher_library: Option<PathBuf>,
     headers: Option<PathBuf>,
     api: Option<Vec<Row>>,
 }
@@ -67,6 +69,7 @@ fn report(with_api: bool) -> Report {
         pmix_version: PMIX_VERSION,
         features: features(),
         library: executable.as_deref().and_then(|path| nearby(path, &["../lib/libpmix.so.2", "libpmix.so.2"])),
+        launcher_library: host::installed(),
         headers: executable
             .as_deref()
             .and_then(|path| nearby(path, &["../include/pmix.h", "../../libpmix/include/pmix.h"])),
@@ -94,6 +97,7 @@ fn render(report: &Report) -> String {
     }
     let path =
         |found: &Option<PathBuf>| found.as_ref().map_or("not found".to_owned(), |path| path.display().to_string());
+    let launchers = format!("{} (modex host -- mpirun ...)", path(&report.launcher_library));
     let counts: Vec<String> = Support::ALL.map(count).to_vec();
     let lines = [
         ("version", report.version.to_owned()),
@@ -101,6 +105,7 @@ fn render(report: &Report) -> String {
         ("features", report.features.join(", ")),
         ("command", path(&report.executable)),
         ("library", path(&report.library)),
+        ("launchers", launchers),
         ("headers", path(&report.headers)),
         ("functions", counts.join(", ")),
     ];

@@ -22,6 +22,7 @@ mod cases;
 mod ctl;
 mod demo;
 mod generate;
+mod host;
 mod info;
 mod inspect;
 mod log;
@@ -84,6 +85,8 @@ Environment:
 enum Command {
     /// Run a job on this machine with the embedded server
     Run(run::RunOptions),
+    /// Run another launcher, such as Open MPI 5's mpirun, with this PMIx library
+    Host(host::HostOptions),
     /// A program to run under `modex run`: exchanges values between all ranks and checks every one
     Demo(demo::DemoOptions),
     /// List the jobs of this user on this machine, and what they wait for
@@ -184,6 +187,7 @@ fn run_command() -> ExitCode {
     }
     let outcome = match command {
         Command::Run(options) => run::run(&options),
+        Command::Host(options) => host::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Ps(options) => ps::run(&options),
         Command::Top(options) => top::run(&options),

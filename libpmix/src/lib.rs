@@ -38,6 +38,7 @@ pub mod server;
 mod server_role;
 mod slots;
 mod spoken;
+mod stand_in;
 mod stdin;
 pub mod to_c;
 pub mod tool;

@@ -64,6 +64,19 @@ impl<F: Form> Array<F> {
         Ok(array)
     }
 
+    /// As [`Array::constructed`], with one more empty structure behind the last. The array does not count it.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn constructed_with_spare(count: usize) -> Result<Self, CError> {
+        if count == 0 {
+            return Ok(Self::empty());
+        }
+        let mut array = Self::constructed(count.saturating_add(1))?;
+        array.count = count;
+        Ok(array)
+    }
+
     /// The first element; NULL when there are none.
     #[must_use]
     pub const fn as_ptr(&self) -> *const F::C {

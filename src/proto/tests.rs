@@ -260,6 +260,22 @@ fn with_dialect<T: std::fmt::Debug, S: Strategy<Value = T>>(
     strategies::dialect().prop_flat_map(move |dialect| (Just(dialect), strategy(dialect)))
 }
 
+/// Regression: a fence over several nodes of PRRTE 3.0 failed. It puts an object with its directives, mostly none, before the parts.
+#[test]
+fn an_empty_part_of_a_fence_is_passed_over() {
+    for codec in [Codec::V41, Codec { described: true, ..Codec::V41 }] {
+        let mut writer = Writer::new(codec);
+        writer.pack::<ByteObject>(&Vec::new()).unwrap();
+        let part = encode_fence(&[(3, vec![entry("k", "v")])], codec).unwrap();
+        let blocks = decode_fence(&[writer.into_bytes(), part].concat(), &LIMITS()).unwrap();
+        assert_eq!(blocks.len(), 1);
+        assert_eq!(
+            (&blocks[0].contributor, &blocks[0].entries[..]),
+            (&Contributor::Relative(3), &[entry("k", "v")][..])
+        );
+    }
+}
+
 proptest! {
     #[test]
     fn every_request_reads_back((dialect, request) in with_dialect(strategies::request)) {

@@ -102,13 +102,12 @@ static pmix_status_t up_spawn(const pmix_proc_t *proc, const pmix_info_t job[], 
     return PMIX_SUCCESS;
 }
 
+/* Both processes are here, and OpenPMIx asks no host about those. PRRTE 3.0 frees memory twice if it is asked. */
 static pmix_status_t up_connect(const pmix_proc_t procs[], size_t n, const pmix_info_t info[], size_t ninfo,
                                 pmix_op_cbfunc_t callback, void *data)
 {
-    (void)info, (void)ninfo;
-    atomic_fetch_add(&upcalls, 1);
-    CHECK_NUMBER(2, n);
-    CHECK(n == 2 && procs[0].rank != procs[1].rank);
+    (void)procs, (void)n, (void)info, (void)ninfo;
+    CHECK(!"a host connects processes of one node");
     return answer_op(callback, data, PMIX_SUCCESS);
 }
 
@@ -627,6 +626,27 @@ static void seen(pmix_status_t status, char *data, size_t size, void *cbdata)
     done_with(cbdata, status, 0);
 }
 
+/* A server writes texts for its own standard error itself. The host has been asked, so the message of an MPI_Abort under PRRTE was
+ * lost: PRRTE collects such texts and gives them to its first server. */
+static void logging_in_the_server(void)
+{
+    int ends[2], kept = dup(2);
+    char text[32] = "";
+    pmix_info_t info;
+
+    CHECK(pipe(ends) == 0 && dup2(ends[1], 2) == 2);
+    PMIX_INFO_LOAD(&info, PMIX_LOG_STDERR, "of the server\n", PMIX_STRING);
+    pmix_status_t status = PMIx_Log(&info, 1, NULL, 0);
+    dup2(kept, 2);
+    close(kept);
+    close(ends[1]);
+    CHECK_STATUS(PMIX_SUCCESS, status);
+    CHECK(read(ends[0], text, sizeof text - 1) > 0);
+    CHECK_TEXT("of the server\n", text);
+    close(ends[0]);
+    PMIX_INFO_DESTRUCT(&info);
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
@@ -638,6 +658,7 @@ int main(int argc, char **argv)
 
     host_start(&module);
     host_job("services", 2, 2);
+    if (!stock()) logging_in_the_server();
     for (uint32_t i = 0; i < 2; i++) pids[i] = host_fork("services", i, "client");
     /* Held until rank 0 has committed, which it does after its pull. */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_server_dmodex_request(&first, seen, &pulled));

@@ -24,6 +24,7 @@ mod mpi_kills;
 mod mpi_run;
 mod pmixbench;
 mod process;
+mod prrte;
 mod python;
 mod secure;
 mod slurm;

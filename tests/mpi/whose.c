@@ -1,5 +1,5 @@
-/* Tells which libpmix is mapped into this process and into its ancestors of the job (orted, mpirun), from
- * /proc/PID/maps:  "rank PATH", then "orted PATH" or "mpirun PATH" for each ancestor that has one. */
+/* Tells which PMIx libraries are mapped into this process and into its ancestors of the job, from /proc/PID/maps:
+ * "rank PATH", then for each ancestor that has one "orted PATH" or "mpirun PATH", with PRRTE "prted PATH" or "prterun PATH". */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void tell(const char *who, int pid)
     }
     while (fgets(line, sizeof line, maps)) {
         char *path = strchr(line, '/');
-        if (!path || !strstr(path, "libpmix.so")) continue;
+        if (!path || !(strstr(path, "libpmix.so") || strstr(path, "libmodex-pmix.so"))) continue;
         path[strcspn(path, "\n")] = 0;
         if (strcmp(path, last) == 0) continue;
         strcpy(last, path);
@@ -24,6 +24,14 @@ static void tell(const char *who, int pid)
     }
     if (!*last) printf("whose %s none\n", who);
     fclose(maps);
+}
+
+static int is_launcher(const char *comm)
+{
+    const char *names[] = {"mpirun", "orterun", "orted", "prterun", "prted"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(comm, names[i]) == 0) return 1;
+    return 0;
 }
 
 static int parent_of(int pid, char *comm)
@@ -49,7 +57,7 @@ int main(int argc, char **argv)
     tell("rank", getpid());
     for (int pid = parent_of(getpid(), comm); pid > 1;) {
         int parent = parent_of(pid, comm);
-        if (strcmp(comm, "mpirun") == 0 || strcmp(comm, "orterun") == 0 || strcmp(comm, "orted") == 0) tell(comm, pid);
+        if (is_launcher(comm)) tell(comm, pid);
         pid = parent;
     }
     fflush(stdout);

@@ -4,9 +4,10 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 19] = [
+const SUBCOMMANDS: [&str; 20] = [
     "run",
     "demo",
+    "host",
     "ps",
     "top",
     "ctl",

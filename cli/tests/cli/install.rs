@@ -21,7 +21,8 @@ impl Place {
         fs::write(place.built().join("modex-topology"), "").unwrap();
         // The library is known by the text of `PMIx_Get_version`.
         let library = format!("\x7fELF\0modex {} (PMIx Standard: 4.2, ...)\0", env!("CARGO_PKG_VERSION"));
-        fs::write(place.built().join("libpmix.so.2"), library).unwrap();
+        fs::write(place.built().join("libpmix.so.2"), &library).unwrap();
+        fs::write(place.built().join("libmodex-pmix.so"), library).unwrap();
         place
     }
 
@@ -69,7 +70,9 @@ fn an_installation_can_be_repeated_and_removed() {
     place.succeed("install-only", "FORCE=");
     let built = fs::read(place.built().join("libpmix.so.2")).unwrap();
     assert_eq!(fs::read(place.prefix().join("lib/libpmix.so")).unwrap(), built);
+    assert_eq!(fs::read(place.prefix().join("lib/libmodex-pmix.so")).unwrap(), built);
     place.succeed("uninstall-only", "FORCE=");
+    assert!(!place.prefix().join("lib/libmodex-pmix.so").exists());
     assert!(!place.prefix().join("lib/libpmix.so").exists() && !place.prefix().join("include/pmix.h").exists());
 }
 

@@ -18,6 +18,7 @@ mod endings;
 mod events;
 mod forwarding;
 mod generate;
+mod host;
 mod info;
 mod install;
 mod job_control;

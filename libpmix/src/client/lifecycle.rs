@@ -150,9 +150,6 @@ const VERSION_TEXT: &std::ffi::CStr = {
     }
 };
 
-/// The release of the interface that programs may count on, as `PMIX_NUMERIC_VERSION` of our headers: 4.2.2.
-pub(super) const VERSION_NUMBER: u32 = 0x0004_0202;
-
 /// Asks for the end of processes (none named: all of the caller's namespace). See the standard's function of the same name.
 ///
 /// Support: passed to the host.
@@ -184,6 +181,7 @@ mod tests {
 
     use super::*;
     use crate::argument::as_c::as_c;
+    use crate::stand_in::OWN_VERSION;
 
     /// Lock of the tests that change this process's role.
     static PROCESS: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
@@ -221,8 +219,8 @@ mod tests {
     #[test]
     fn headers_package_and_library_agree_on_the_release() {
         let header = include_str!("../../include/pmix_version.h");
-        assert!(header.contains(&format!("#define PMIX_NUMERIC_VERSION {VERSION_NUMBER:#010x}")));
-        let [_, major, minor, release] = VERSION_NUMBER.to_be_bytes();
+        assert!(header.contains(&format!("#define PMIX_NUMERIC_VERSION {OWN_VERSION:#010x}")));
+        let [_, major, minor, release] = OWN_VERSION.to_be_bytes();
         let makefile = include_str!("../../../Makefile");
         assert!(makefile.contains(&format!("PMIX_VERSION := {major}.{minor}.{release}\n")));
     }

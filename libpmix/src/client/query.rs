@@ -11,6 +11,7 @@ use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard, guard_status};
 use crate::pointer::CallerData;
+use crate::process::Member;
 use crate::to_c::Array;
 use crate::types::{
     pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
@@ -113,7 +114,8 @@ fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<An
     Ok(Answer { status, results: Results::Infos(known) })
 }
 
-/// Logs data, one info for each channel. See the standard's function of the same name.
+/// Logs data, one info for each channel. A server writes texts for the standard output and error itself. See the standard's
+/// function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -123,7 +125,10 @@ pub extern "C" fn PMIx_Log<'a>(
     directives: Items<'a, pmix_info_t, 1>,
     ndirs: Count<'a, pmix_info_t, 1>,
 ) -> pmix_status_t {
-    guard(|| run(entry(data.counted(ndata), directives.counted(ndirs))?))
+    guard(|| match entry(data.counted(ndata), directives.counted(ndirs))? {
+        Some(request) => run(request),
+        None => Ok(()),
+    })
 }
 
 /// As [`PMIx_Log`], with a callback.
@@ -138,14 +143,57 @@ pub extern "C" fn PMIx_Log_nb<'a>(
     cbfunc: Callback<pmix_op_cbfunc_t>,
     cbdata: CallerData,
 ) -> pmix_status_t {
-    guard(|| start(entry(data.counted(ndata), directives.counted(ndirs))?, cbfunc, cbdata))
+    guard(|| match entry(data.counted(ndata), directives.counted(ndirs))? {
+        Some(request) => start(request, cbfunc, cbdata),
+        None => {
+            let Some(callback) = cbfunc.with(cbdata) else { return Ok(()) };
+            Ok(process::member()?.defer(move || callback.call(Status::SUCCESS))?)
+        }
+    })
 }
 
-fn entry(data: Counted<'_, pmix_info_t>, directives: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
-    process::member()?;
+/// The request for the server or the host; `None` if all is written. PRRTE passes the texts of its processes to the library of its
+/// first server, which writes them as OpenPMIx does.
+fn entry(
+    data: Counted<'_, pmix_info_t>,
+    directives: Counted<'_, pmix_info_t>,
+) -> Result<Option<ClientRequest>, Failure> {
+    let member = process::member()?;
     let data = from_c::infos(data)?;
     let directives = from_c::infos(directives)?;
-    if data.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok(Log::new(data, directives).into()) }
+    if data.is_empty() {
+        return Err(Failure(Status::ERR_BAD_PARAM));
+    }
+    let is_plain = !directives.iter().any(|directive| CHANGE_THE_TEXT.contains(&directive.key.as_str()));
+    if !matches!(member, Member::Server(_)) || !is_plain {
+        return Ok(Some(Log::new(data, directives).into()));
+    }
+    let others: Vec<Info> = data.into_iter().filter(|info| !is_written(info)).collect();
+    Ok((!others.is_empty()).then(|| Log::new(others, directives).into()))
+}
+
+/// Directives by which a host writes more than the text.
+const CHANGE_THE_TEXT: [&str; 4] = [
+    keys::LOG_GENERATE_TIMESTAMP.name(),
+    keys::LOG_TAG_OUTPUT.name(),
+    keys::LOG_TIMESTAMP_OUTPUT.name(),
+    keys::LOG_XML_OUTPUT.name(),
+];
+
+/// Writes the text of an output of this process. Whether the info has one.
+fn is_written(info: &Info) -> bool {
+    use std::io::Write;
+    let Some(text) = info.value.as_str() else { return false };
+    // A closed output is no error of the sender.
+    match info.key.as_str() {
+        name if name == keys::LOG_STDERR.name() => drop(std::io::stderr().write_all(text.as_bytes())),
+        name if name == keys::LOG_STDOUT.name() => {
+            let mut output = std::io::stdout().lock();
+            drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
+        }
+        _ => return false,
+    }
+    true
 }
 
 /// Asks for a change of the allocation. See the standard's function of the same name.

@@ -12,13 +12,14 @@ use crate::to_c::Array;
 use crate::types::{c_char, pmix_boolean_t, pmix_info_directives_t, pmix_info_t, pmix_status_t};
 use crate::{from_c, memory, pointer};
 
-/// `n` empty infos in one block, the last with the end mark, for `PMIx_Info_free`; NULL for none.
+/// `n` empty infos in one block, the last with the end mark, for `PMIx_Info_free`; NULL for none. An empty info follows the last,
+/// because PRRTE 3.0 destructs the second info of an array of one.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
     guard_or(std::ptr::null_mut(), || {
-        let Ok(mut infos) = Array::<pmix_info_t>::constructed(n) else { return std::ptr::null_mut() };
+        let Ok(mut infos) = Array::<pmix_info_t>::constructed_with_spare(n) else { return std::ptr::null_mut() };
         infos.mark_end();
         infos.into_raw().0
     })

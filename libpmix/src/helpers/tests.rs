@@ -204,6 +204,18 @@ fn infos_are_loaded_transferred_and_flagged() {
     as_c!(PMIx_Info_free(infos, 2));
 }
 
+/// Regression: PRRTE 3.0 destructs the second info of an array of one. It crashed or not, as the memory behind the array was.
+#[test]
+fn an_empty_info_follows_an_array() {
+    let infos = PMIx_Info_create(1);
+    let behind = infos.wrapping_add(1);
+    // SAFETY: the block has an empty info behind the last.
+    let read = from_c::infos(unsafe { Counted::new(behind, 1) });
+    assert!(read.is_err() || read.is_ok_and(|read| read[0].value == Value::Undefined));
+    as_c!(PMIx_Info_destruct(behind));
+    as_c!(PMIx_Info_free(infos, 1));
+}
+
 #[test]
 fn a_list_grows_keeps_keys_unique_and_becomes_an_array() {
     let list = PMIx_Info_list_start();

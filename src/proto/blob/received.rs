@@ -64,6 +64,10 @@ pub fn read_fence(blob: &[u8], limits: &DecodeLimits, take: &mut TakeBlock<'_>) 
     let mut blocks = Blocks::new(take);
     while !reader.is_at_end() {
         let (codec, part) = next_part(&mut reader)?;
+        // PRRTE 3.0 puts directives in front of the servers' parts. Usually there are none.
+        if part.is_empty() {
+            continue;
+        }
         if read_part(&mut reader, part, codec, &mut blocks)?.is_break() {
             break;
         }

@@ -42,6 +42,9 @@ macro_rules! capabilities {
                 /// unregistered jobs, which then count as jobs of other nodes. Without: operations wait until all jobs that
                 /// they name are registered here. Fences always do.
                 const REGISTERS_ON_CONNECT = 1 << 25;
+                /// Gets only connects and disconnects with processes of other nodes, as hosts of OpenPMIx do. Without: gets
+                /// all of them.
+                const CONNECTS_OTHER_NODES_ONLY = 1 << 26;
                 /// Disconnects processes; without: as for connecting.
                 const DISCONNECT = 1 << 13;
                 /// Forwards output; without: not supported.

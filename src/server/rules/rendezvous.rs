@@ -221,7 +221,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.advance_ahead(now, id, is_complete);
         }
         let has_host = self.config.capabilities.contains(operation.signature().kind.capability());
-        let needs_host = operation.needs_host(has_host);
+        let needs_host = operation.needs_host(self.config.capabilities);
         if needs_host && !has_host {
             // Later arrivals can't change that.
             return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);

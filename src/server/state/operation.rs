@@ -13,7 +13,7 @@ use super::sizes::{size_of_infos, size_of_procs};
 use super::transitions::{CollectivePhase, Effect, Happening, Standing, TransitionTable};
 use crate::keys;
 use crate::proto::exchange::PackedFence;
-use crate::server::interface::{GroupOperation, PeerId, UpcallId, flag};
+use crate::server::interface::{Capabilities, GroupOperation, PeerId, UpcallId, flag};
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Status, Time, Value};
 
 /// Identifies one open operation.
@@ -358,12 +358,16 @@ impl Collective {
     }
 
     /// Whether the host must take part. If it is unknown whether there are remote participants, a host decides.
-    /// Connections always go to a host that supports them, because it defines their meaning.
-    pub(crate) fn needs_host(&self, has_host: bool) -> bool {
+    /// Connections always go to a host that supports them, because it defines their meaning. Some hosts take only those
+    /// with other nodes.
+    pub(crate) fn needs_host(&self, host: Capabilities) -> bool {
+        let has_host = host.contains(self.signature.kind.capability());
         let remote = self.remote();
         let is_wanted = match &self.signature.kind {
             CollectiveKind::Fence => false,
-            CollectiveKind::Connect | CollectiveKind::Disconnect => has_host,
+            CollectiveKind::Connect | CollectiveKind::Disconnect => {
+                has_host && !host.contains(Capabilities::CONNECTS_OTHER_NODES_ONLY)
+            }
             // A number must be unique beyond this node.
             CollectiveKind::Group(..) => has_host && flag(self.directives(), keys::GROUP_ASSIGN_CONTEXT_ID),
         };

@@ -45,6 +45,24 @@ fn even_local_connections_are_the_hosts_affair_if_it_has_one() {
     assert!(matches!(upcall(&rig.request(peer, connect(&[proc(0)], &[]))).1, Upcall::Connect(_)));
 }
 
+/// Regression: PRRTE 3.0 freed memory twice when its daemon was asked to connect processes of one node. OpenPMIx asks no
+/// host for these.
+#[test]
+fn some_hosts_take_only_connections_with_other_nodes() {
+    let host = Capabilities::CONNECT | Capabilities::DISCONNECT | Capabilities::CONNECTS_OTHER_NODES_ONLY;
+    let mut rig = Rig::new(host);
+    let peers = rig.job(4, 2);
+    let here = [proc(0), proc(1)];
+    rig.request(peers[0], connect(&here, &[]));
+    let outputs = rig.request(peers[1], connect(&here, &[]));
+    assert_eq!(replies(&outputs), [(peers[0], Reply::Data(Vec::new())), (peers[1], Reply::Data(Vec::new()))]);
+    rig.request(peers[0], disconnect(&here));
+    let outputs = rig.request(peers[1], disconnect(&here));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
+    let (_, call) = upcall(&rig.request(peers[0], connect(&[proc(0), proc(3)], &[])));
+    assert!(matches!(call, Upcall::Connect(_)));
+}
+
 #[test]
 fn without_the_host_only_processes_of_this_node_are_connected() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -47,6 +47,8 @@ impl Host for ModuleHost {
         capabilities.set(Capabilities::CLIENT_CONNECTED, is_asked_first);
         // Hosts that register jobs on connect can't be told from others.
         capabilities.set(Capabilities::REGISTERS_ON_CONNECT, module.connect.is_some());
+        // OpenPMIx calls no host for processes of one node. PRRTE 3.0 frees memory twice if it is called.
+        capabilities.insert(Capabilities::CONNECTS_OTHER_NODES_ONLY);
         // This library answers some queries itself.
         capabilities.insert(Capabilities::QUERY);
         capabilities

@@ -1,0 +1,164 @@
+//! `modex host`: another launcher, such as Open MPI 5's `mpirun`, with a server of this library.
+//!
+//! PRRTE, the launcher inside Open MPI 5, calls public functions of PMIx and internal ones of the OpenPMIx that it was built with.
+//! `libmodex-pmix.so` is the C library under a name of its own. The loader takes it first, for the public functions (`LD_PRELOAD`),
+//! and the launcher's `libpmix.so.2` for the internal ones. Before the launcher starts, its loader says whether all functions are there.
+
+mod launcher;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use super::Outcome;
+use launcher::{Launcher, LauncherError};
+
+const HELP: &str = "\
+Examples:
+  modex host -- mpirun -n 4 ./program
+  modex host -- mpirun --host nodeA:2,nodeB:2 -n 4 ./program
+  modex host -- prte --daemonize
+
+The launcher, its daemons on all nodes and the ranks use this PMIx library. The launcher is Open MPI 5's
+mpirun or another one of PRRTE 3.0. Other nodes need this installation at the same path.
+A script works, too: all programs that it starts get the library.
+
+Exit status:
+  1      The launcher can't use the library: one line says why
+  2      The command line makes no sense
+  other  The status of the launcher
+
+Environment:
+  LD_PRELOAD
+             Gets the library in front. Directories of this library leave LD_LIBRARY_PATH
+  PRTE_MCA_prte_launch_agent
+             The command that starts daemons on other nodes [default: prted]. Gets the library in front";
+
+#[derive(Args, Debug)]
+#[command(after_long_help = HELP)]
+pub(super) struct HostOptions {
+    /// Launcher with its options
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "LAUNCHER")]
+    command: Vec<OsString>,
+}
+
+/// The reason why a launcher does not start.
+#[derive(Debug, thiserror::Error)]
+enum HostError {
+    #[error("{LIBRARY} is not installed beside this command; run make install, or make lib in the clone")]
+    NoLibrary,
+    #[error("the path {0:?} has a blank or a colon, which LD_PRELOAD does not take; install modex at another path")]
+    Unusable(PathBuf),
+    #[error(transparent)]
+    Launcher(#[from] LauncherError),
+    #[error("can't start {0:?}: {1}")]
+    Start(PathBuf, io::Error),
+}
+
+/// The C library without the name of other PMIx libraries.
+const LIBRARY: &str = "libmodex-pmix.so";
+
+/// The variable of PRRTE with the command that starts a daemon.
+const AGENT: &str = "PRTE_MCA_prte_launch_agent";
+
+pub(super) fn run(options: &HostOptions) -> Outcome {
+    let [name, arguments @ ..] = options.command.as_slice() else { return Ok(super::MISUSE) };
+    let library = library()?;
+    let launcher = Launcher::find(name, variable("PATH")).map_err(HostError::from)?;
+    let mut command = Command::new(launcher.path());
+    command.arg0(name).args(arguments);
+    for (name, value) in settings(&library, variable) {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    launcher.check(&command).map_err(HostError::from)?;
+    let error = command.exec();
+    Err(HostError::Start(launcher.path().to_owned(), error).into())
+}
+
+/// The library of this installation, or of the build.
+fn library() -> Result<PathBuf, HostError> {
+    let found = installed().ok_or(HostError::NoLibrary)?;
+    let is_unusable = found.as_os_str().as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':');
+    if is_unusable { Err(HostError::Unusable(found)) } else { Ok(found) }
+}
+
+/// The file of the library beside this command.
+pub(super) fn installed() -> Option<PathBuf> {
+    let command = std::env::current_exe().ok()?;
+    let directory = command.parent()?;
+    [directory.join("../lib"), directory.to_owned()].iter().find_map(|place| place.join(LIBRARY).canonicalize().ok())
+}
+
+#[expect(clippy::disallowed_methods, reason = "an edge: the launcher inherits this environment")]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// The variables that the launcher gets; `None` removes one.
+fn settings(library: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, Option<OsString>)> {
+    let preload = joined(library.as_os_str(), ":", variable("LD_PRELOAD"));
+    let agent = variable(AGENT).filter(|agent| !agent.is_empty()).unwrap_or_else(|| "prted".into());
+    // Daemons on other nodes inherit no variable.
+    let agent = joined(&joined(OsStr::new("env LD_PRELOAD="), "", Some(library.into())), " ", Some(agent));
+    let mut settings = vec![("LD_PRELOAD", Some(preload)), (AGENT, Some(agent))];
+    if let Some(directories) = variable("LD_LIBRARY_PATH") {
+        settings.push(("LD_LIBRARY_PATH", without_own(&directories, library)));
+    }
+    settings
+}
+
+fn joined(first: &OsStr, between: &str, rest: Option<OsString>) -> OsString {
+    let mut joined = first.to_owned();
+    if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+        joined.push(between);
+        joined.push(rest);
+    }
+    joined
+}
+
+/// The directories without that of the library: its `libpmix.so.2` lacks the functions that the launcher looks for there.
+fn without_own(directories: &OsStr, library: &Path) -> Option<OsString> {
+    let own = library.parent()?.canonicalize().ok()?;
+    let others = std::env::split_paths(directories).filter(|path| path.canonicalize().ok().as_ref() != Some(&own));
+    std::env::join_paths(others).ok().filter(|others| !others.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launcher_and_daemons_get_the_library_in_front_of_what_is_set() {
+        let library = Path::new("/opt/modex/lib/libmodex-pmix.so");
+        let nothing = settings(library, |_| None);
+        let agent = "env LD_PRELOAD=/opt/modex/lib/libmodex-pmix.so prted";
+        assert_eq!(nothing, [("LD_PRELOAD", Some(library.into())), (AGENT, Some(agent.into()))]);
+        let given = |name: &str| match name {
+            "LD_PRELOAD" => Some("/lib/other.so".into()),
+            AGENT => Some("valgrind prted".into()),
+            _ => None,
+        };
+        let both = settings(library, given);
+        assert_eq!(both[0].1, Some("/opt/modex/lib/libmodex-pmix.so:/lib/other.so".into()));
+        assert_eq!(both[1].1, Some("env LD_PRELOAD=/opt/modex/lib/libmodex-pmix.so valgrind prted".into()));
+    }
+
+    #[test]
+    fn the_directory_of_the_library_leaves_the_search_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("lib");
+        std::fs::create_dir(&own).unwrap();
+        let library = own.join(LIBRARY);
+        let path = std::env::join_paths([Path::new("/usr/lib"), &own, Path::new("/opt/x")]).unwrap();
+        assert_eq!(without_own(&path, &library), Some("/usr/lib:/opt/x".into()));
+        assert_eq!(without_own(own.as_os_str(), &library), None);
+    }
+}

