@@ -27,7 +27,7 @@ use super::process::{self, Member};
 
 /// What a push without data asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum StdinDirective {
     /// Read, and push to the targets.
     Begin,
     /// Push no more to the targets.
@@ -35,7 +35,7 @@ pub(super) enum Wish {
     Nothing,
 }
 
-impl Wish {
+impl StdinDirective {
     /// The wish in these directives.
     pub(super) fn of(directives: &[Info]) -> Self {
         let value = |name: &str| {
@@ -254,14 +254,14 @@ mod tests {
     fn directives_begin_and_end_the_reading() {
         let of = |given: &[(&'static str, bool)]| {
             let infos: Vec<Info> = given.iter().map(|&(key, value)| Info::new(Key::from_static(key), value)).collect();
-            Wish::of(&infos)
+            StdinDirective::of(&infos)
         };
         let (push, complete) = (keys::IOF_PUSH_STDIN.name(), keys::IOF_COMPLETE.name());
-        assert_eq!(of(&[(push, true)]), Wish::Begin);
-        assert_eq!(of(&[(push, false)]), Wish::End);
-        assert_eq!(of(&[(complete, true)]), Wish::End);
-        assert_eq!(of(&[(push, true), (complete, true)]), Wish::End);
-        assert_eq!(of(&[(complete, false)]), Wish::Nothing);
-        assert_eq!(of(&[]), Wish::Nothing);
+        assert_eq!(of(&[(push, true)]), StdinDirective::Begin);
+        assert_eq!(of(&[(push, false)]), StdinDirective::End);
+        assert_eq!(of(&[(complete, true)]), StdinDirective::End);
+        assert_eq!(of(&[(push, true), (complete, true)]), StdinDirective::End);
+        assert_eq!(of(&[(complete, false)]), StdinDirective::Nothing);
+        assert_eq!(of(&[]), StdinDirective::Nothing);
     }
 }

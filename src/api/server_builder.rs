@@ -175,22 +175,38 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets the server answer requests to monitor the use of resources by processes, the node, its disks and its networks
-    /// (`PMIX_MONITOR_PROC_RESOURCE_USAGE` and its relatives), if the host has no monitor.
+    /// Lets the server measure the use of resources, if the host has no monitor (`PMIX_MONITOR_PROC_RESOURCE_USAGE` and its
+    /// relatives). Processes, the node, its disks and its networks are measured.
     ///
     /// The figures are those of `/proc`. Without `PMIX_MONITOR_RESOURCE_RATE` the answer has one sample. With it, an event
     /// for the requester brings another sample after each period.
+    ///
+    /// ```
+    /// # use modex::{LocalHost, Server};
+    /// let server = Server::builder().resource_monitor().start(LocalHost)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Source: PMIx Standard, `PMIx_Process_monitor`.
     pub fn resource_monitor(mut self) -> Self {
         self.core.own_services |= Capabilities::MONITOR;
         self
     }
 
-    /// Lets the server make and check credentials (`PMIx_Get_credential`, `PMIx_Validate_credential`), for the one of the
-    /// two that the host does not have.
+    /// Lets the server make and check credentials (`PMIx_Get_credential`, `PMIx_Validate_credential`). A host's own function
+    /// comes first.
     ///
-    /// A credential of the type `native` is a secret that this server alone can check, while its process is connected. It
-    /// proves the user and the group that the kernel has reported. With a prover there are credentials of the type `munge`
-    /// for processes of the server's own user.
+    /// A credential of the type `native` is a secret of this server, while its process is connected. Whoever shows the secret
+    /// is taken for that process: its user and group are those that the kernel has reported. With a prover there are
+    /// credentials of the type `munge` for processes of the server's own user.
+    ///
+    /// ```
+    /// # use modex::{LocalHost, Server};
+    /// let server = Server::builder().credentials(None).start(LocalHost)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Source: PMIx Standard, chapter on security.
     pub fn credentials(mut self, munge: Option<Arc<dyn Prover>>) -> Self {
         self.core.own_services |= Capabilities::GET_CREDENTIAL | Capabilities::VALIDATE_CREDENTIAL;
         self.munge_credentials = munge;

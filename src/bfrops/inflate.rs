@@ -116,7 +116,7 @@ fn opened(compressed: &[u8], limit: usize) -> Result<(Bounded<'_>, usize), Infla
     Ok((flate2::read::ZlibDecoder::new_with_decompress(stream, inflater()).take(ask), declared))
 }
 
-/// First bytes of a zstd frame. They are no header of a zlib stream.
+/// First bytes of a zstd frame. No zlib stream begins with these bytes.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// The form that [`inflate`] reads; `None` if it would not be smaller. The beginning decides whether compression is

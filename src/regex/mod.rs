@@ -10,6 +10,8 @@
 //! n1,n2,n3                                            a plain list alone
 //! ```
 //!
+//! OpenPMIx 6.1 carries the name of the encoding beside the bytes (`pmix_regex2_t`): [`TypedList`].
+//!
 //! Promises:
 //! - No input panics, and no input costs more than [`MapLimits`] allows, even if it inflates or counts.
 //! - Expanding is linear in the input plus the output.

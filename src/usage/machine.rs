@@ -16,7 +16,7 @@ type Figures<T> = Vec<(&'static str, T)>;
 const DISKS: [&str; 6] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk"];
 
 /// The columns of `/proc/diskstats` behind the name.
-const OF_DISK: [&str; 11] = [
+const DISKSTATS_KEYS: [&str; 11] = [
     keys::DISK_READ_COMPLETED.name(),
     keys::DISK_READ_MERGED.name(),
     keys::DISK_READ_SECTORS.name(),
@@ -31,7 +31,7 @@ const OF_DISK: [&str; 11] = [
 ];
 
 /// The columns of `/proc/net/dev` behind the name that have a key.
-const OF_NETWORK: [(usize, &str); 6] = [
+const NET_DEV_KEYS: [(usize, &str); 6] = [
     (0, keys::NET_RECVD_BYTES.name()),
     (1, keys::NET_RECVD_PCKTS.name()),
     (2, keys::NET_RECVD_ERRS.name()),
@@ -41,7 +41,7 @@ const OF_NETWORK: [(usize, &str); 6] = [
 ];
 
 /// The lines of `/proc/meminfo` that have a key.
-const OF_MEMORY: [(&str, &str); 8] = [
+const MEMINFO_KEYS: [(&str, &str); 8] = [
     ("MemTotal:", keys::NODE_MEM_TOTAL.name()),
     ("MemFree:", keys::NODE_MEM_FREE.name()),
     ("Buffers:", keys::NODE_MEM_BUFFERS.name()),
@@ -53,27 +53,28 @@ const OF_MEMORY: [(&str, &str); 8] = [
 ];
 
 /// The numbers of the load, of one, five and fifteen minutes.
-const OF_LOAD: [&str; 3] = [keys::NODE_LOAD_AVG.name(), keys::NODE_LOAD_AVG5.name(), keys::NODE_LOAD_AVG15.name()];
+const LOADAVG_KEYS: [&str; 3] = [keys::NODE_LOAD_AVG.name(), keys::NODE_LOAD_AVG5.name(), keys::NODE_LOAD_AVG15.name()];
 
 /// The keys of each kind.
 pub(super) fn node_keys() -> impl Iterator<Item = &'static str> {
-    OF_LOAD.into_iter().chain(OF_MEMORY.into_iter().map(|(_, key)| key))
+    LOADAVG_KEYS.into_iter().chain(MEMINFO_KEYS.into_iter().map(|(_, key)| key))
 }
 
 pub(super) fn disk_keys() -> impl Iterator<Item = &'static str> {
-    OF_DISK.into_iter()
+    DISKSTATS_KEYS.into_iter()
 }
 
 pub(super) fn network_keys() -> impl Iterator<Item = &'static str> {
-    OF_NETWORK.into_iter().map(|(_, key)| key)
+    NET_DEV_KEYS.into_iter().map(|(_, key)| key)
 }
 
 /// The figures of the node. Memory is in megabytes.
 pub(super) fn node() -> Figures<f32> {
     let load = text("/proc/loadavg", TABLE_BYTES_MAX).unwrap_or_default();
     let memory = text("/proc/meminfo", TABLE_BYTES_MAX).unwrap_or_default();
-    let of_load = OF_LOAD.into_iter().zip(load.split_whitespace().map_while(|word| word.parse().ok()));
-    let of_memory = OF_MEMORY.into_iter().filter_map(|(line, key)| Some((key, megabytes(kilobytes(&memory, line)?))));
+    let of_load = LOADAVG_KEYS.into_iter().zip(load.split_whitespace().map_while(|word| word.parse().ok()));
+    let of_memory =
+        MEMINFO_KEYS.into_iter().filter_map(|(line, key)| Some((key, megabytes(kilobytes(&memory, line)?))));
     of_load.chain(of_memory).collect()
 }
 
@@ -98,7 +99,7 @@ fn disks_of(table: &str, is_wanted: Option<&dyn Fn(&str) -> bool>) -> Vec<(Strin
     let row = |line: &str| {
         let mut words = line.split_whitespace().skip(2);
         let name = words.next()?.to_owned();
-        let figures: Figures<u64> = OF_DISK.into_iter().zip(words.map_while(|word| word.parse().ok())).collect();
+        let figures: Figures<u64> = DISKSTATS_KEYS.into_iter().zip(words.map_while(|word| word.parse().ok())).collect();
         is_wanted.map_or_else(|| is_physical(&name), |is_wanted| is_wanted(&name)).then_some((name, figures))
     };
     table.lines().filter_map(row).take(ROWS_MAX).collect()
@@ -109,7 +110,7 @@ fn networks_of(table: &str, is_wanted: Option<&dyn Fn(&str) -> bool>) -> Vec<(St
         let (name, numbers) = line.split_once(':')?;
         let name = name.trim().to_owned();
         let numbers: Vec<u64> = numbers.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        let figures = OF_NETWORK.into_iter().filter_map(|(at, key)| Some((key, *numbers.get(at)?))).collect();
+        let figures = NET_DEV_KEYS.into_iter().filter_map(|(at, key)| Some((key, *numbers.get(at)?))).collect();
         is_wanted.is_none_or(|is_wanted| is_wanted(&name)).then_some((name, figures))
     };
     table.lines().filter_map(row).take(ROWS_MAX).collect()

@@ -87,7 +87,6 @@ fn sessions_form_groups() {
     }
 }
 
-/// Regression: the message was lost.
 /// `prte` waits for jobs. The wheel has no `prun`, so a tool starts them.
 #[test]
 fn a_waiting_launcher_runs_several_jobs() {
@@ -105,6 +104,7 @@ fn a_waiting_launcher_runs_several_jobs() {
     launcher.wait();
 }
 
+/// Regression: PRRTE's servers dropped the message of `MPI_Abort`, because `PMIx_Log` of a server wrote nothing.
 #[test]
 fn an_abort_passes_code_and_message_on() {
     let ended = launcher(&[], 3).arg(program("ends")).args(["abort", "42"]).run().code(42);

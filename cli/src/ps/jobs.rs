@@ -1,13 +1,13 @@
 //! The jobs of one server, by queries of the standard, and the operations that wait, by one of ours.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use modex::ptl::rendezvous::Found;
 use modex::types::codes::proc_state;
 use modex::types::{AsStatus, Info, Key, Namespace, ProcId, ProcInfo, Query, Status, Text, Value};
+use modex::usage::{process_stat, seconds_since_boot};
 use modex::{AttachError, Client, Tool, ToolDirections, keys};
 use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
@@ -204,20 +204,11 @@ pub(crate) const fn state_in_words(state: u8) -> &'static str {
     }
 }
 
-/// The time since the start of a process on this machine (proc(5)).
+/// The time since the start of a process on this machine.
 fn age(pid: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let uptime = fs::read_to_string("/proc/uptime").ok()?;
-    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
     let ticks_per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
-    let started =
-        Duration::from_secs(1).checked_mul(u32::try_from(start_ticks(&stat)?.checked_div(ticks_per_second)?).ok()?)?;
-    Some(Duration::try_from_secs_f64(uptime).ok()?.saturating_sub(started))
-}
-
-/// The field "starttime", the 20th behind the program's name in parentheses.
-fn start_ticks(stat: &str) -> Option<u64> {
-    stat.rsplit_once(") ")?.1.split_whitespace().nth(19)?.parse().ok()
+    let started = process_stat(pid)?.started.checked_div(ticks_per_second)?;
+    Some(Duration::try_from_secs_f64(seconds_since_boot()?).ok()?.saturating_sub(Duration::from_secs(started)))
 }
 
 #[cfg(test)]
@@ -226,9 +217,6 @@ mod tests {
 
     #[test]
     fn the_age_of_a_process_follows_from_its_start() {
-        let fields = (3..=52).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
-        assert_eq!(start_ticks(&format!("4711 (a) b) c) {fields}")), Some(22));
-        assert_eq!(start_ticks("4711 (a"), None);
         assert!(age(std::process::id()).is_some_and(|age| age < Duration::from_secs(86_400)));
         assert!(age(1) >= age(std::process::id()));
         assert_eq!(age(u32::MAX), None);

@@ -1,7 +1,7 @@
 //! Ranks that stop before the first instruction of their program (`PMIX_DEBUG_STOP_ON_EXEC`).
 //!
-//! Such a rank begins as this command. It asks its launcher to trace it and becomes the program. So the kernel stops it
-//! at exec, and the launcher lets go of it with SIGSTOP. A debugger can then attach to it, and SIGCONT lets it go on.
+//! The rank starts as this command, asks its launcher to trace it, and becomes the program. The kernel stops the rank at
+//! exec. The launcher detaches with SIGSTOP. A debugger can then attach, and SIGCONT continues the rank.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ pub(super) fn stop_at_exec(process: u32) -> io::Result<()> {
             Ok(WaitStatus::Exited(_, status)) => return Err(refusal(status)),
             Ok(WaitStatus::Signaled(..)) => return Err(io::Error::other("a signal ended it before its program")),
             Ok(WaitStatus::PtraceEvent(_, Signal::SIGTRAP, _)) => return Ok(ptrace::detach(pid, Signal::SIGSTOP)?),
-            // It stops at exec anyway.
+            // The stop at exec follows anyway, so other stop signals are dropped.
             Ok(WaitStatus::PtraceEvent(_, Signal::SIGSTOP | Signal::SIGTSTP, _)) => ptrace::cont(pid, None)?,
             Ok(WaitStatus::PtraceEvent(_, signal, _)) => ptrace::cont(pid, signal)?,
             Ok(_) => {}

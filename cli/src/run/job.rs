@@ -201,6 +201,24 @@ pub(super) struct LaunchedJob {
     guardian: Guardian,
 }
 
+/// Starts the server with all services that one machine can have.
+fn start_server(settings: &Settings, directory: &SessionDirectory, host: LauncherHost) -> Result<Server, JobError> {
+    let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
+    let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
+    let server = Server::builder()
+        .namespace(format!("modex-run-{}", std::process::id()))
+        .tmpdir(directory.path())
+        .foreign_clients(clients)
+        .tools(tools)
+        .topology(Arc::new(Helper))
+        .name_service()
+        .file_monitor()
+        .resource_monitor()
+        .credentials(Some(Arc::new(MungePrograms)))
+        .start(host)?;
+    Ok(server)
+}
+
 impl LaunchedJob {
     /// Starts server and ranks.
     pub(super) fn start(mut plan: Plan, mut settings: Settings) -> Result<Self, JobError> {
@@ -216,19 +234,7 @@ impl LaunchedJob {
         let has_report = !settings.reports.is_empty();
         let timed = has_report.then(|| TimedJob::new(plan.namespace.clone(), plan.rank_count()));
         let host = LauncherHost::new(sender, bell.clone(), clock, timed);
-        let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
-        let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
-        let server = Server::builder()
-            .namespace(format!("modex-run-{}", std::process::id()))
-            .tmpdir(directory.path())
-            .foreign_clients(clients)
-            .tools(tools)
-            .topology(Arc::new(Helper))
-            .name_service()
-            .file_monitor()
-            .resource_monitor()
-            .credentials(Some(Arc::new(MungePrograms)))
-            .start(host)?;
+        let server = start_server(&settings, &directory, host)?;
         let rank_count = plan.rank_count();
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();
         let protocols = mpi_setups.iter().map(|setup| setup.protocol);

@@ -11,26 +11,27 @@ use modex::{QueryInfo, keys};
 /// The key of a query for the texts about the operations that wait.
 pub(crate) const OPERATIONS: &str = "modex.operations";
 
-/// The key of a query for the number of requests that each connected rank has sent: an array of `pmix_pdata_t`, a
-/// process and its number each.
+/// The key of a query for the requests of each connected rank: an array of `pmix_pdata_t` with the process and its count.
 pub(crate) const REQUEST_COUNTS: &str = "modex.requests";
 
 /// A fact that the launcher knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fact {
+    /// The operations that wait, as texts.
     Operations,
+    /// The number of requests of each connected rank.
     RequestCounts,
     /// The status of a job that runs: success, or the reason of its end.
     JobStatus,
     /// Seconds until the time limit.
     TimeRemaining,
     /// Each job and its command lines.
-    Namespaces,
+    NamespaceInfo,
 }
 
 impl Fact {
     const ALL: [Self; 5] =
-        [Self::Operations, Self::RequestCounts, Self::JobStatus, Self::TimeRemaining, Self::Namespaces];
+        [Self::Operations, Self::RequestCounts, Self::JobStatus, Self::TimeRemaining, Self::NamespaceInfo];
 
     /// The keys of all facts.
     pub(super) fn keys() -> impl Iterator<Item = &'static str> {
@@ -43,7 +44,7 @@ impl Fact {
             Self::RequestCounts => REQUEST_COUNTS,
             Self::JobStatus => keys::QUERY_JOB_STATUS.name(),
             Self::TimeRemaining => keys::TIME_REMAINING.name(),
-            Self::Namespaces => keys::QUERY_NAMESPACE_INFO.name(),
+            Self::NamespaceInfo => keys::QUERY_NAMESPACE_INFO.name(),
         }
     }
 
@@ -113,7 +114,7 @@ pub(super) fn request_counts(counts: BTreeMap<ProcId, u64>) -> Value {
     array(DataType::Pdata, counts.into_iter().map(pdata).map(|pdata| Value::Pdata(Box::new(pdata))).collect())
 }
 
-/// The value of [`Fact::Namespaces`]: for each job its name and the command line of each program.
+/// The value of [`Fact::NamespaceInfo`]: for each job its name and the command line of each program.
 pub(super) fn namespaces(jobs: impl Iterator<Item = (Namespace, Vec<String>)>) -> Value {
     let element = |(namespace, commands): (Namespace, Vec<String>)| {
         let name = Info::new(Key::from_static(keys::NSPACE.name()), namespace.as_str());

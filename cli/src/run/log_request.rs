@@ -100,7 +100,7 @@ pub(super) const CHANNELS: [&str; 7] = [
     keys::LOG_GLOBAL_DATASTORE.name(),
 ];
 
-/// The channels for the job's record. It is the only store of one machine.
+/// The channels for the job's record. One machine has no other store for them.
 const RECORDS: [&str; 2] = [keys::LOG_JOB_RECORD.name(), keys::LOG_GLOBAL_DATASTORE.name()];
 
 /// Whether a directive is known, or is a fact that the server adds.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 
 use modex::types::{ProcId, Rank};
+use modex::usage::{ProcessStat, process_stat};
 use modex::{OpenOperation, OperationKind};
 
 use super::jobs::Jobs;
@@ -62,10 +63,7 @@ fn name(proc: &ProcId, jobs: &Jobs) -> String {
 
 /// The state of a process, and the function of the kernel in which it waits (proc(5)).
 fn state_of(pid: u32) -> String {
-    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let Some(state) = status.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()) else {
-        return format!("pid {pid}, gone");
-    };
+    let Some(ProcessStat { state, .. }) = process_stat(pid) else { return format!("pid {pid}, gone") };
     let place = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
     match place.as_str() {
         "" | "0" => format!("pid {pid}, state {state}"),

@@ -164,16 +164,16 @@ fn entry(
     if data.is_empty() {
         return Err(Failure(Status::ERR_BAD_PARAM));
     }
-    let is_plain = !directives.iter().any(|directive| CHANGE_THE_TEXT.contains(&directive.key.as_str()));
+    let is_plain = !directives.iter().any(|directive| FORMAT_DIRECTIVES.contains(&directive.key.as_str()));
     if !matches!(member, Member::Server(_)) || !is_plain {
         return Ok(Some(Log::new(data, directives).into()));
     }
-    let others: Vec<Info> = data.into_iter().filter(|info| !is_written(info)).collect();
+    let others: Vec<Info> = data.into_iter().filter(|info| !write_to_own_stream(info)).collect();
     Ok((!others.is_empty()).then(|| Log::new(others, directives).into()))
 }
 
 /// Directives by which a host writes more than the text.
-const CHANGE_THE_TEXT: [&str; 4] = [
+const FORMAT_DIRECTIVES: [&str; 4] = [
     keys::LOG_GENERATE_TIMESTAMP.name(),
     keys::LOG_TAG_OUTPUT.name(),
     keys::LOG_TIMESTAMP_OUTPUT.name(),
@@ -181,7 +181,7 @@ const CHANGE_THE_TEXT: [&str; 4] = [
 ];
 
 /// Writes the text of an output of this process. Whether the info has one.
-fn is_written(info: &Info) -> bool {
+fn write_to_own_stream(info: &Info) -> bool {
     use std::io::Write;
     let Some(text) = info.value.as_str() else { return false };
     // A closed output is no error of the sender.

@@ -18,8 +18,8 @@ use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_statu
 /// Collects the inventory of this node that the directives ask for. The array belongs to the library until the callback's release
 /// function is called. Without a directive it is empty, as in OpenPMIx, and hosts that pass it on pass nothing on.
 ///
-/// With the directive `modex.inventory` = true the array holds the node's name and a versioned blob (`modex.inventory`) of processors,
-/// caches, memory, network interfaces, GPUs and other devices, from the node's topology. Without libhwloc, or if the machine may not be
+/// With the directive `modex.inventory` = true the array holds the node's name and a versioned blob (`modex.inventory`). The blob
+/// describes processors, caches, memory, network interfaces, GPUs and other devices, as the node's topology has them. Without libhwloc, or if the machine may not be
 /// read, the blob holds the kernel's data: processors and memory. Other directives have no effect. See the standard's function of the same
 /// name.
 ///

@@ -16,9 +16,9 @@ use crate::types::{pmix_byte_object_t, pmix_info_t, pmix_iof_channel_t, pmix_op_
 /// Hands over output of a process, for the clients that have pulled it. No bytes mean that the channel is closed.
 /// Without such a client the output is kept for a while.
 ///
-/// With `PMIX_IOF_LOCAL_OUTPUT` at the server's start, or output directives in the job's description, this process writes
-/// the output as well, line by line, in the form and to the files that the directives name. `PMIX_IOF_LOCAL_OUTPUT` = false
-/// among the infos prevents it for this piece. See the standard's function of the same name.
+/// This process also writes the output if `PMIX_IOF_LOCAL_OUTPUT` is set at the server's start, or if the job's description
+/// has output directives. The directives name the form and the files. Output is written line by line.
+/// `PMIX_IOF_LOCAL_OUTPUT` = false among the infos prevents it for this piece. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -1,7 +1,9 @@
 //! Output of jobs that this server writes itself.
 //!
-//! The host decides it for all jobs (`PMIX_IOF_LOCAL_OUTPUT` at the server's start), for a job (in its description), and for
-//! a piece (in the infos of its delivery). Without any of them the server writes nothing.
+//! The last of these decides:
+//! - for all jobs, `PMIX_IOF_LOCAL_OUTPUT` at the server's start;
+//! - for a job, its description;
+//! - for a piece, the infos of its delivery, which only switch it off.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,10 +14,11 @@
 //! Bytes 224 to 240 have two meanings: `session_control` and `resource_block` in 5.0 and 6.0, `tool_connected2` and
 //! `log2` since 6.1. A call of the wrong one would crash. So they count only if
 //!
-//! - the host says the size of its table (the info `modex.module_size`), and it is 256 or more, or
-//! - the host must be of 6.1: it has both entries, and `client_connected`, `tool_connected` and `log` are empty. A table
-//!   of 5.0 or 6.0 would have neither tools nor a log, but session control and resource blocks. No known host is like
-//!   that.
+//! - the host says the size of its table (the info `modex.module_size`), and it is at least 256, or
+//! - the table has both entries, and `client_connected`, `tool_connected` and `log` are empty.
+//!
+//! Only a host of 6.1 fits the second rule. A host of 5.0 or 6.0 would have session control and resource blocks, but
+//! neither tools nor a log. No known host is like that.
 //!
 //! `session_control` and `resource_block` themselves are never called, because the library passes no such requests on. The
 //! entry `listener` is not called either: the library has listeners of its own.

@@ -14,8 +14,8 @@ use crate::runtime::shared::local::{hostname, temporary_directory};
 use crate::server::{HostReply, supported_keys};
 use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Status, Text, Value, footprint};
 
-/// Process sets and supported attributes of a host, and the answers to queries about them and about the servers that
-/// tools find on this node (`PMIX_QUERY_AVAIL_SERVERS`). A host gives its queries to
+/// Process sets and supported attributes of a host, and the answers to queries about them. Queries for servers on this node
+/// (`PMIX_QUERY_AVAIL_SERVERS`) are answered, too. A host gives its queries to
 /// [`HostFacts::answer`] first, and answers the rest itself. Queries for `PMIX_QUERY_ATTRIBUTE_SUPPORT` also find the
 /// attributes that this library honours as client, server and tool.
 ///

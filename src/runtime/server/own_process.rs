@@ -241,7 +241,7 @@ impl OwnProcess {
         let receive = receiver(service.form(), service.command(), take);
         let needs = service.needs();
         let service = service.of_server(&requester);
-        if self.own_services.contains(needs) && !self.capabilities().contains(needs) {
+        if is_own_service(needs, self.own_services, self.capabilities()) {
             return self.ask_own_service(requester, service, receive);
         }
         self.guarded(|host| call_service(host, requester, service, Taker::Caller(receive)));

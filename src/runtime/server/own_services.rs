@@ -79,7 +79,7 @@ impl OwnServices {
         }
     }
 
-    /// Notes the end of a connection. What a process has asked for ends with its last one.
+    /// Notes the end of a connection. The last one of a process ends the requests and credentials of that process.
     pub(super) fn note_departure(&mut self, core: &ServerCore<Store>, peer: PeerId) {
         let Some(proc) = self.processes.remove(&peer) else { return };
         let has_state = self.usage.as_ref().is_some_and(|usage| usage.has_asker(&proc))

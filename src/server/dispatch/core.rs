@@ -94,8 +94,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether the runtime answers this service, because the host does not.
     pub(crate) fn is_own_service(&self, service: &Service) -> bool {
-        let needs = service.needs();
-        self.config.own_services.contains(needs) && !self.config.capabilities.contains(needs)
+        is_own_service(service.needs(), self.config.own_services, self.config.capabilities)
     }
 
     /// The process of a connection.

@@ -69,12 +69,17 @@ macro_rules! capabilities {
 
 with_services!(capabilities);
 
+/// Whether the server's runtime answers a service: it is switched on, and the host does not have it.
+pub(crate) const fn is_own_service(needs: Capabilities, own: Capabilities, host: Capabilities) -> bool {
+    own.contains(needs) && !host.contains(needs)
+}
+
 /// Configuration of a server. Made once, at the edge.
 #[derive(Clone, Debug, Default)]
 pub struct ServerConfig {
     /// Upcalls that the host answers.
     pub capabilities: Capabilities,
-    /// Services that the server's runtime answers if the host does not.
+    /// Services that the server's runtime answers if the host does not. See [`is_own_service`].
     pub own_services: Capabilities,
     /// Whether the server's runtime looks at files for processes of the server's user (`PMIX_MONITOR_FILE`).
     pub watches_files: bool,

@@ -12,6 +12,7 @@
 //! | `topology`, `derived`, `inventory` | questions about hardware; values derived from it; inventories of nodes |
 //! | `query` | queries that the server answers itself |
 //! | `events`, `watches` | events; watches of processes and files |
+//! | `monitored` | the processes whose use of resources a process may ask for |
 //! | `forwarding` | output from the host to clients |
 //! | `cleanup` | files that processes want removed at their end |
 //! | `psets` | process sets |

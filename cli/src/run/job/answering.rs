@@ -34,7 +34,7 @@ impl LaunchedJob {
                 let seconds = self.verdict.time_left(self.clock.now())?.as_secs();
                 Some(Value::Uint32(u32::try_from(seconds).unwrap_or(u32::MAX)))
             }
-            Fact::Namespaces => {
+            Fact::NamespaceInfo => {
                 let jobs = self.jobs.iter();
                 Some(launcher_query::namespaces(jobs.map(|job| (job.namespace.clone(), command_lines(job)))))
             }

@@ -1,6 +1,6 @@
 //! Requests to save the state of ranks, and what ranks have told about it (`PMIX_JOB_CTRL_CHECKPOINT`).
 //!
-//! The launcher saves nothing itself. It tells each rank in the way that the rank or the request names. The rank saves
+//! The launcher saves nothing. The rank or the request names how a rank is told: an event or a signal. The rank then saves
 //! its state, and raises `PMIX_JCTRL_CHECKPOINT_COMPLETE` for the requester.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use crate::run::control_request::{CheckpointMethod, ControlRefusal};
 use crate::run::life_events;
 use crate::run::rank_id::RankId;
 
-/// What ranks have told.
+/// The directives of ranks about saved states and preemption.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     methods: BTreeMap<RankId, CheckpointMethod>,
