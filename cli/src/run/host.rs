@@ -30,7 +30,7 @@ pub(super) enum News {
         message: String,
     },
     /// A process asks for the operations that wait.
-    Query(LauncherQuery, Responder<Vec<Info>>),
+    Query { requester: ProcId, query: LauncherQuery, reply: Responder<Vec<Info>> },
     /// A process wants another job.
     Spawn(SpawnCall),
     /// A process wants to control others.
@@ -252,11 +252,12 @@ impl Host for LauncherHost {
     /// Answers queries for supported attributes, and passes on those for facts of the launcher. The server answers all
     /// others.
     fn query(&self, requester: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
-        let Some((request, reply)) = self.facts.get_or_init(host_attributes::facts).answer(request, reply) else {
+        let Some((request, reply)) = self.facts.get_or_init(host_attributes::facts).answer(&requester, request, reply)
+        else {
             return;
         };
         match LauncherQuery::read(&requester.proc, &request) {
-            Some(query) => self.tell(News::Query(query, reply)),
+            Some(query) => self.tell(News::Query { requester: requester.proc, query, reply }),
             None => reply.fail(Status::ERR_NOT_SUPPORTED),
         }
     }

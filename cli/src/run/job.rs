@@ -22,8 +22,8 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
-use modex::types::{Info, ProcId, Time};
-use modex::{BuildError, ForeignClients, Responder, Server, ServerError, ToolAdmission, ToolSupport};
+use modex::types::{ProcId, Time};
+use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
@@ -40,7 +40,6 @@ use super::host::{Clock, LauncherHost, News, ProcessNews, TimedJob};
 use super::job_record::JobRecord;
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
-use super::launcher_query::LauncherQuery;
 use super::line_prefix::{LineMarks, LinePrefix};
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::munge_programs::MungePrograms;
@@ -55,6 +54,7 @@ use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
+use answering::QueryCall;
 use checkpoints::Checkpoints;
 use controlling::{ControlCall, Terminations};
 use description::describe;
@@ -172,7 +172,7 @@ pub(super) struct LaunchedJob {
     is_paused: bool,
     news: Receiver<News>,
     /// Queries for facts of the launcher.
-    queries: Vec<(LauncherQuery, Responder<Vec<Info>>)>,
+    queries: FairQueue<QueryCall>,
     /// Requests to control processes.
     controls: FairQueue<ControlCall>,
     /// Requests to log.
@@ -252,7 +252,7 @@ impl LaunchedJob {
             output_locks: OutputLocks::default(),
             is_paused: false,
             news,
-            queries: Vec::new(),
+            queries: FairQueue::default(),
             controls: FairQueue::default(),
             logs: FairQueue::default(),
             can_log: false,
@@ -565,7 +565,7 @@ impl LaunchedJob {
     fn take_news(&mut self, news: News) {
         match news {
             News::Abort { requester, status, message } => self.abort(&requester, status, message),
-            News::Query(query, reply) => self.queries.push((query, reply)),
+            News::Query { requester, query, reply } => self.queries.push(requester, QueryCall { query, reply }),
             News::Spawn(call) => self.spawning.add(self.clock.now(), call),
             News::Control { requester, request, reply } => {
                 self.controls.push(requester, ControlCall { request, reply });

@@ -48,6 +48,10 @@ impl Fact {
         }
     }
 
+    const fn is_about_a_job(self) -> bool {
+        matches!(self, Self::JobStatus)
+    }
+
     fn of(key: &Text) -> Option<Self> {
         Self::ALL.into_iter().find(|fact| fact.key().as_bytes() == key.as_bytes())
     }
@@ -61,8 +65,8 @@ impl Fact {
 /// A query for facts of the launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LauncherQuery {
-    /// Each fact, and the job that it is about.
-    pub(super) facts: BTreeSet<(Fact, Namespace)>,
+    /// Each fact, and the job if it is about one.
+    pub(super) facts: BTreeSet<(Fact, Option<Namespace>)>,
     /// Whether it has keys that the server answers.
     has_others: bool,
 }
@@ -75,7 +79,7 @@ impl LauncherQuery {
             let job = job_of(one).unwrap_or_else(|| requester.namespace.clone());
             for key in &one.keys {
                 match Fact::of(key) {
-                    Some(fact) => drop(query.facts.insert((fact, job.clone()))),
+                    Some(fact) => drop(query.facts.insert((fact, fact.is_about_a_job().then(|| job.clone())))),
                     None => query.has_others = true,
                 }
             }
@@ -153,10 +157,21 @@ mod tests {
             (qualifier(keys::PROCID.name(), proc), "b"),
         ] {
             let query = read(&[status, status], qualifiers).unwrap();
-            let facts: Vec<_> = query.facts.iter().map(|(fact, job)| (*fact, job.as_str())).collect();
-            assert_eq!(facts, [(Fact::JobStatus, job)]);
+            let job = Namespace::new(job).unwrap();
+            assert_eq!(query.facts.into_iter().collect::<Vec<_>>(), [(Fact::JobStatus, Some(job))]);
         }
         assert_eq!(read(&[namespaces], Vec::new()), None);
+    }
+
+    /// 4,096 queries with other names of jobs made the launcher collect the same fact as often.
+    #[test]
+    fn a_fact_without_a_job_is_asked_for_once() {
+        let one = |job: &str| Query {
+            keys: vec![Text::from(REQUEST_COUNTS)],
+            qualifiers: vec![Info::new(Key::from_static(keys::NSPACE.name()), job)],
+        };
+        let query = LauncherQuery::read(&requester(), &QueryInfo::new(vec![one("a"), one("b")])).unwrap();
+        assert_eq!(query.facts.into_iter().collect::<Vec<_>>(), [(Fact::RequestCounts, None)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -53,9 +54,11 @@ impl Orphans {
                 // A rank may have been a launcher itself. Its guardian cleans up after it and ends, unless it is
                 // stopped.
                 let signal = if guardian::is_one(orphan.as_raw()) { Signal::SIGCONT } else { Signal::SIGKILL };
-                // The process is a child until it is reaped, so its number can't belong to another process.
-                if kill(orphan, signal).and_then(|()| waitpid(orphan, None)).is_err() {
-                    return;
+                // The process is a child until it is reaped, so its number can't belong to another process. Another thread
+                // may have reaped a program that it had started.
+                match kill(orphan, signal).and_then(|()| waitpid(orphan, None)) {
+                    Ok(_) | Err(Errno::ESRCH | Errno::ECHILD) => {}
+                    Err(_) => return,
                 }
             }
         }

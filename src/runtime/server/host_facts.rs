@@ -11,7 +11,7 @@ use crate::keys::{self, TypedKey};
 use crate::proto::QueryInfo;
 use crate::ptl::rendezvous::{self, Belief, Found, Names};
 use crate::runtime::shared::local::{hostname, temporary_directory};
-use crate::server::{HostReply, supported_keys};
+use crate::server::{HostReply, Requester, supported_keys};
 use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Status, Text, Value, footprint};
 
 /// Process sets and supported attributes of a host, and the answers to queries about them. Queries for servers on this node
@@ -33,8 +33,8 @@ use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Stat
 ///         Capabilities::QUERY
 ///     }
 ///
-///     fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
-///         if let Some((_rest, reply)) = self.0.answer(request, reply) {
+///     fn query(&self, requester: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+///         if let Some((_rest, reply)) = self.0.answer(&requester, request, reply) {
 ///             reply.fail(Status::ERR_NOT_SUPPORTED); // The server answers the rest.
 ///         }
 ///     }
@@ -123,8 +123,13 @@ impl HostFacts {
     /// Answers queries about these facts. Returns the other queries with a responder for them, which adds the answers
     /// found here. If those queries get no answer, the result is partial.
     #[must_use]
-    pub fn answer(&self, request: QueryInfo, reply: Responder<Vec<Info>>) -> Option<(QueryInfo, Responder<Vec<Info>>)> {
-        let (found, rest) = match self.divide(request.queries) {
+    pub fn answer(
+        &self,
+        requester: &Requester,
+        request: QueryInfo,
+        reply: Responder<Vec<Info>>,
+    ) -> Option<(QueryInfo, Responder<Vec<Info>>)> {
+        let (found, rest) = match self.divide(requester.uid, request.queries) {
             Ok(divided) => divided,
             Err(status) => {
                 reply.partial(status, Vec::new());
@@ -140,8 +145,10 @@ impl HostFacts {
     }
 
     /// Splits queries into found answers and other queries.
-    fn divide(&self, queries: Vec<Query>) -> Result<(Vec<Info>, Vec<Query>), Status> {
+    fn divide(&self, uid: u32, queries: Vec<Query>) -> Result<(Vec<Info>, Vec<Query>), Status> {
         let mut found = Answers::default();
+        // One search serves all queries of a request.
+        let mut servers_here = None;
         let mut rest = Vec::new();
         for Query { mut keys, qualifiers } in queries {
             let mut seen = BTreeSet::new();
@@ -158,10 +165,12 @@ impl HostFacts {
             }
             let mut open = Vec::new();
             for key in keys {
-                let about_servers =
-                    || if is(&key, keys::QUERY_AVAIL_SERVERS) { servers(&server_directories()) } else { None };
                 let known = self.about_sets(&key, &qualifiers).or_else(|| self.about_support(&key));
-                match known.or_else(about_servers) {
+                let known = known.or_else(|| {
+                    let is_asked = is(&key, keys::QUERY_AVAIL_SERVERS);
+                    is_asked.then(|| servers_here.get_or_insert_with(|| servers(uid, &server_directories())).clone())
+                });
+                match known {
                     Some(info) => found.push(info)?,
                     None => open.push(key),
                 }
@@ -238,18 +247,18 @@ fn key_of(attribute: &str) -> &str {
     keys::by_macro(attribute).map_or(attribute, |row| row.name)
 }
 
-/// The servers of this user and of root whose files are found: an array for each of name, address, process and version.
-fn servers(directories: &BTreeSet<PathBuf>) -> Option<Info> {
-    let names = Names::new(&hostname()).ok()?;
-    let is_wanted = |name: &str| names.is_tool_file(name);
+/// The servers of a user whose files are found: an array for each of name, address, process and version.
+fn servers(uid: u32, directories: &BTreeSet<PathBuf>) -> Info {
+    let names = Names::new(&hostname()).ok();
+    let is_wanted = |name: &str| names.as_ref().is_some_and(|names| names.is_tool_file(name));
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
     for server in directories.iter().flat_map(|place| rendezvous::search(place, Belief::OwnAndRoot, is_wanted)) {
-        if !server.is_doubtful {
+        if !server.is_doubtful && server.owner == uid {
             found.insert(server.contents.address.clone(), server);
         }
     }
     let servers = found.into_values().take(SERVERS_MAX).map(server_info).collect();
-    Some(Info::new(Key::from_static(keys::QUERY_AVAIL_SERVERS.name()), Value::info_array(servers)))
+    Info::new(Key::from_static(keys::QUERY_AVAIL_SERVERS.name()), Value::info_array(servers))
 }
 
 /// The directories of the servers that tools of this process would find.
@@ -333,23 +342,23 @@ mod tests {
     fn queries_find_process_sets_and_the_hosts_attributes() {
         let facts = HostFacts::default();
         let names = [keys::QUERY_NUM_PSETS.name(), keys::QUERY_PSET_NAMES.name()];
-        let divided = facts.divide(ask(&names, Vec::new())).unwrap();
+        let divided = facts.divide(0, ask(&names, Vec::new())).unwrap();
         assert_eq!(divided, (Vec::new(), ask(&names, Vec::new())), "the host may know");
         let members = vec![ProcId::new(Namespace::new("job").unwrap(), 3)];
         facts.define_process_set("odd", members.clone()).unwrap();
         facts.define_process_set("even", members.clone()).unwrap();
-        let (found, rest) = facts.divide(ask(&[names[0], "pmix.qry.ns", names[1]], Vec::new())).unwrap();
+        let (found, rest) = facts.divide(0, ask(&[names[0], "pmix.qry.ns", names[1]], Vec::new())).unwrap();
         let values: Vec<Value> = found.into_iter().map(|info| info.value).collect();
         assert_eq!(values, [Value::Size(2), Value::from("even,odd")]);
         assert_eq!(rest, ask(&["pmix.qry.ns"], Vec::new()));
         let named = |name: &str| vec![Info::new(Key::from_static(keys::PSET_NAME.name()), name)];
-        let (found, _) = facts.divide(ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("odd"))).unwrap();
+        let (found, _) = facts.divide(0, ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("odd"))).unwrap();
         assert_eq!(found[0].value, processes(&members));
-        let (found, rest) = facts.divide(ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("none"))).unwrap();
+        let (found, rest) = facts.divide(0, ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("none"))).unwrap();
         assert_eq!((found.len(), rest.len()), (0, 1));
         facts.register_attributes("PMIx_Spawn", vec!["PMIX_TIMEOUT".into(), "host.own".into()]).unwrap();
         let (found, rest) =
-            facts.divide(ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Spawn"], Vec::new())).unwrap();
+            facts.divide(0, ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Spawn"], Vec::new())).unwrap();
         assert_eq!((found.len(), found[0].key.as_str()), (1, "PMIx_Spawn"));
         assert_eq!(rest, []);
     }
@@ -358,10 +367,10 @@ mod tests {
     fn spawn_and_debug_support_are_the_attributes_of_a_spawn() {
         let asked = || ask(&[keys::QUERY_SPAWN_SUPPORT.name(), keys::QUERY_DEBUG_SUPPORT.name()], Vec::new());
         let facts = HostFacts::default();
-        assert_eq!(facts.divide(asked()).unwrap(), (Vec::new(), asked()));
+        assert_eq!(facts.divide(0, asked()).unwrap(), (Vec::new(), asked()));
         let attributes = ["PMIX_WDIR", "PMIX_DEBUG_STOP_IN_INIT", "pmix.prefix"].map(str::to_owned);
         facts.register_attributes("PMIx_Spawn", attributes.to_vec()).unwrap();
-        let values: Vec<Value> = facts.divide(asked()).unwrap().0.into_iter().map(|info| info.value).collect();
+        let values: Vec<Value> = facts.divide(0, asked()).unwrap().0.into_iter().map(|info| info.value).collect();
         assert_eq!(values, ["pmix.wdir,pmix.dbg.init,pmix.prefix", "pmix.dbg.init"].map(Value::from));
     }
 
@@ -369,7 +378,7 @@ mod tests {
     fn the_hosts_keys_of_queries_are_supported_ones() {
         let facts = HostFacts::default();
         facts.register_attributes("PMIx_Query_info", vec!["host.own".to_owned()]).unwrap();
-        let (found, _) = facts.divide(ask(&[keys::QUERY_SUPPORTED_KEYS.name()], Vec::new())).unwrap();
+        let (found, _) = facts.divide(0, ask(&[keys::QUERY_SUPPORTED_KEYS.name()], Vec::new())).unwrap();
         let known: Vec<&str> = found[0].value.as_str().unwrap().split(',').collect();
         for key in [keys::QUERY_NAMESPACES.name(), keys::QUERY_AVAIL_SERVERS.name(), "host.own"] {
             assert!(known.contains(&key), "{key}: {known:?}");
@@ -390,7 +399,9 @@ mod tests {
         for name in [name.as_str(), "other"] {
             std::fs::write(place.path().join(name), contents.render(0)).unwrap();
         }
-        let found = servers(&BTreeSet::from([place.path().to_owned()])).unwrap();
+        let search = |uid: u32| servers(uid, &BTreeSet::from([place.path().to_owned()]));
+        let own = nix::unistd::geteuid().as_raw();
+        let found = search(own);
         let Value::DataArray(array) = found.value else { panic!("no array") };
         let [Value::Info(server)] = &array.elements[..] else { panic!("not one server: {array:?}") };
         let Value::DataArray(facts) = &server.value else { panic!("no array: {server:?}") };
@@ -404,6 +415,7 @@ mod tests {
             .collect();
         assert_eq!(facts[0], ("pmix.nspace", &Value::from("job")));
         assert_eq!((facts[1].0, facts[2]), ("pmix.srvr.uri", ("pmix.srvr.pidinfo", &Value::Pid(std::process::id()))));
+        assert_eq!(search(own + 1).value, Value::info_array(Vec::new()), "another user's server");
     }
 
     #[test]
@@ -425,10 +437,10 @@ mod tests {
     fn repeated_questions_are_answered_once_and_answers_are_bounded() {
         let facts = HostFacts::default();
         facts.define_process_set("odd", vec![ProcId::new(Namespace::new("job").unwrap(), 3)]).unwrap();
-        let (found, rest) = facts.divide(ask(&[keys::QUERY_NUM_PSETS.name(); 3], Vec::new())).unwrap();
+        let (found, rest) = facts.divide(0, ask(&[keys::QUERY_NUM_PSETS.name(); 3], Vec::new())).unwrap();
         assert_eq!((found.len(), rest.len()), (1, 0));
         let asked = |function: &str| Info::new(Key::from_static(keys::SERVER_ATTRIBUTES.name()), function);
-        let support = |qualifiers| facts.divide(ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name()], qualifiers)).unwrap().0;
+        let support = |qualifiers| facts.divide(0, ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name()], qualifiers)).unwrap().0;
         assert_eq!(support(vec![asked("all"); 3]), support(vec![asked("all")]));
         assert_eq!(support(vec![asked("PMIx_Get"), asked("PMIx_Fence")]), support(vec![asked("PMIx_Fence,PMIx_Get")]));
         let info = || Info::new(Key::from_static("a"), vec![0_u8; 20]);
@@ -446,9 +458,11 @@ mod tests {
             [(Status::SUCCESS, Status::SUCCESS), (Status::ERR_NOT_SUPPORTED, Status::ERR_PARTIAL_SUCCESS)]
         {
             let (send, receive) = mpsc::channel();
+            let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+            let requester = Requester { proc, object: 0, uid: 0, gid: 0 };
             let taker = Taker::Caller(Box::new(move |reply| send.send(reply).unwrap()));
             let queries = ask(&[keys::QUERY_NUM_PSETS.name(), "pmix.qry.ns"], Vec::new());
-            let (rest, reply) = facts.answer(QueryInfo::new(queries), Responder::new(taker)).unwrap();
+            let (rest, reply) = facts.answer(&requester, QueryInfo::new(queries), Responder::new(taker)).unwrap();
             assert_eq!(rest.queries, ask(&["pmix.qry.ns"], Vec::new()));
             reply.partial(said, Vec::new());
             let known = vec![Info::new(Key::from_static(keys::QUERY_NUM_PSETS.name()), Value::Size(1))];

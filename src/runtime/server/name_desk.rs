@@ -15,7 +15,7 @@ pub(super) struct NameDesk {
     requests: BTreeMap<ProcId, BTreeSet<RequestId>>,
     last: u64,
     /// The number of ties at the last look at lookups that wait.
-    tie_count: u64,
+    tie_revision: u64,
     /// The processes of admitted connections.
     processes: BTreeMap<PeerId, ProcId>,
     /// The number of these connections.
@@ -41,7 +41,7 @@ impl NameDesk {
             receivers: BTreeMap::new(),
             requests: BTreeMap::new(),
             last: 0,
-            tie_count: 0,
+            tie_revision: 0,
             processes: BTreeMap::new(),
             connection_counts: BTreeMap::new(),
         }
@@ -148,7 +148,9 @@ impl NameDesk {
 
     /// Looks again at lookups that wait, if processes reach more than before.
     pub(super) fn note_ties(&mut self, now: Time, core: &ServerCore<Store>) {
-        if core.tie_count() != std::mem::replace(&mut self.tie_count, core.tie_count()) && self.names.has_waiting() {
+        if core.tie_revision() != std::mem::replace(&mut self.tie_revision, core.tie_revision())
+            && self.names.has_waiting()
+        {
             self.tell(now, core, NameInput::TiesChanged);
         }
     }

@@ -157,9 +157,9 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The number of ties that local processes have ever got. A new number means that some reach more than before.
-    pub(crate) const fn tie_count(&self) -> u64 {
-        self.ties.added_count()
+    /// A number that changes when local processes reach more than before.
+    pub(crate) const fn tie_revision(&self) -> u64 {
+        self.ties.revision()
     }
 
     /// Only connected processes have ties. For tests and simulations.

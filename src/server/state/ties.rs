@@ -36,8 +36,8 @@ pub(crate) type Jobs = Arc<BTreeSet<Namespace>>;
 pub(crate) struct Ties {
     of_process: BTreeMap<ProcId, BTreeMap<Tie, Jobs>>,
     last_group: u64,
-    /// The number of ties that were ever added.
-    added_count: u64,
+    /// Changes with each new tie.
+    revision: u64,
 }
 
 /// Jobs that local processes may no longer read.
@@ -58,9 +58,9 @@ impl Ties {
         self.of_process.get(proc).into_iter().flatten()
     }
 
-    /// The number of ties that were ever added.
-    pub(crate) const fn added_count(&self) -> u64 {
-        self.added_count
+    /// A number that changes with each new tie.
+    pub(crate) const fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// The processes with ties, and their ties.
@@ -76,7 +76,7 @@ impl Ties {
 
     /// Adds a tie of a process.
     pub(crate) fn insert(&mut self, proc: &ProcId, tie: &Tie, jobs: &Jobs) {
-        self.added_count = self.added_count.wrapping_add(1);
+        self.revision = self.revision.wrapping_add(1);
         self.of_process.entry(proc.clone()).or_default().insert(tie.clone(), Arc::clone(jobs));
     }
 

@@ -49,7 +49,8 @@ impl Terminations {
 impl LaunchedJob {
     /// When the loop has to look at requests again, even without an event.
     pub(super) fn next_control(&self) -> Option<Time> {
-        let is_due = !self.controls.is_empty() || self.can_log || self.forwarding.can_be_served();
+        let is_due =
+            !self.controls.is_empty() || !self.queries.is_empty() || self.can_log || self.forwarding.can_be_served();
         let later = [self.terminations.next_tick(), self.run_limits.next_tick()];
         if is_due { Some(Time::ZERO) } else { later.into_iter().flatten().min() }
     }

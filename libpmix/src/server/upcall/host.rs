@@ -112,7 +112,7 @@ impl Host for ModuleHost {
     with_entries!(passed);
 
     fn query(&self, requester: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
-        if let Some((request, reply)) = self.bridge.facts.answer(request, reply) {
+        if let Some((request, reply)) = self.bridge.facts.answer(&requester, request, reply) {
             self.bridge.query(requester, request, reply.into());
         }
     }
