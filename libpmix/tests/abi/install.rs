@@ -13,10 +13,14 @@ fn an_installed_tree_serves_compilers_and_is_removed_again() {
     let scratch = tempfile::tempdir().unwrap();
     let (built, destination) = (scratch.path().join("built"), scratch.path().join("destination"));
     fs::create_dir(&built).unwrap();
+    // Only `make lib` links the twin of the library. Its contents do not matter here.
+    let library = exports::library();
+    let twin = library.with_file_name("libmodex-pmix.so");
     for (name, target) in [
         ("modex", command::built("modex")),
         ("modex-topology", command::built("modex-topology")),
-        ("libpmix.so.2", exports::library().to_owned()),
+        ("libpmix.so.2", library.to_owned()),
+        ("libmodex-pmix.so", if twin.exists() { twin } else { library.to_owned() }),
     ] {
         symlink(target, built.join(name)).unwrap();
     }
@@ -34,6 +38,7 @@ fn an_installed_tree_serves_compilers_and_is_removed_again() {
         "include/pmix_server.h",
         "include/pmix_tool.h",
         "include/pmix_version.h",
+        "lib/libmodex-pmix.so",
         "lib/libpmix.so",
         "lib/libpmix.so.2",
         "lib/pkgconfig/pmix.pc",
