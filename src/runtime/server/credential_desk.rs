@@ -273,7 +273,74 @@ fn info(key: &'static str, value: impl Into<Value>) -> Info {
 
 #[cfg(test)]
 mod tests {
+    use crossbeam::channel::{Receiver, Sender};
+
     use super::*;
+    use crate::runtime::server::poller::{Poller, Token, Waker};
+    use crate::runtime::shared::prover::ProofError;
+    use crate::types::Namespace;
+
+    /// A daemon that answers when its other end is dropped.
+    #[derive(Debug)]
+    struct Hung(Receiver<()>);
+
+    impl Prover for Hung {
+        fn credential(&self) -> Result<Vec<u8>, ProofError> {
+            let _ = self.0.recv();
+            Err(ProofError::Absent)
+        }
+
+        fn check(&self, _credential: &[u8]) -> Result<(u32, u32), ProofError> {
+            self.credential().map(|_| (0, 0))
+        }
+    }
+
+    fn desk() -> (CredentialDesk, Sender<()>) {
+        let (ends, ended) = bounded(0);
+        let (loop_sender, _) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        (CredentialDesk::new(loop_sender, Some(Arc::new(Hung(ended)))), ends)
+    }
+
+    fn requester(rank: u32, uid: u32) -> Requester {
+        let proc = ProcId::new(Namespace::new("job").unwrap(), rank);
+        Requester { proc, object: 0, uid, gid: getegid().as_raw() }
+    }
+
+    #[test]
+    fn a_daemon_that_hangs_delays_a_request_for_its_time_and_others_have_their_share() {
+        let (mut desk, _ends) = desk();
+        let one_second = |kinds: &str| vec![info(keys::CRED_TYPE.name(), kinds), info(keys::TIMEOUT.name(), 1_u32)];
+        let ask = |desk: &mut CredentialDesk, kinds| {
+            let (sender, receiver) = bounded(1);
+            let reply_to = ReplyTo::Caller(Box::new(move |reply| sender.send(reply).unwrap()));
+            let request = GetCredential { directives: one_second(kinds) };
+            desk.make(&requester(0, geteuid().as_raw()), &request, reply_to);
+            receiver
+        };
+        let kind = |reply: HostReply| match reply {
+            HostReply::Credential(credential) => Ok(credential.info[0].value.clone()),
+            HostReply::Status(status) => Err(status),
+            other => panic!("{other:?}"),
+        };
+        let waiting: Vec<_> = (0..8).map(|_| ask(&mut desk, "munge")).collect();
+        // Beyond the share of a process nothing waits.
+        assert_eq!(kind(ask(&mut desk, "munge,native").try_recv().unwrap()), Ok("native".into()));
+        assert_eq!(kind(ask(&mut desk, "munge").try_recv().unwrap()), Err(Status::ERR_OUT_OF_RESOURCE));
+        for reply in waiting {
+            assert_eq!(kind(reply.recv().unwrap()), Err(Status::ERR_TIMEOUT));
+        }
+    }
+
+    #[test]
+    fn a_user_gets_a_part_of_the_places() {
+        let (mut desk, _ends) = desk();
+        let other = geteuid().as_raw() + 1;
+        let places: Vec<_> = (0..64).map_while(|number| desk.take_place(&requester(number / 4, other))).collect();
+        assert_eq!(places.len(), ASKING_PER_USER_MAX);
+        assert!(desk.take_place(&requester(99, other + 1)).is_some());
+        drop(places);
+        assert!(desk.take_place(&requester(0, other)).is_some());
+    }
 
     #[test]
     fn the_kinds_keep_their_order_and_unknown_ones_are_left_out() {

@@ -298,3 +298,60 @@ pub(super) fn answer(loop_sender: &LoopSender, reply_to: ReplyTo, reply: HostRep
 fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::server::poller::{Poller, Token, Waker};
+    use crate::types::{Namespace, Value};
+
+    fn thread() -> UsageThread {
+        let (loop_sender, _) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let server = ProcId::new(Namespace::new("server").unwrap(), 0);
+        let (clock, hostname) = (Clock::start(), "here".to_owned());
+        UsageThread { loop_sender, clock, server, hostname, ticks_per_second: 100, monitors: Vec::new() }
+    }
+
+    fn request(directives: &[Info]) -> UsageRequest {
+        let key = Key::from_static(keys::MONITOR_PROC_RESOURCE_USAGE.name());
+        UsageRequest::read(&Info::new(key, Value::Undefined), directives, "here").unwrap().unwrap()
+    }
+
+    fn asker(rank: u32, uid: u32) -> Asker {
+        Asker { proc: ProcId::new(Namespace::new("job").unwrap(), rank), uid }
+    }
+
+    fn again() -> [Info; 1] {
+        [Info::new(Key::from_static(keys::MONITOR_RESOURCE_RATE.name()), 1_u32)]
+    }
+
+    #[test]
+    fn a_request_without_a_running_process_is_refused() {
+        let mut thread = thread();
+        for directives in [&[][..], &again()] {
+            let begun = thread.begin(asker(0, 7), request(directives), Status::SUCCESS, Vec::new());
+            assert_eq!(begun, Err(Status::ERR_NOT_FOUND));
+        }
+        assert!(thread.monitors.is_empty());
+    }
+
+    #[test]
+    fn processes_users_and_all_have_their_bounds() {
+        let mut thread = thread();
+        let target = Sampler::target(asker(0, 7).proc, std::process::id()).unwrap();
+        let mut add = |rank, uid| {
+            let has_room = thread.has_room(&asker(rank, uid), TARGETS_PER_PROCESS_MAX);
+            if has_room {
+                let targets = vec![target.clone(); TARGETS_PER_PROCESS_MAX];
+                let (sampler, due) = (Sampler::new(100), Time::ZERO);
+                let (request, alert) = (request(&again()), Status::SUCCESS);
+                thread.monitors.push(Monitor { asker: asker(rank, uid), request, alert, targets, sampler, due });
+            }
+            has_room
+        };
+        let own = geteuid().as_raw();
+        assert_eq!([add(0, own + 1), add(0, own + 1)], [true, false]);
+        assert_eq!([1, 2, 3, 4].map(|rank| add(rank, own + 1)), [true, true, true, false]);
+        assert_eq!([5, 6, 7, 8, 9].map(|rank| add(rank, own)), [true, true, true, true, false]);
+    }
+}
