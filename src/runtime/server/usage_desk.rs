@@ -248,11 +248,11 @@ impl UsageThread {
         let now = self.clock.now();
         let Self { loop_sender, clock, server, hostname, monitors, .. } = self;
         monitors.retain_mut(|monitor| {
-            let Some(period) = monitor.request.period.filter(|_| monitor.due <= now) else { return true };
+            if monitor.due > now {
+                return true;
+            }
             let Monitor { request, targets, sampler, .. } = monitor;
             let samples = sampler.sample(request, targets, hostname, clock.now(), seconds_since_1970());
-            // A round that takes longer than the period leaves time for orders.
-            monitor.due = clock.now() + period;
             if samples.is_empty() {
                 // Processes have ended. A disk or a network may come back.
                 return targets.is_empty();
@@ -262,6 +262,13 @@ impl UsageThread {
             let _ = loop_sender.send(LoopMessage::Call(event, ignored));
             true
         });
+        // The periods count from the end of the round, so that a long one leaves time for orders.
+        let end = clock.now();
+        for monitor in monitors.iter_mut().filter(|monitor| monitor.due <= now) {
+            if let Some(period) = monitor.request.period {
+                monitor.due = end + period;
+            }
+        }
     }
 }
 
