@@ -5,8 +5,8 @@ use std::io::Read;
 
 use crate::keys;
 
-/// The longest file that is read.
-const FILE_BYTES_MAX: u64 = 4096;
+/// The longest file that is read. A process may be in 65,536 groups, and its status lists them before its sizes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A line of `/proc/PID/stat`, as far as it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,14 @@ pub struct ProcessStat {
     pub rss_pages: u64,
     /// The processor on which it ran last.
     pub processor: u64,
+}
+
+impl ProcessStat {
+    /// Whether the process has ended and only waits for its parent.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
 }
 
 /// The figures of a process.

@@ -38,6 +38,8 @@ pub struct UsageRequest {
     pub pids: Vec<u32>,
     /// The disks or networks; `None`: all.
     pub(super) devices: Option<BTreeSet<String>>,
+    /// Whether all of them have to be here.
+    needs_all_devices: bool,
 }
 
 /// Directives that change nothing on one node.
@@ -72,6 +74,7 @@ impl UsageRequest {
             procs: Vec::new(),
             pids: Vec::new(),
             devices: None,
+            needs_all_devices: false,
         };
         for directive in directives {
             request.take(directive, hostname)?;
@@ -115,6 +118,7 @@ impl UsageRequest {
         {
             let devices = elements(value, |element| element.as_str().map(str::to_owned))?;
             self.devices = Some(devices.into_iter().collect());
+            self.needs_all_devices = directive.flags().contains(InfoFlags::REQUIRED);
         } else if key.starts_with("pmix.monitor.tgt") {
             // Other targets would be left out silently.
             return Err(Status::ERR_NOT_SUPPORTED);
@@ -127,6 +131,17 @@ impl UsageRequest {
     /// Whether a figure is asked for.
     pub(super) fn wants(&self, key: &str) -> bool {
         self.figures.as_ref().is_none_or(|figures| figures.contains(key))
+    }
+
+    /// Whether this number of samples is an answer: one of a running process, or of a disk or network that is named.
+    #[must_use]
+    pub fn is_answered_by(&self, sample_count: usize) -> bool {
+        let needed = match (self.kind, &self.devices) {
+            (UsageKind::Disks | UsageKind::Networks, None) => 0,
+            (_, Some(devices)) if self.needs_all_devices => devices.len(),
+            _ => 1,
+        };
+        sample_count >= needed
     }
 
     /// Whether a disk or network is asked for, if some are named.
@@ -226,5 +241,19 @@ mod tests {
         let required = |key| Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, true) };
         assert_eq!(node(required("own.key")), Err(Status::ERR_NOT_SUPPORTED));
         assert_eq!(node(required(keys::MONITOR_LOCAL_ONLY.name())), Ok(()));
+    }
+
+    #[test]
+    fn one_named_disk_has_to_be_here_and_required_ones_all() {
+        let key = keys::MONITOR_DISK_RESOURCE_USAGE.name();
+        let named = info(keys::MONITOR_TARGET_DISKS.name(), array(DataType::String, vec!["a".into(), "b".into()]));
+        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..named.clone() };
+        let answered = |directives| {
+            let request = read(key, Value::Undefined, directives).unwrap();
+            [0, 1, 2].map(|count| request.is_answered_by(count))
+        };
+        assert_eq!(answered(Vec::new()), [true, true, true]);
+        assert_eq!(answered(vec![named]), [false, true, true]);
+        assert_eq!(answered(vec![required]), [false, false, true]);
     }
 }

@@ -19,7 +19,7 @@ pub struct Target {
     pub started: u64,
 }
 
-/// Measures processes and this machine at several times.
+/// Measures what one request asks for, once or at several times.
 #[derive(Debug)]
 pub struct Sampler {
     ticks_per_second: u64,
@@ -37,7 +37,8 @@ impl Sampler {
     /// A process as it is now; `None` if it has ended.
     #[must_use]
     pub fn target(proc: ProcId, pid: u32) -> Option<Target> {
-        Some(Target { proc, pid, started: process_stat(pid)?.started })
+        let stat = process_stat(pid).filter(|stat| !stat.has_ended())?;
+        Some(Target { proc, pid, started: stat.started })
     }
 
     /// The figures of a request now. `seconds` is the time since 1970. Processes that have ended are left out.
@@ -51,8 +52,9 @@ impl Sampler {
     ) -> Vec<Info> {
         match request.kind {
             UsageKind::Processes => {
+                let runs = |target: &Target, stat: &ProcessStat| stat.started == target.started && !stat.has_ended();
                 let running = targets.iter().filter_map(|target| {
-                    let stat = process_stat(target.pid).filter(|stat| stat.started == target.started)?;
+                    let stat = process_stat(target.pid).filter(|stat| runs(target, stat))?;
                     Some((target, stat))
                 });
                 let sample = |(target, stat): (&Target, ProcessStat)| {
@@ -78,11 +80,6 @@ impl Sampler {
         }
     }
 
-    /// Forgets the processes that are not among these.
-    pub fn retain(&mut self, is_sampled: impl Fn(u32) -> bool) {
-        self.last.retain(|(pid, _), _| is_sampled(*pid));
-    }
-
     fn of_process(
         &mut self,
         request: &UsageRequest,
@@ -96,7 +93,7 @@ impl Sampler {
         let size = |key, kilobytes: Option<u64>| Some((key, Value::Float(megabytes(kilobytes?))));
         let small = |number: u64| Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX));
         let state = Value::String(Text::from(stat.state.to_string().as_str()));
-        let share = self.share(pid, stat, now, request.period.is_some());
+        let share = self.share(pid, stat, now);
         [
             Some((keys::PROC_OS_STATE.name(), state)),
             Some((keys::PROC_TIME.name(), Value::Timeval(self.time(stat.busy)))),
@@ -123,7 +120,7 @@ impl Sampler {
 
     /// The share of one processor in percent, since the last sample or else the start of the process.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "the standard's type for shares")]
-    fn share(&mut self, pid: u32, stat: &ProcessStat, now: Time, is_kept: bool) -> Option<f32> {
+    fn share(&mut self, pid: u32, stat: &ProcessStat, now: Time) -> Option<f32> {
         let id = (pid, stat.started);
         let unit = self.ticks_per_second.max(1) as f64;
         let last = self.last.get(&id).copied();
@@ -131,9 +128,7 @@ impl Sampler {
             Some((busy, at)) => (stat.busy.saturating_sub(busy), now.since(at).as_secs_f64()),
             None => (stat.busy, seconds_since_boot()? - stat.started as f64 / unit),
         };
-        if is_kept {
-            self.last.insert(id, (stat.busy, now));
-        }
+        self.last.insert(id, (stat.busy, now));
         (seconds > 0.0).then_some((100.0 * ticks as f64 / unit / seconds) as f32)
     }
 }
@@ -215,10 +210,21 @@ mod tests {
         let mut sampler = Sampler::new(100);
         let stat = |busy| ProcessStat { busy, ..process_stat(std::process::id()).unwrap() };
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        assert!(sampler.share(7, &stat(1000), at(1), true).is_some());
-        assert_eq!(sampler.share(7, &stat(1050), at(2), true), Some(50.0));
+        assert!(sampler.share(7, &stat(1000), at(1)).is_some());
+        assert_eq!(sampler.share(7, &stat(1050), at(2)), Some(50.0));
         assert_eq!(sampler.time(250), Timeval { seconds: 2, microseconds: 500_000 });
-        sampler.retain(|pid| pid != 7);
-        assert!(sampler.last.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_waits_for_its_parent_has_ended() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let target = Sampler::target(proc.clone(), child.id()).unwrap();
+        child.kill().unwrap();
+        while !process_stat(child.id()).unwrap().has_ended() {}
+        let of_process = request(keys::MONITOR_PROC_RESOURCE_USAGE.name());
+        let samples = Sampler::new(100).sample(&of_process, &[target], "here", Time::ZERO, 7);
+        assert_eq!((samples, Sampler::target(proc, child.id())), (Vec::new(), None));
+        child.wait().unwrap();
     }
 }

@@ -163,6 +163,9 @@ pub(super) fn action(request: &JobControl) -> Result<Option<ControlAction>, Cont
             return Err(ControlRefusal::SeveralActions);
         }
     }
+    if found.is_none() && turns_off_alerts(&request.directives) {
+        return Ok(Some(ControlAction::NotePreemptible(false)));
+    }
     let is_known = |info: &Info| {
         let key = info.key.as_str();
         [&OTHERS_KNOWN[..], &OTHER_ACTIONS, &CHECKPOINTS].iter().any(|known| known.contains(&key))
@@ -203,8 +206,15 @@ fn checkpoint(directives: &[Info]) -> Result<Option<ControlAction>, ControlRefus
     match (listed.or(method), preemptible) {
         (Some(_), Some(true)) => Err(ControlRefusal::SeveralActions),
         (Some(method), _) => Ok(Some(ControlAction::NoteMethod(method))),
-        (None, is_on) => Ok(is_on.filter(|is_on| *is_on || directives.len() == 1).map(ControlAction::NotePreemptible)),
+        (None, is_on) => Ok(is_on.filter(|is_on| *is_on).map(ControlAction::NotePreemptible)),
     }
+}
+
+/// Whether a request says that its targets want no alert. Beside another action this changes nothing.
+fn turns_off_alerts(directives: &[Info]) -> bool {
+    let is_meant =
+        |info: &Info| info.key.as_str() == keys::JOB_CTRL_PREEMPTIBLE.name() && info.value.as_bool() == Some(false);
+    directives.iter().any(is_meant)
 }
 
 /// The first way that the launcher has. Beside an event, a number is a time: both have one key.
@@ -373,6 +383,13 @@ mod tests {
         assert_eq!(read(vec![ways(vec![info("own.way", 1_u32)])]), Err(refused));
         let preemptible = info(keys::JOB_CTRL_PREEMPTIBLE.name(), true);
         assert_eq!(read(vec![preemptible]), Ok(ControlAction::NotePreemptible(true)));
+        // The server adds the user and the group to a request.
+        let signed = vec![
+            info(keys::JOB_CTRL_PREEMPTIBLE.name(), false),
+            info(keys::USERID.name(), 7_u32),
+            info(keys::GRPID.name(), 7_u32),
+        ];
+        assert_eq!(read(signed), Ok(ControlAction::NotePreemptible(false)));
         assert_eq!(read(vec![named(), info(keys::JOB_CTRL_KILL.name(), true)]), Err(ControlRefusal::SeveralActions));
     }
 

@@ -85,24 +85,44 @@ impl StoppedRanks {
     }
 }
 
-/// The ranks that have to reach their place before the jobs are ready for a debugger.
+/// The ranks that have to reach their places before the jobs are ready for a debugger. A job has its places in order.
 #[derive(Debug, Default)]
-pub(super) struct AwaitedStops(BTreeMap<u32, BTreeSet<u32>>);
+pub(super) struct AwaitedStops(BTreeMap<u32, Vec<AwaitedPlace>>);
+
+/// A place at which ranks of a job stop.
+#[derive(Debug)]
+struct AwaitedPlace {
+    ranks: BTreeSet<u32>,
+    /// Its name, from the first rank that has reached it.
+    name: Option<String>,
+}
 
 impl AwaitedStops {
-    /// A job with this many ranks was started, and these of them stop.
+    /// A job with this many ranks was started, and these of them stop at its next place.
     pub(super) fn expect(&mut self, job: u32, rank_count: u32, stopped: &StoppedRanks) {
-        self.0.insert(job, (0..rank_count).filter(|rank| stopped.has(*rank)).collect());
+        let ranks = (0..rank_count).filter(|rank| stopped.has(*rank)).collect();
+        self.0.entry(job).or_default().push(AwaitedPlace { ranks, name: None });
     }
 
-    /// A rank has reached its place, or has ended. Returns whether its job is ready with it.
-    pub(super) fn reached(&mut self, rank: RankId) -> bool {
-        let Some(awaited) = self.0.get_mut(&rank.job) else { return false };
-        let is_last = awaited.remove(&rank.rank) && awaited.is_empty();
-        if is_last {
-            self.0.remove(&rank.job);
+    /// A rank has reached its next place. Returns whether its job is ready with it.
+    pub(super) fn reached(&mut self, rank: RankId, name: &str) -> bool {
+        for place in self.0.get_mut(&rank.job).into_iter().flatten() {
+            if place.ranks.remove(&rank.rank) {
+                place.name.get_or_insert_with(|| name.to_owned());
+                return place.ranks.is_empty();
+            }
         }
-        is_last
+        false
+    }
+
+    /// A rank has ended. Returns the places at which its job is ready without it.
+    pub(super) fn ended(&mut self, rank: RankId) -> Vec<String> {
+        let places = self.0.get_mut(&rank.job).into_iter().flatten();
+        let ready = |place: &mut AwaitedPlace| {
+            let is_last = place.ranks.remove(&rank.rank) && place.ranks.is_empty();
+            place.name.clone().filter(|_| is_last)
+        };
+        places.filter_map(ready).collect()
     }
 
     /// Forgets a job.
@@ -136,12 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_ready_once_when_its_last_rank_has_stopped_or_ended() {
+    fn a_job_is_ready_once_at_each_place_when_its_last_rank_has_stopped_or_ended() {
         let rank = |rank| RankId { job: 2, rank };
         let mut stops = AwaitedStops::default();
         stops.expect(2, 4, &StoppedRanks::Some([1, 3, 9].into()));
-        assert_eq!([1, 1, 2].map(|number| stops.reached(rank(number))), [false; 3]);
-        assert_eq!([3, 3].map(|number| stops.reached(rank(number))), [true, false]);
-        assert!(!stops.reached(RankId { job: 7, rank: 0 }));
+        stops.expect(2, 4, &StoppedRanks::Some([0, 1].into()));
+        assert_eq!([1, 2].map(|number| stops.reached(rank(number), "init")), [false; 2]);
+        assert_eq!([3, 3].map(|number| stops.reached(rank(number), "init")), [true, false]);
+        assert!(!stops.reached(rank(1), "main"));
+        assert_eq!((stops.ended(rank(0)), stops.ended(rank(0))), (vec!["main".to_owned()], Vec::new()));
+        assert!(!stops.reached(RankId { job: 7, rank: 0 }, "init"));
+        stops.expect(3, 1, &StoppedRanks::All);
+        assert_eq!(stops.ended(RankId { job: 3, rank: 0 }), Vec::<String>::new(), "no rank stops");
     }
 }

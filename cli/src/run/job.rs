@@ -525,12 +525,14 @@ impl LaunchedJob {
             }
             let end = self.rank_end(rank, ending);
             self.forget(rank);
-            self.awaited_stops.reached(rank);
+            let ready = self.awaited_stops.ended(rank);
             self.checkpoints.remove(rank);
             let action = self.verdict.ended(now, rank, ending);
             self.report_rank_end(rank, end);
             self.act(action);
-            if self.verdict.is_over(rank.job) {
+            if !self.verdict.is_over(rank.job) {
+                ready.iter().for_each(|breakpoint| self.report_stop(rank.job, breakpoint));
+            } else {
                 self.report_job_end(rank.job);
                 if rank.job != FIRST_JOB {
                     self.end_spawned(rank.job);
@@ -581,7 +583,7 @@ impl LaunchedJob {
             }
             News::Stopped { proc, breakpoint } => {
                 if let Some(rank) = self.jobs.rank(&proc)
-                    && self.awaited_stops.reached(rank)
+                    && self.awaited_stops.reached(rank, &breakpoint)
                 {
                     self.report_stop(rank.job, &breakpoint);
                 }

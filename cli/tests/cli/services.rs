@@ -65,7 +65,11 @@ pub(crate) fn measure_resources() {
     let samples = monitor(&client, of_node, Vec::new()).unwrap();
     assert!(matches!(figure(&samples[0], keys::NODE_MEM_TOTAL.name()), Some(Value::Float(size)) if size > 1.0));
     let of_disks = info(keys::MONITOR_DISK_RESOURCE_USAGE.name(), Value::Undefined);
-    assert!(monitor(&client, of_disks, Vec::new()).is_ok());
+    assert!(monitor(&client, of_disks.clone(), Vec::new()).is_ok());
+    let unknown = info(keys::MONITOR_TARGET_DISKS.name(), array(DataType::String, vec!["no such disk".into()]));
+    assert_eq!(monitor(&client, of_disks, vec![unknown]).unwrap_err(), Status::ERR_NOT_FOUND);
+    let wrong = info(keys::MONITOR_CANCEL.name(), 7_u32);
+    assert_eq!(monitor(&client, wrong, Vec::new()).unwrap_err(), Status::ERR_BAD_PARAM);
     // The launcher is no process of the job.
     let refused = |directive: Info| monitor(&client, of_procs(), vec![directive]).unwrap_err();
     assert_eq!(refused(by_number(std::os::unix::process::parent_id())), Status::ERR_NOT_FOUND);

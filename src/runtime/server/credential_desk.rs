@@ -8,16 +8,18 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crossbeam::channel::{RecvTimeoutError, bounded};
 use nix::unistd::{getegid, geteuid};
 
 use super::loop_messages::LoopSender;
-use super::usage_desk::{ReplyTo, answer};
+use super::usage_desk::{ReplyTo, answer, may_take_all};
 use crate::keys;
 use crate::proto::{Credential, GetCredential, ValidateCredential};
 use crate::runtime::shared::prover::Prover;
 use crate::runtime::shared::threads::spawn;
-use crate::server::{HostReply, Requester};
+use crate::server::{HostReply, Requester, timeout};
 use crate::types::{Info, InfoFlags, Key, ProcId, Status, Value};
 
 /// The service.
@@ -27,8 +29,8 @@ pub(super) struct CredentialDesk {
     /// The credential of each process, and the ids that it proves.
     issued: BTreeMap<ProcId, Issued>,
     by_text: BTreeMap<Vec<u8>, ProcId>,
-    /// Each thread that asks munge has a copy.
-    asking: Arc<()>,
+    /// For each process and its user: a value of which each thread that asks munge has a copy.
+    asking: BTreeMap<(ProcId, u32), Arc<()>>,
 }
 
 struct Issued {
@@ -62,15 +64,21 @@ const SECRET_BYTES: usize = 32;
 /// The longest credential that is checked. Munge's have some hundred bytes.
 const CREDENTIAL_BYTES_MAX: usize = 16 << 10;
 
-/// Threads that ask munge at a time.
+/// Requests of which munge is asked at a time: of one process, of one user, and all. Root and the server's user may have
+/// all of them.
+const ASKING_PER_PROCESS_MAX: usize = 8;
+const ASKING_PER_USER_MAX: usize = ASKING_MAX / 2;
 const ASKING_MAX: usize = 64;
+
+/// The longest time for munge's answer. `PMIX_TIMEOUT` may be shorter.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Directives beside the kind.
 const KNOWN: [&str; 3] = [keys::USERID.name(), keys::GRPID.name(), keys::TIMEOUT.name()];
 
 impl CredentialDesk {
     pub(super) fn new(loop_sender: LoopSender, munge: Option<Arc<dyn Prover>>) -> Self {
-        Self { loop_sender, munge, issued: BTreeMap::new(), by_text: BTreeMap::new(), asking: Arc::new(()) }
+        Self { loop_sender, munge, issued: BTreeMap::new(), by_text: BTreeMap::new(), asking: BTreeMap::new() }
     }
 
     /// Makes a credential for a process.
@@ -89,17 +97,18 @@ impl CredentialDesk {
             let reply = native.unwrap_or(HostReply::Status(Status::ERR_NOT_SUPPORTED));
             return answer(&self.loop_sender, reply_to, reply);
         };
-        self.outside(reply_to, move || match munge.credential() {
-            Ok(text) => reply(text, Kind::Munge),
+        let time_max = answer_time(&request.directives);
+        self.outside(requester, time_max, (reply_to, native), move || match munge.credential() {
+            Ok(text) => Ok(reply(text, Kind::Munge)),
             Err(error) => {
                 tracing::info!(%error, "munge makes no credential");
-                native.unwrap_or(HostReply::Status(Status::ERR_NOT_SUPPORTED))
+                Err(Status::ERR_NOT_SUPPORTED)
             }
         });
     }
 
     /// Checks a credential.
-    pub(super) fn check(&self, request: ValidateCredential, reply_to: ReplyTo) {
+    pub(super) fn check(&mut self, requester: &Requester, request: ValidateCredential, reply_to: ReplyTo) {
         let ValidateCredential { credential, directives, .. } = request;
         let refused = |reply_to, status| answer(&self.loop_sender, reply_to, HostReply::Status(status));
         let kinds = match kinds(&directives) {
@@ -121,11 +130,11 @@ impl CredentialDesk {
             return refused(reply_to, Status::ERR_INVALID_CRED);
         };
         let text = [text, &[0]].concat();
-        self.outside(reply_to, move || match munge.check(&text) {
-            Ok((uid, gid)) => facts(uid, gid, Kind::Munge),
+        self.outside(requester, answer_time(&directives), (reply_to, None), move || match munge.check(&text) {
+            Ok((uid, gid)) => Ok(facts(uid, gid, Kind::Munge)),
             Err(error) => {
                 tracing::info!(%error, "munge does not accept a credential");
-                HostReply::Status(Status::ERR_INVALID_CRED)
+                Err(Status::ERR_INVALID_CRED)
             }
         });
     }
@@ -155,28 +164,67 @@ impl CredentialDesk {
         Some(text)
     }
 
-    /// Asks the daemon on another thread: it may answer late.
-    fn outside(&self, reply_to: ReplyTo, ask: impl FnOnce() -> HostReply + Send + 'static) {
-        if Arc::strong_count(&self.asking) > ASKING_MAX {
-            return answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
-        }
-        let (loop_sender, asking) = (self.loop_sender.clone(), Arc::clone(&self.asking));
-        let (sender, receiver) = crossbeam::channel::bounded(1);
-        let _ = sender.send(reply_to);
-        let asked = receiver.clone();
-        let started = spawn("modex-munge", move || {
-            if let Ok(reply_to) = asked.try_recv() {
-                answer(&loop_sender, reply_to, ask());
+    /// Asks the daemon on another thread: it may answer late or never. Without its answer the requester gets `instead`, or
+    /// a status.
+    fn outside(
+        &mut self,
+        requester: &Requester,
+        time_max: Duration,
+        (reply_to, instead): (ReplyTo, Option<HostReply>),
+        ask: impl FnOnce() -> Result<HostReply, Status> + Send + 'static,
+    ) {
+        let loop_sender = self.loop_sender.clone();
+        let Some(place) = self.take_place(requester) else {
+            let reply = instead.unwrap_or(HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
+            return answer(&loop_sender, reply_to, reply);
+        };
+        let (sender, received) = bounded(1);
+        let asks = move || {
+            // The waiting thread may have given up.
+            let _ = sender.send(ask());
+            drop(place);
+        };
+        let (holder, held) = bounded(1);
+        let _ = holder.send((reply_to, instead));
+        let settle = move |answered: Result<HostReply, Status>| {
+            if let Ok((reply_to, instead)) = held.try_recv() {
+                let reply = answered.unwrap_or_else(|status| instead.unwrap_or(HostReply::Status(status)));
+                answer(&loop_sender, reply_to, reply);
             }
-            drop(asking);
-        });
-        if let Err(error) = started
-            && let Ok(reply_to) = receiver.try_recv()
-        {
+        };
+        let settle_now = settle.clone();
+        let waits = move || {
+            settle(received.recv_timeout(time_max).unwrap_or_else(|error| match error {
+                RecvTimeoutError::Timeout => Err(Status::ERR_TIMEOUT),
+                // The other thread was not started, or the prover panicked.
+                RecvTimeoutError::Disconnected => Err(Status::ERR_OUT_OF_RESOURCE),
+            }));
+        };
+        let started = spawn("modex-munge-wait", waits).and_then(|_| spawn("modex-munge", asks));
+        if let Err(error) = started {
             tracing::warn!(%error, "the server cannot start a thread that asks munge");
-            answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
+            settle_now(Err(Status::ERR_OUT_OF_RESOURCE));
         }
     }
+
+    /// A place among the requests of which munge is asked.
+    fn take_place(&mut self, requester: &Requester) -> Option<Arc<()>> {
+        self.asking.retain(|_, place| Arc::strong_count(place) > 1);
+        let count = |is_meant: &dyn Fn(&ProcId, u32) -> bool| -> usize {
+            let meant = self.asking.iter().filter(|((proc, uid), _)| is_meant(proc, *uid));
+            meant.map(|(_, place)| Arc::strong_count(place) - 1).sum()
+        };
+        let has_room = count(&|proc, _| *proc == requester.proc) < ASKING_PER_PROCESS_MAX
+            && (may_take_all(requester.uid) || count(&|_, uid| uid == requester.uid) < ASKING_PER_USER_MAX)
+            && count(&|_, _| true) < ASKING_MAX;
+        let id = || (requester.proc.clone(), requester.uid);
+        has_room.then(|| Arc::clone(self.asking.entry(id()).or_default()))
+    }
+}
+
+/// The time for munge's answer.
+fn answer_time(directives: &[Info]) -> Duration {
+    timeout(directives).unwrap_or(ANSWER_TIME_MAX).min(ANSWER_TIME_MAX)
 }
 
 /// The kinds that a request permits, in its order. Unknown ones are left out.
@@ -225,7 +273,74 @@ fn info(key: &'static str, value: impl Into<Value>) -> Info {
 
 #[cfg(test)]
 mod tests {
+    use crossbeam::channel::{Receiver, Sender};
+
     use super::*;
+    use crate::runtime::server::poller::{Poller, Token, Waker};
+    use crate::runtime::shared::prover::ProofError;
+    use crate::types::Namespace;
+
+    /// A daemon that answers when its other end is dropped.
+    #[derive(Debug)]
+    struct Hung(Receiver<()>);
+
+    impl Prover for Hung {
+        fn credential(&self) -> Result<Vec<u8>, ProofError> {
+            let _ = self.0.recv();
+            Err(ProofError::Absent)
+        }
+
+        fn check(&self, _credential: &[u8]) -> Result<(u32, u32), ProofError> {
+            self.credential().map(|_| (0, 0))
+        }
+    }
+
+    fn desk() -> (CredentialDesk, Sender<()>) {
+        let (ends, ended) = bounded(0);
+        let (loop_sender, _) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        (CredentialDesk::new(loop_sender, Some(Arc::new(Hung(ended)))), ends)
+    }
+
+    fn requester(rank: u32, uid: u32) -> Requester {
+        let proc = ProcId::new(Namespace::new("job").unwrap(), rank);
+        Requester { proc, object: 0, uid, gid: getegid().as_raw() }
+    }
+
+    #[test]
+    fn a_daemon_that_hangs_delays_a_request_for_its_time_and_others_have_their_share() {
+        let (mut desk, _ends) = desk();
+        let one_second = |kinds: &str| vec![info(keys::CRED_TYPE.name(), kinds), info(keys::TIMEOUT.name(), 1_u32)];
+        let ask = |desk: &mut CredentialDesk, kinds| {
+            let (sender, receiver) = bounded(1);
+            let reply_to = ReplyTo::Caller(Box::new(move |reply| sender.send(reply).unwrap()));
+            let request = GetCredential { directives: one_second(kinds) };
+            desk.make(&requester(0, geteuid().as_raw()), &request, reply_to);
+            receiver
+        };
+        let kind = |reply: HostReply| match reply {
+            HostReply::Credential(credential) => Ok(credential.info[0].value.clone()),
+            HostReply::Status(status) => Err(status),
+            other => panic!("{other:?}"),
+        };
+        let waiting: Vec<_> = (0..8).map(|_| ask(&mut desk, "munge")).collect();
+        // Beyond the share of a process nothing waits.
+        assert_eq!(kind(ask(&mut desk, "munge,native").try_recv().unwrap()), Ok("native".into()));
+        assert_eq!(kind(ask(&mut desk, "munge").try_recv().unwrap()), Err(Status::ERR_OUT_OF_RESOURCE));
+        for reply in waiting {
+            assert_eq!(kind(reply.recv().unwrap()), Err(Status::ERR_TIMEOUT));
+        }
+    }
+
+    #[test]
+    fn a_user_gets_a_part_of_the_places() {
+        let (mut desk, _ends) = desk();
+        let other = geteuid().as_raw() + 1;
+        let places: Vec<_> = (0..64).map_while(|number| desk.take_place(&requester(number / 4, other))).collect();
+        assert_eq!(places.len(), ASKING_PER_USER_MAX);
+        assert!(desk.take_place(&requester(99, other + 1)).is_some());
+        drop(places);
+        assert!(desk.take_place(&requester(0, other)).is_some());
+    }
 
     #[test]
     fn the_kinds_keep_their_order_and_unknown_ones_are_left_out() {

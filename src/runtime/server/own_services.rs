@@ -12,8 +12,10 @@ use crate::keys;
 use crate::proto::{Monitor, Service};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Capabilities, HostReply, MONITORED_MAX, MonitoredProcess, PeerId, Requester, ServerCore};
-use crate::types::{ProcId, Rank, Status};
+use crate::server::{
+    Capabilities, HostReply, MONITORED_MAX, MonitoredProcess, PeerId, Requester, ServerCore, requires_more_than,
+};
+use crate::types::{Info, ProcId, Rank, Status, Value};
 use crate::usage::{UsageKind, UsageRequest};
 
 /// The services that are switched on.
@@ -60,14 +62,14 @@ impl OwnServices {
                     Ok(Asked::Sample(request, targets)) => {
                         let is_own = monitor.error != Status::SUCCESS;
                         let alert = if is_own { monitor.error } else { Status::MONITOR_RESUSAGE_UPDATE };
-                        usage.sample(requester.proc.clone(), request, alert, targets, reply_to);
+                        usage.sample(requester, request, alert, targets, reply_to);
                     }
                     Ok(Asked::Cancel(name)) => usage.cancel(requester.proc.clone(), name, reply_to),
                     Err(status) => answer(&self.loop_sender, reply_to, HostReply::Status(status)),
                 }
             }
             (Service::GetCredential(request), _, Some(desk)) => desk.make(requester, &request, reply_to),
-            (Service::ValidateCredential(request), _, Some(desk)) => desk.check(request, reply_to),
+            (Service::ValidateCredential(request), _, Some(desk)) => desk.check(requester, request, reply_to),
             _ => answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NOT_SUPPORTED)),
         }
     }
@@ -105,7 +107,7 @@ fn measure(
     Monitor { monitor, directives, .. }: &Monitor,
 ) -> Result<Asked, Status> {
     if monitor.key.as_str() == keys::MONITOR_CANCEL.name() {
-        return Ok(Asked::Cancel(monitor.value.as_str().map(str::to_owned)));
+        return cancelled(monitor, directives).map(Asked::Cancel);
     }
     let request = UsageRequest::read(monitor, directives, usage.hostname()).ok_or(Status::ERR_NOT_SUPPORTED)??;
     let mut targets = Vec::new();
@@ -120,9 +122,10 @@ fn measure(
         };
         targets.extend(core.monitored(requester, &procs)?.into_iter().filter_map(numbered));
         if !request.pids.is_empty() {
-            let all: Vec<_> = core.all_monitored(requester).into_iter().filter_map(numbered).collect();
+            let all = core.all_monitored(requester).into_iter().filter_map(numbered);
+            let all: BTreeMap<u32, ProcId> = all.map(|(proc, pid)| (pid, proc)).collect();
             for pid in &request.pids {
-                targets.push(all.iter().find(|(_, known)| known == pid).cloned().ok_or(Status::ERR_NOT_FOUND)?);
+                targets.push((all.get(pid).cloned().ok_or(Status::ERR_NOT_FOUND)?, *pid));
             }
         }
         targets.sort_unstable();
@@ -135,4 +138,32 @@ fn measure(
         }
     }
     Ok(Asked::Sample(request, targets))
+}
+
+/// The name of the requests that a cancellation ends; `None`: all.
+fn cancelled(monitor: &Info, directives: &[Info]) -> Result<Option<String>, Status> {
+    if requires_more_than(directives, &[keys::USERID.name(), keys::GRPID.name()]) {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
+    match &monitor.value {
+        Value::Undefined => Ok(None),
+        value => value.as_str().map(|name| Some(name.to_owned())).ok_or(Status::ERR_BAD_PARAM),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{InfoFlags, Key};
+
+    #[test]
+    fn a_cancellation_names_requests_or_means_all() {
+        let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+        let of = |value| cancelled(&info(keys::MONITOR_CANCEL.name(), value), &[]);
+        assert_eq!((of(Value::Undefined), of("a".into())), (Ok(None), Ok(Some("a".to_owned()))));
+        assert_eq!(of(Value::Uint32(7)), Err(Status::ERR_BAD_PARAM));
+        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..info("own.key", true.into()) };
+        let refused = cancelled(&info(keys::MONITOR_CANCEL.name(), Value::Undefined), &[required]);
+        assert_eq!(refused, Err(Status::ERR_NOT_SUPPORTED));
+    }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use nix::unistd::{SysconfVar, sysconf};
+use nix::unistd::{SysconfVar, geteuid, sysconf};
 
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use super::name_desk::NameCallback;
@@ -17,7 +17,7 @@ use crate::events::Event;
 use crate::keys;
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::threads::spawn;
-use crate::server::{HostCall, HostReply, UpcallId};
+use crate::server::{HostCall, HostReply, Requester, UpcallId};
 use crate::types::codes::range::RANGE_CUSTOM;
 use crate::types::{Info, Key, ProcId, Status, Time};
 use crate::usage::{Sampler, Target, UsageRequest};
@@ -43,17 +43,26 @@ pub(super) struct UsageDesk {
 
 /// A task of the thread.
 enum Order {
-    Sample { asker: ProcId, request: UsageRequest, alert: Status, targets: Vec<(ProcId, u32)>, reply_to: ReplyTo },
+    Sample { asker: Asker, request: UsageRequest, alert: Status, targets: Vec<(ProcId, u32)>, reply_to: ReplyTo },
     Cancel { asker: ProcId, name: Option<String>, reply_to: ReplyTo },
     Ended(ProcId),
+}
+
+/// A process that asks for samples.
+struct Asker {
+    proc: ProcId,
+    uid: u32,
 }
 
 /// Requests with a period of one process, and of all.
 const MONITORS_PER_PROCESS_MAX: usize = 16;
 const MONITORS_MAX: usize = 1024;
 
-/// Processes that the requests with a period of one process measure.
+/// Processes that the requests with a period measure: those of one process, those of one user, and all. Root and the
+/// server's user may take all.
 const TARGETS_PER_PROCESS_MAX: usize = 4096;
+const TARGETS_PER_USER_MAX: usize = TARGETS_MAX / 2;
+const TARGETS_MAX: usize = 32_768;
 
 impl UsageDesk {
     pub(super) const fn new(loop_sender: LoopSender, clock: Clock, server: ProcId, hostname: String) -> Self {
@@ -67,14 +76,15 @@ impl UsageDesk {
     /// Measures these processes, if the request is about processes.
     pub(super) fn sample(
         &mut self,
-        asker: ProcId,
+        requester: &Requester,
         request: UsageRequest,
         alert: Status,
         targets: Vec<(ProcId, u32)>,
         reply_to: ReplyTo,
     ) {
+        let asker = Asker { proc: requester.proc.clone(), uid: requester.uid };
         if request.period.is_some() {
-            self.askers.insert(asker.clone());
+            self.askers.insert(asker.proc.clone());
         }
         self.order(Order::Sample { asker, request, alert, targets, reply_to });
     }
@@ -130,7 +140,7 @@ impl UsageDesk {
             clock: self.clock,
             server: self.server.clone(),
             hostname: self.hostname.clone(),
-            sampler: Sampler::new(ticks.unwrap_or(100)),
+            ticks_per_second: ticks.unwrap_or(100),
             monitors: Vec::new(),
         };
         spawn("modex-usage", move || thread.run(&receiver))?;
@@ -140,10 +150,11 @@ impl UsageDesk {
 
 /// A request with a period.
 struct Monitor {
-    asker: ProcId,
+    asker: Asker,
     request: UsageRequest,
     alert: Status,
     targets: Vec<Target>,
+    sampler: Sampler,
     due: Time,
 }
 
@@ -152,7 +163,7 @@ struct UsageThread {
     clock: Clock,
     server: ProcId,
     hostname: String,
-    sampler: Sampler,
+    ticks_per_second: u64,
     monitors: Vec<Monitor>,
 }
 
@@ -166,7 +177,11 @@ impl UsageThread {
                 None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match order {
-                Ok(order) => self.take(order),
+                Ok(order) => {
+                    self.take(order);
+                    // A round takes a while, so the orders before it come first. Later ones can't hold it up.
+                    orders.try_iter().take(orders.len()).for_each(|order| self.take(order));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -184,67 +199,76 @@ impl UsageThread {
             }
             Order::Cancel { asker, name, reply_to } => {
                 let is_meant =
-                    |monitor: &Monitor| monitor.asker == asker && (name.is_none() || monitor.request.name == name);
+                    |monitor: &Monitor| monitor.asker.proc == asker && (name.is_none() || monitor.request.name == name);
                 self.monitors.retain(|monitor| !is_meant(monitor));
-                self.forget_ended();
                 answer(&self.loop_sender, reply_to, done(Vec::new()));
             }
-            Order::Ended(proc) => {
-                self.monitors.retain(|monitor| monitor.asker != proc);
-                self.forget_ended();
-            }
+            Order::Ended(proc) => self.monitors.retain(|monitor| monitor.asker.proc != proc),
         }
     }
 
     fn begin(
         &mut self,
-        asker: ProcId,
+        asker: Asker,
         request: UsageRequest,
         alert: Status,
         targets: Vec<Target>,
     ) -> Result<Vec<Info>, Status> {
-        let now = self.clock.now();
-        let Some(period) = request.period else {
-            return Ok(self.sampler.sample(&request, &targets, &self.hostname, now, seconds_since_1970()));
-        };
-        let of_asker = || self.monitors.iter().filter(|monitor| monitor.asker == asker);
-        let target_count: usize = of_asker().map(|monitor| monitor.targets.len()).sum();
-        if of_asker().count() >= MONITORS_PER_PROCESS_MAX
-            || self.monitors.len() >= MONITORS_MAX
-            || target_count.saturating_add(targets.len()) > TARGETS_PER_PROCESS_MAX
-        {
+        if request.period.is_some() && !self.has_room(&asker, targets.len()) {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
-        let sample = self.sampler.sample(&request, &targets, &self.hostname, now, seconds_since_1970());
-        self.monitors.push(Monitor { asker, request, alert, targets, due: now + period });
-        Ok(sample)
+        let mut sampler = Sampler::new(self.ticks_per_second);
+        let samples = sampler.sample(&request, &targets, &self.hostname, self.clock.now(), seconds_since_1970());
+        if !request.is_answered_by(samples.len()) {
+            return Err(Status::ERR_NOT_FOUND);
+        }
+        if let Some(period) = request.period {
+            let due = self.clock.now() + period;
+            self.monitors.push(Monitor { asker, request, alert, targets, sampler, due });
+        }
+        Ok(samples)
+    }
+
+    /// Whether a process may have another request with a period that measures so many processes.
+    fn has_room(&self, asker: &Asker, added: usize) -> bool {
+        let of_process = |monitor: &&Monitor| monitor.asker.proc == asker.proc;
+        let of_user = |monitor: &&Monitor| monitor.asker.uid == asker.uid;
+        let count = |monitors: &mut dyn Iterator<Item = &Monitor>| {
+            monitors.map(|monitor| monitor.targets.len()).sum::<usize>().saturating_add(added)
+        };
+        let all = || self.monitors.iter();
+        all().filter(of_process).count() < MONITORS_PER_PROCESS_MAX
+            && all().count() < MONITORS_MAX
+            && count(&mut all().filter(of_process)) <= TARGETS_PER_PROCESS_MAX
+            && (may_take_all(asker.uid) || count(&mut all().filter(of_user)) <= TARGETS_PER_USER_MAX)
+            && count(&mut all()) <= TARGETS_MAX
     }
 
     fn sample_due(&mut self) {
         let now = self.clock.now();
-        let mut events = Vec::new();
-        self.monitors.retain_mut(|monitor| {
-            let Some(period) = monitor.request.period.filter(|_| monitor.due <= now) else { return true };
-            monitor.due = now + period;
-            let Monitor { request, targets, .. } = monitor;
-            let samples = self.sampler.sample(request, targets, &self.hostname, now, seconds_since_1970());
-            // The processes have ended.
-            if samples.is_empty() && !targets.is_empty() {
-                return false;
+        let Self { loop_sender, clock, server, hostname, monitors, .. } = self;
+        monitors.retain_mut(|monitor| {
+            if monitor.due > now {
+                return true;
             }
-            events.push(update(&self.server, monitor, samples));
+            let Monitor { request, targets, sampler, .. } = monitor;
+            let samples = sampler.sample(request, targets, hostname, clock.now(), seconds_since_1970());
+            if samples.is_empty() {
+                // Processes have ended. A disk or a network may come back.
+                return targets.is_empty();
+            }
+            let ignored = ResultReceiver::Callback(Box::new(|_| {}));
+            let event = HostCall::NotifyEvent(update(server, monitor, samples));
+            let _ = loop_sender.send(LoopMessage::Call(event, ignored));
             true
         });
-        for event in events {
-            let ignored = ResultReceiver::Callback(Box::new(|_| {}));
-            let _ = self.loop_sender.send(LoopMessage::Call(HostCall::NotifyEvent(event), ignored));
+        // The periods count from the end of the round, so that a long one leaves time for orders.
+        let end = clock.now();
+        for monitor in monitors.iter_mut().filter(|monitor| monitor.due <= now) {
+            if let Some(period) = monitor.request.period {
+                monitor.due = end + period;
+            }
         }
-    }
-
-    fn forget_ended(&mut self) {
-        let targets = self.monitors.iter().flat_map(|monitor| &monitor.targets);
-        let sampled: BTreeSet<u32> = targets.map(|target| target.pid).collect();
-        self.sampler.retain(|pid| sampled.contains(&pid));
     }
 }
 
@@ -255,8 +279,13 @@ fn update(server: &ProcId, monitor: &Monitor, samples: Vec<Info>) -> Event {
     infos.extend(monitor.request.name.as_deref().map(|name| info(keys::MONITOR_ID.name(), name.into())));
     infos.push(info(keys::EVENT_NON_DEFAULT.name(), true.into()));
     infos.push(info(keys::EVENT_DO_NOT_CACHE.name(), true.into()));
-    infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), monitor.asker.clone().into()));
+    infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), monitor.asker.proc.clone().into()));
     Event { status: monitor.alert, source: Some(server.clone()), range: RANGE_CUSTOM, info: infos }
+}
+
+/// Whether a user has no share: root and the server's own user.
+pub(super) fn may_take_all(uid: u32) -> bool {
+    uid == 0 || uid == geteuid().as_raw()
 }
 
 fn done(info: Vec<Info>) -> HostReply {
@@ -275,4 +304,61 @@ pub(super) fn answer(loop_sender: &LoopSender, reply_to: ReplyTo, reply: HostRep
 #[expect(clippy::disallowed_methods, reason = "a sample has the time of the day")]
 fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::server::poller::{Poller, Token, Waker};
+    use crate::types::{Namespace, Value};
+
+    fn thread() -> UsageThread {
+        let (loop_sender, _) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let server = ProcId::new(Namespace::new("server").unwrap(), 0);
+        let (clock, hostname) = (Clock::start(), "here".to_owned());
+        UsageThread { loop_sender, clock, server, hostname, ticks_per_second: 100, monitors: Vec::new() }
+    }
+
+    fn request(directives: &[Info]) -> UsageRequest {
+        let key = Key::from_static(keys::MONITOR_PROC_RESOURCE_USAGE.name());
+        UsageRequest::read(&Info::new(key, Value::Undefined), directives, "here").unwrap().unwrap()
+    }
+
+    fn asker(rank: u32, uid: u32) -> Asker {
+        Asker { proc: ProcId::new(Namespace::new("job").unwrap(), rank), uid }
+    }
+
+    fn again() -> [Info; 1] {
+        [Info::new(Key::from_static(keys::MONITOR_RESOURCE_RATE.name()), 1_u32)]
+    }
+
+    #[test]
+    fn a_request_without_a_running_process_is_refused() {
+        let mut thread = thread();
+        for directives in [&[][..], &again()] {
+            let begun = thread.begin(asker(0, 7), request(directives), Status::SUCCESS, Vec::new());
+            assert_eq!(begun, Err(Status::ERR_NOT_FOUND));
+        }
+        assert!(thread.monitors.is_empty());
+    }
+
+    #[test]
+    fn processes_users_and_all_have_their_bounds() {
+        let mut thread = thread();
+        let target = Sampler::target(asker(0, 7).proc, std::process::id()).unwrap();
+        let mut add = |rank, uid| {
+            let has_room = thread.has_room(&asker(rank, uid), TARGETS_PER_PROCESS_MAX);
+            if has_room {
+                let targets = vec![target.clone(); TARGETS_PER_PROCESS_MAX];
+                let (sampler, due) = (Sampler::new(100), Time::ZERO);
+                let (request, alert) = (request(&again()), Status::SUCCESS);
+                thread.monitors.push(Monitor { asker: asker(rank, uid), request, alert, targets, sampler, due });
+            }
+            has_room
+        };
+        let own = geteuid().as_raw();
+        assert_eq!([add(0, own + 1), add(0, own + 1)], [true, false]);
+        assert_eq!([1, 2, 3, 4].map(|rank| add(rank, own + 1)), [true, true, true, false]);
+        assert_eq!([5, 6, 7, 8, 9].map(|rank| add(rank, own)), [true, true, true, true, false]);
+    }
 }

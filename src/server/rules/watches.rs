@@ -15,10 +15,12 @@ use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
-use crate::server::interface::{Capabilities, FileLook, FileState, Output, PeerId, Upcall};
+use crate::server::interface::{
+    Capabilities, FileLook, FileState, Output, PeerId, Upcall, is_own_service, requires_more_than,
+};
 use crate::server::state::{Interval, ServerCore, Ticket, Timer, Watch, WatchId};
 use crate::types::codes::range;
-use crate::types::{Info, Key, Status, Time};
+use crate::types::{Info, Key, Status, Time, Value};
 
 /// Watches of one connection.
 const WATCHES_PER_PEER_MAX: usize = 16;
@@ -35,9 +37,18 @@ impl<S: Datastore> ServerCore<S> {
         let status = if key == keys::SEND_HEARTBEAT.name() {
             self.heartbeat(peer).then_some(Status::SUCCESS)?
         } else if key == keys::MONITOR_CANCEL.name() {
-            let has_cancelled = self.cancel_watches(peer, request.monitor.value.as_str());
+            if requires_more_than(&request.directives, &[keys::USERID.name(), keys::GRPID.name()]) {
+                return None;
+            }
+            let name = match &request.monitor.value {
+                Value::Undefined => None,
+                value if value.as_str().is_none() => return Some(Reply::Status(Status::ERR_BAD_PARAM)),
+                value => value.as_str(),
+            };
+            let has_cancelled = self.cancel_watches(peer, name);
             // Another service may have a request of this name, too.
-            let is_whole = !self.config.own_services.contains(Capabilities::MONITOR);
+            let (own, host) = (self.config.own_services, self.config.capabilities);
+            let is_whole = !is_own_service(Capabilities::MONITOR, own, host);
             (has_cancelled && is_whole).then_some(Status::SUCCESS)?
         } else {
             let watch = Watch::of_heartbeats(request, now).or_else(|| self.file_watch(now, peer, request))?;

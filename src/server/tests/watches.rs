@@ -74,6 +74,27 @@ fn a_watch_ends_by_its_name_and_with_the_connection() {
 }
 
 #[test]
+fn a_cancellation_of_the_wrong_type_ends_no_watch() {
+    let (mut rig, [peer, _]) = two();
+    assert!(is_answered(&rig.request(peer, watched(0)), &Reply::Infos(Vec::new())));
+    let wrong = monitor(keys::MONITOR_CANCEL.name(), Value::Uint32(7), Vec::new());
+    assert!(is_answered(&rig.request(peer, wrong), &Reply::Status(Status::ERR_BAD_PARAM)));
+    assert!(rig.server.poll_timeout().is_some());
+}
+
+/// A service of the server's own has no requests if the host has the same service, so nobody else is asked.
+#[test]
+fn the_hosts_monitoring_replaces_the_servers_own() {
+    let (capabilities, own_services) = (Capabilities::MONITOR, Capabilities::MONITOR);
+    let config = ServerConfig { capabilities, own_services, ..ServerConfig::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    assert!(is_answered(&rig.request(peer, watched(0)), &Reply::Infos(Vec::new())));
+    let cancel = monitor(keys::MONITOR_CANCEL.name(), Value::from("mine"), Vec::new());
+    assert!(is_answered(&rig.request(peer, cancel), &Reply::Infos(Vec::new())));
+}
+
+#[test]
 fn what_is_no_heartbeat_is_the_hosts() {
     let (mut rig, [peer, _]) = two();
     let host = |outputs: &[Output]| matches!(outputs, [Output::Upcall(_, Upcall::Service(_, Service::Monitor(_)))]);

@@ -15,7 +15,7 @@ use crate::run::verdict::EndRequest;
 pub(super) struct RunLimits {
     /// When each job ends, and its limit.
     running: BTreeMap<u32, (Time, Duration)>,
-    /// The jobs that exceed their limit.
+    /// The jobs that end because of their limit.
     overdue: BTreeMap<u32, Duration>,
 }
 
@@ -30,16 +30,19 @@ impl RunLimits {
         self.running.values().map(|(at, _)| *at).min()
     }
 
-    /// The limit of a job that exceeds it.
+    /// The limit of a job that ends because of it.
     pub(super) fn overdue(&self, job: u32) -> Option<Duration> {
         self.overdue.get(&job).copied()
     }
 
     fn take_due(&mut self, now: Time) -> Vec<(u32, Duration)> {
         let due: Vec<_> = self.running.extract_if(.., |_, (at, _)| *at <= now).collect();
-        let due: Vec<_> = due.into_iter().map(|(job, (_, limit))| (job, limit)).collect();
-        self.overdue.extend(due.iter().copied());
-        due
+        due.into_iter().map(|(job, (_, limit))| (job, limit)).collect()
+    }
+
+    /// A job ends because of its limit.
+    fn note_overdue(&mut self, job: u32, limit: Duration) {
+        self.overdue.insert(job, limit);
     }
 
     /// Forgets a job.
@@ -59,6 +62,7 @@ impl LaunchedJob {
             if targets.is_empty() || self.verdict.is_stopped() {
                 continue;
             }
+            self.run_limits.note_overdue(job, limit);
             let (limit, grace) = (limit.as_secs_f64(), self.verdict.grace());
             let ranks = if targets.len() == 1 { "rank gets" } else { "ranks get" };
             let (count, time) = (targets.len(), grace.as_secs_f64());
@@ -98,6 +102,8 @@ mod tests {
         limits.start(2, at(1), Duration::from_secs(9));
         assert_eq!((limits.next_tick(), limits.take_due(at(2))), (Some(at(3)), vec![]));
         assert_eq!(limits.take_due(at(3)), [(1, Duration::from_secs(2))]);
+        assert_eq!(limits.overdue(1), None, "its ranks may have ended");
+        limits.note_overdue(1, Duration::from_secs(2));
         assert_eq!((limits.overdue(1), limits.overdue(2)), (Some(Duration::from_secs(2)), None));
         limits.remove(1);
         assert_eq!((limits.overdue(1), limits.next_tick()), (None, Some(at(10))));

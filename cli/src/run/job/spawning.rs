@@ -168,7 +168,6 @@ impl LaunchedJob {
             self.run_limits.start(plan.job, self.clock.now(), limit);
         }
         if plan.stops.on_exec.is_some() {
-            self.has_paused_ranks = true;
             self.report_stop(plan.job, AT_EXEC);
         }
     }
@@ -210,7 +209,7 @@ impl LaunchedJob {
     fn prepare(&mut self, plan: &Plan) -> Result<Vec<MpiSetup>, SpawnFailure> {
         let pmi = self.settings.pmi;
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, pmi, variable)).collect();
-        if let Some((stopped, _)) = plan.stops.in_init.as_ref().or(plan.stops.in_app.as_ref()) {
+        for (stopped, _) in plan.stops.in_init.iter().chain(&plan.stops.in_app) {
             self.awaited_stops.expect(plan.job, plan.rank_count(), stopped);
         }
         if let Some((stopped, _)) = &plan.stops.in_init {
@@ -238,6 +237,8 @@ impl LaunchedJob {
         let StartingJob { plan, mpi_setups, started, .. } = starting;
         for (id, app) in plan.ranks().skip(*started).take(RANKS_PER_TURN) {
             if let (Some(app), Some(mpi_setup)) = (plan.apps.get(app), mpi_setups.get(app)) {
+                // The job may have to end before all its ranks have started.
+                self.has_paused_ranks |= plan.stops.stops_on_exec(id.rank);
                 self.start_rank(plan, id, app, mpi_setup)?;
             }
             *started += 1;
