@@ -47,6 +47,7 @@ mod interface;
 mod rules;
 mod state;
 
+pub(crate) use interface::config::is_own_service;
 pub(crate) use rules::{MONITORED_MAX, MonitoredProcess};
 
 pub use interface::answer::{Answer, TopologyQuestion};

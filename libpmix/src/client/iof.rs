@@ -14,7 +14,7 @@ use crate::client_request::{Answer, ClientRequest, OutputHandler, Results};
 use crate::guard::{Failure, guard_status};
 use crate::output::{Channel, Lines, OutputStyle, Stream, time};
 use crate::pointer::CallerData;
-use crate::stdin::{self, Wish};
+use crate::stdin::{self, StdinDirective};
 use crate::to_c;
 use crate::types::{
     pmix_byte_object_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t, pmix_iof_channel_t, pmix_op_cbfunc_t,
@@ -195,14 +195,14 @@ pub extern "C" fn PMIx_IOF_push<'a>(
 
 /// A push without data: it begins or ends the reading of this process's standard input.
 fn without_data(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<Status, Failure> {
-    match Wish::of(&directives) {
-        Wish::Begin if targets.is_empty() => return Err(Failure(Status::ERR_BAD_PARAM)),
-        Wish::Begin => stdin::begin(targets, directives)?,
-        Wish::End => stdin::end_for(&targets),
-        Wish::Nothing if directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED)) => {
+    match StdinDirective::of(&directives) {
+        StdinDirective::Begin if targets.is_empty() => return Err(Failure(Status::ERR_BAD_PARAM)),
+        StdinDirective::Begin => stdin::begin(targets, directives)?,
+        StdinDirective::End => stdin::end_for(&targets),
+        StdinDirective::Nothing if directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED)) => {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
-        Wish::Nothing => {}
+        StdinDirective::Nothing => {}
     }
     Ok(Status::OPERATION_SUCCEEDED)
 }

@@ -14,7 +14,7 @@ use modex::{
 };
 use nix::unistd::{geteuid, getpid};
 
-use super::module::ModulePointer;
+use super::module::{COMMON_SIZE_BYTES, ModulePointer};
 use super::state::{self, ServerProcess};
 use super::text;
 use super::topology_options::TopologyOptions;
@@ -105,6 +105,8 @@ struct Options {
     tools: ToolSupport,
     is_ipv4_disabled: bool,
     is_ipv6_disabled: bool,
+    /// Whether this server logs for all servers of its job.
+    is_gateway: bool,
     exchange: Option<ExchangeForm>,
     offers_munge: bool,
     has_name_service: bool,
@@ -190,6 +192,7 @@ impl Options {
             (keys::SERVER_SYS_CONTROLLER, &mut self.tools.is_controller),
             (keys::TCP_DISABLE_IPV4, &mut self.is_ipv4_disabled),
             (keys::TCP_DISABLE_IPV6, &mut self.is_ipv6_disabled),
+            (keys::SERVER_GATEWAY, &mut self.is_gateway),
         ];
         if name == NAME_SERVICE {
             return Some(&mut self.has_name_service);
@@ -275,6 +278,8 @@ fn module_size(infos: List<'_, pmix_info_t>) -> Result<Option<usize>, Failure> {
         if from_c::key_in_place(&info.get().key)? == MODULE_SIZE {
             let size_bytes =
                 from_c::value(info.value())?.as_u64().and_then(|size_bytes| usize::try_from(size_bytes).ok());
+            // Every release's table has the common part, so a smaller size is a mistake of the host.
+            let size_bytes = size_bytes.filter(|size_bytes| *size_bytes >= COMMON_SIZE_BYTES);
             return size_bytes.map(Some).ok_or(Failure(Status::ERR_BAD_PARAM));
         }
     }
@@ -355,7 +360,7 @@ fn file_of_environment() -> Option<PathBuf> {
     trusted_variable(FILE_VARIABLE).map(PathBuf::from)
 }
 
-const UNDERSTOOD: [&str; 20] = [
+const UNDERSTOOD: [&str; 23] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -371,10 +376,13 @@ const UNDERSTOOD: [&str; 20] = [
     keys::SERVER_SYS_CONTROLLER.name(),
     keys::TCP_DISABLE_IPV4.name(),
     keys::TCP_DISABLE_IPV6.name(),
+    keys::SERVER_GATEWAY.name(),
     EXCHANGE,
     SECURITY,
     NAME_SERVICE,
     FILE_MONITOR,
+    RESOURCE_MONITOR,
+    CREDENTIALS,
     MODULE_SIZE,
 ];
 

@@ -28,7 +28,8 @@ pub(super) struct LocalOutput {
 
 impl LocalOutput {
     pub(super) fn new(style: OutputStyle, find_origin: FindOrigin) -> Self {
-        let default = Arc::new(JobOutput { style, ..JobOutput::default() });
+        let is_copied = style.is_local == Some(true) && !style.is_file_only;
+        let default = Arc::new(JobOutput { style, is_copied, ..JobOutput::default() });
         Self { default, jobs: Mutex::default(), writer: OutputWriter::new(find_origin) }
     }
 

@@ -31,7 +31,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
     AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, OwnGet,
-    Requester,
+    Requester, is_own_service,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Value, ranks_in};
 

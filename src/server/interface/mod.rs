@@ -36,7 +36,7 @@ pub(super) mod unread;
 
 pub(super) use answer::{Answer, TopologyQuestion};
 pub(super) use cleanup::{Cleanup, DirectoryRules};
-pub(super) use config::{Capabilities, Limits, ServerConfig, ToolAdmission};
+pub(super) use config::{Capabilities, Limits, ServerConfig, ToolAdmission, is_own_service};
 pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub(super) use directives::{GetDirectives, OwnedRealm, flag, processes, timeout};
 pub(crate) use directives::{find, requires_more_than};
