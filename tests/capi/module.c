@@ -106,6 +106,13 @@ static void serve_younger(bool both)
     atomic_store(&logged, 0);
     host_run("younger", 1, 1, "logger");
     CHECK_NUMBER(1, logged);
+    /* A server that is no gateway passes its own texts to the host, too. */
+    pmix_info_t text;
+    PMIX_INFO_CONSTRUCT(&text);
+    PMIX_INFO_LOAD(&text, PMIX_LOG_STDERR, "text", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Log(&text, 1, NULL, 0));
+    PMIX_INFO_DESTRUCT(&text);
+    CHECK_NUMBER(2, logged);
     host_forget("younger");
     host_stop();
 }

@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use modex::types::{Info, Namespace, Value};
+use modex::types::{Info, Namespace, ProcId, Value};
 use modex::{IofOutput, keys};
 use parking_lot::Mutex;
 
 use crate::argument::Counted;
 use crate::error::CError;
 use crate::from_c;
-use crate::output::{FindOrigin, JobOutput, OutputStyle, OutputWriter};
+use crate::output::{FindOrigin, JobOutput, OutputStyle, OutputWriter, Stream};
 use crate::types::pmix_info_t;
 
 /// Styles of jobs, and the writer.
@@ -91,7 +91,17 @@ impl LocalOutput {
         let job = self.jobs.lock().get(&output.source.namespace).filter(|job| job.style.is_set()).map(Arc::clone);
         let job = job.unwrap_or_else(|| Arc::clone(&self.default));
         if job.style.is_local.unwrap_or_else(|| self.is_local_by_default()) {
-            self.writer.write(job, output.source.clone(), output.channel, output.bytes.clone());
+            self.writer.write(job, output.source.clone(), Stream::of(output.channel), output.bytes.clone());
+        }
+    }
+
+    /// Writes a text of this server itself, as it is.
+    pub(super) fn log(&self, source: &ProcId, stream: Stream, text: &[u8]) {
+        // No bytes would be the end of the stream.
+        if !text.is_empty() {
+            let mut job = JobOutput::default();
+            job.style.is_raw = true;
+            self.writer.write(Arc::new(job), source.clone(), stream, text.to_vec());
         }
     }
 
