@@ -330,7 +330,10 @@ mod tests {
         // The first look at the state watches forks.
         let _ = process::member();
         let (waker, wakened) = UnixStream::pair().unwrap();
-        let state = Mutex::new(State { targets: vec![ProcId::new(modex::types::Namespace::new("job").unwrap(), 0)], ..State::default() });
+        let state = Mutex::new(State {
+            targets: vec![ProcId::new(modex::types::Namespace::new("job").unwrap(), 0)],
+            ..State::default()
+        });
         let shared = Arc::new(Shared { state, changed: Condvar::new(), directives: Vec::new() });
         let mut reading = reading_or_new().lock();
         *reading = Some(Reading { shared, waker, thread: std::thread::current().id() });

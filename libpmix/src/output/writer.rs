@@ -255,10 +255,15 @@ fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
 
 fn open(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<File> {
     let path = path_of(job, source, stream)?;
-    let opened = path
-        .parent()
-        .map_or(Ok(()), make_directory)
-        .and_then(|()| OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW).open(&path));
+    let opened = path.parent().map_or(Ok(()), make_directory).and_then(|()| {
+        OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(FILE_MODE)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path)
+    });
     match opened {
         Ok(file) => Some(file),
         Err(error) => {
