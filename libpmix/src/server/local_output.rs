@@ -114,3 +114,22 @@ impl LocalOutput {
 fn concerns_output(name: &str) -> bool {
     name == keys::JOB_SIZE.name() || name == keys::IOF_LOCAL_OUTPUT.name() || OutputStyle::is_directive(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use modex::types::Key;
+
+    use super::*;
+
+    /// Regression: with a file among the server's own directives nothing else was written.
+    #[test]
+    fn the_servers_own_file_gets_a_copy_unless_it_is_to_be_all() {
+        let info = |name: &'static str, value: Value| Info::new(Key::from_static(name), value);
+        let file = info(keys::IOF_OUTPUT_TO_FILE.name(), Value::String("/d/f".into()));
+        let only = info(keys::IOF_FILE_ONLY.name(), Value::Bool(true));
+        let is_copied = |infos: &[Info]| LocalOutput::new(OutputStyle::of(infos), |_| None).default.is_copied;
+        assert!(is_copied(&[file.clone()]));
+        assert!(!is_copied(&[file, only]));
+        assert!(!is_copied(&[]));
+    }
+}
