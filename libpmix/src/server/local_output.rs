@@ -128,7 +128,7 @@ mod tests {
         let file = info(keys::IOF_OUTPUT_TO_FILE.name(), Value::String("/d/f".into()));
         let only = info(keys::IOF_FILE_ONLY.name(), Value::Bool(true));
         let is_copied = |infos: &[Info]| LocalOutput::new(OutputStyle::of(infos), |_| None).default.is_copied;
-        assert!(is_copied(&[file.clone()]));
+        assert!(is_copied(std::slice::from_ref(&file)));
         assert!(!is_copied(&[file, only]));
         assert!(!is_copied(&[]));
     }
