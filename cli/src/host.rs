@@ -50,9 +50,14 @@ pub(super) struct HostOptions {
 /// The reason why a launcher does not start.
 #[derive(Debug, thiserror::Error)]
 enum HostError {
-    #[error("{LIBRARY} is not installed beside this command; run make install, or make lib in the clone")]
-    NoLibrary,
-    #[error("the path {0:?} has a blank or a colon, which LD_PRELOAD does not take; install modex at another path")]
+    #[error(
+        "{LIBRARY} is not installed beside this command; run make install, or make lib in the clone. It was looked for in {0}"
+    )]
+    NoLibrary(String),
+    #[error(
+        "the path {0:?} has a character that the loader or a remote shell does not take as it is; install modex at a path of \
+         letters, digits and /._+~@%=,-"
+    )]
     Unusable(PathBuf),
     #[error(transparent)]
     Launcher(#[from] LauncherError),
@@ -85,16 +90,33 @@ pub(super) fn run(options: &HostOptions) -> Outcome {
 
 /// The library of this installation, or of the build.
 fn library() -> Result<PathBuf, HostError> {
-    let found = installed().ok_or(HostError::NoLibrary)?;
-    let is_unusable = found.as_os_str().as_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':');
-    if is_unusable { Err(HostError::Unusable(found)) } else { Ok(found) }
+    let found = installed().ok_or_else(|| {
+        let places = places().unwrap_or_default();
+        HostError::NoLibrary(places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", "))
+    })?;
+    if is_plain(found.as_os_str(), b"") { Ok(found) } else { Err(HostError::Unusable(found)) }
+}
+
+/// Whether the loader and remote shells take a text as it is. `others` are further bytes that it may have.
+fn is_plain(text: &OsStr, others: &[u8]) -> bool {
+    text.as_bytes()
+        .iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"/._+~@%=,-".contains(byte) || others.contains(byte))
 }
 
 /// The file of the library beside this command.
 pub(super) fn installed() -> Option<PathBuf> {
+    places()?.iter().find_map(|place| place.join(LIBRARY).canonicalize().ok())
+}
+
+/// The directories where installations and the build have the library.
+fn places() -> Option<Vec<PathBuf>> {
     let command = std::env::current_exe().ok()?;
     let directory = command.parent()?;
-    [directory.join("../lib"), directory.to_owned()].iter().find_map(|place| place.join(LIBRARY).canonicalize().ok())
+    let multiarch = format!("../lib/{}-linux-gnu", std::env::consts::ARCH);
+    let mut places: Vec<_> = ["../lib", "../lib64", &multiarch].iter().map(|place| directory.join(place)).collect();
+    places.push(directory.to_owned());
+    Some(places)
 }
 
 #[expect(clippy::disallowed_methods, reason = "an edge: the launcher inherits this environment")]
@@ -105,9 +127,12 @@ fn variable(name: &str) -> Option<OsString> {
 /// The variables that the launcher gets; `None` removes one.
 fn settings(library: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<(&'static str, Option<OsString>)> {
     let preload = joined(library.as_os_str(), ":", variable("LD_PRELOAD"));
+    // A remote shell reads the line. A list that it would read otherwise stays here.
+    let remote = preload.to_string_lossy().replace(char::is_whitespace, ":");
+    let remote = if is_plain(OsStr::new(&remote), b":") { remote.into() } else { library.as_os_str().to_owned() };
     let agent = variable(AGENT).filter(|agent| !agent.is_empty()).unwrap_or_else(|| "prted".into());
     // Daemons on other nodes inherit no variable.
-    let agent = joined(&joined(OsStr::new("env LD_PRELOAD="), "", Some(library.into())), " ", Some(agent));
+    let agent = joined(&joined(OsStr::new("env LD_PRELOAD="), "", Some(remote)), " ", Some(agent));
     let mut settings = vec![("LD_PRELOAD", Some(preload)), (AGENT, Some(agent))];
     if let Some(directories) = variable("LD_LIBRARY_PATH") {
         settings.push(("LD_LIBRARY_PATH", without_own(&directories, library)));
@@ -148,7 +173,25 @@ mod tests {
         };
         let both = settings(library, given);
         assert_eq!(both[0].1, Some("/opt/modex/lib/libmodex-pmix.so:/lib/other.so".into()));
-        assert_eq!(both[1].1, Some("env LD_PRELOAD=/opt/modex/lib/libmodex-pmix.so valgrind prted".into()));
+        let agent = "env LD_PRELOAD=/opt/modex/lib/libmodex-pmix.so:/lib/other.so valgrind prted";
+        assert_eq!(both[1].1, Some(agent.into()));
+        let of_agent = |preload: &'static str| {
+            settings(library, |name: &str| (name == "LD_PRELOAD").then(|| preload.into()))[1].1.clone().unwrap()
+        };
+        let (two, alone) = (
+            "env LD_PRELOAD=/opt/modex/lib/libmodex-pmix.so:/a:/b prted",
+            "env LD_PRELOAD=/opt/modex/lib/libmodex-pmix.so prted",
+        );
+        assert_eq!(of_agent("/a /b"), two);
+        assert_eq!(of_agent("/$LIB/c;d"), alone);
+    }
+
+    #[test]
+    fn paths_that_a_shell_or_the_loader_reads_otherwise_are_unusable() {
+        assert!(is_plain(OsStr::new("/opt/modex-1.0+x~1/lib"), b""));
+        for path in ["/a b", "/a:b", "/$LIB", "/a;b", "/a\"b", "/a'b", "/a*b"] {
+            assert!(!is_plain(OsStr::new(path), b""), "{path}");
+        }
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod slots;
 mod spoken;
 mod stand_in;
 mod stdin;
+mod stdin_reading;
 pub mod to_c;
 pub mod tool;
 mod tool_directions;

@@ -25,6 +25,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::client::KeptValues;
 use super::server_role::ServerRole;
+use super::stdin_reading;
 
 /// The role in which this process calls client functions.
 #[derive(Clone)]
@@ -317,6 +318,7 @@ fn make_shared() -> &'static Shared {
 extern "C" fn forget_after_fork() {
     ABANDONED.store(SHARED.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Release);
     GENERATION.fetch_add(1, Ordering::Release);
+    stdin_reading::forget_after_fork();
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use modex::types::{Info, Key, ProcId, Value};
 
 use super::client::KeptValues;
 use super::hwloc::RawTopology;
+use super::output::Stream;
 
 /// A server process in the place of a client. [`Server`] has the client functions of its own process.
 pub(super) trait ServerRole: Send + Sync {
@@ -14,6 +15,12 @@ pub(super) trait ServerRole: Send + Sync {
 
     /// The server.
     fn server(&self) -> &Server;
+
+    /// Whether this process writes logs itself: a gateway, or a server whose host has no log.
+    fn writes_logs(&self) -> bool;
+
+    /// Writes a text to the standard output or error of this process.
+    fn write_log(&self, stream: Stream, text: &[u8]);
 
     /// The topology of the node as an object for callers.
     fn topology_object(&self) -> Result<&'static RawTopology, TopologyError>;

@@ -7,15 +7,13 @@
 //! - The thread blocks all signals. A read from the terminal in the background therefore fails instead of stopping the
 //!   process. The thread waits until the process is in the foreground again.
 
-use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use modex::runtime::spawn_thread;
-use modex::types::{Info, ProcId, Status};
+use modex::types::{Info, ProcId, Rank, Status};
 use modex::{IofPush, keys};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -24,6 +22,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::call;
 use super::process::{self, Member};
+use super::stdin_reading::{Reading, Shared, State, reading, reading_or_new};
 
 /// What a push without data asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,32 +49,6 @@ impl StdinDirective {
     }
 }
 
-/// The reading, for as long as it goes on.
-struct Reading {
-    shared: Arc<Shared>,
-    /// Its end wakes the thread.
-    waker: UnixStream,
-    thread: ThreadId,
-}
-
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-    directives: Vec<Info>,
-}
-
-#[derive(Default)]
-struct State {
-    targets: Vec<ProcId>,
-    /// Nothing more is read: the input has ended, or a push has failed.
-    is_closed: bool,
-    /// The thread is about to end.
-    is_over: bool,
-}
-
-/// One process has one standard input.
-static READING: Mutex<Option<Reading>> = Mutex::new(None);
-
 /// Adds targets, and begins to read if nothing reads yet.
 ///
 /// # Errors
@@ -84,7 +57,7 @@ pub(super) fn begin(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<(), S
     if matches!(process::member()?, Member::Client(client) if client.is_alone()) {
         return Err(Status::ERR_UNREACH);
     }
-    let mut reading = READING.lock();
+    let mut reading = reading_or_new().lock();
     if let Some(reading) = &*reading {
         let mut state = reading.shared.state.lock();
         if !state.is_closed && !state.targets.is_empty() {
@@ -114,7 +87,8 @@ pub(super) fn begin(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<(), S
 
 /// Ends the pushing to these targets; to all if none are named. Without targets the reading ends.
 pub(super) fn end_for(targets: &[ProcId]) {
-    let is_last = READING.lock().as_ref().is_some_and(|reading| {
+    let Some(reading) = reading() else { return };
+    let is_last = reading.lock().as_ref().is_some_and(|reading| {
         let mut state = reading.shared.state.lock();
         state.targets.retain(|target| !targets.is_empty() && !targets.contains(target));
         state.targets.is_empty()
@@ -124,12 +98,19 @@ pub(super) fn end_for(targets: &[ProcId]) {
     }
 }
 
+/// Reads no further piece. A running push may go on.
+pub(super) fn stop() {
+    if let Some(reading) = reading()
+        && let Some(reading) = &mut *reading.lock()
+    {
+        reading.stop();
+    }
+}
+
 /// Ends the reading. A running push may go on; no further piece is read.
 pub(super) fn end() {
-    let Some(mut reading) = READING.lock().take() else { return };
-    reading.shared.state.lock().targets.clear();
-    // A thread that is over has closed its end.
-    let _ = reading.waker.write(&[1]);
+    let Some(mut reading) = reading().and_then(|reading| reading.lock().take()) else { return };
+    reading.stop();
     if std::thread::current().id() == reading.thread {
         // A function of the host, which the thread itself has called.
         return;
@@ -145,6 +126,7 @@ pub(super) fn end() {
 fn read_and_push(shared: &Shared, wakened: &UnixStream) {
     let stdin = std::io::stdin();
     let mut piece = vec![0; PIECE_BYTES];
+    let mut has_warned = false;
     loop {
         let size_bytes = match read(stdin.as_fd(), wakened, &mut piece) {
             Input::Bytes(size_bytes) => size_bytes,
@@ -158,33 +140,55 @@ fn read_and_push(shared: &Shared, wakened: &UnixStream) {
         if targets.is_empty() {
             return;
         }
+        let is_single = matches!(targets.as_slice(), [target] if target.rank != Rank::Wildcard);
         let bytes = piece.get(..size_bytes).unwrap_or_default().to_vec();
         let pushed = call::run(IofPush::new(targets, shared.directives.clone(), bytes).into()).map(drop);
-        if size_bytes == 0 || !goes_on(pushed, wakened) {
+        if size_bytes == 0 {
             return;
+        }
+        match after(pushed, is_single, wakened) {
+            Next::Read => {}
+            Next::ReadAfterLoss(status) => {
+                if !std::mem::replace(&mut has_warned, true) {
+                    tracing::warn!(%status, "a piece of standard input has not reached all targets");
+                }
+            }
+            Next::End => return,
         }
     }
 }
 
-/// Whether to read on after a push.
-fn goes_on(pushed: Result<(), Status>, wakened: &UnixStream) -> bool {
-    let Err(status) = pushed else { return true };
+/// The way on after a push.
+enum Next {
+    Read,
+    /// Input is lost.
+    ReadAfterLoss(Status),
+    End,
+}
+
+fn after(pushed: Result<(), Status>, is_single: bool, wakened: &UnixStream) -> Next {
+    let Err(status) = pushed else { return Next::Read };
+    // A pause: the piece was taken, and the target is to get no more for now.
+    let time = if status == Status::ERR_IOF_XOFF { PAUSE } else { Duration::ZERO };
+    if is_wakened(wakened, time) || status == Status::ERR_IOF_COMPLETE {
+        return Next::End;
+    }
     if status == Status::ERR_IOF_XOFF {
-        // The piece was taken; the target is to get no more for now.
-        return !is_wakened(wakened, PAUSE);
+        return Next::Read;
     }
     let member = process::member();
-    // The piece is lost, but the input of other targets goes on: a host answers for all of them together.
+    // The input of other targets goes on: a host answers for all of them together.
     let is_passing = matches!(member, Ok(Member::Server(_)))
-        && ![Status::ERR_NOT_SUPPORTED, Status::ERR_IOF_COMPLETE, Status::ERR_INIT].contains(&status);
-    if is_passing || status == Status::ERR_IOF_COMPLETE {
-        return is_passing;
+        && !is_single
+        && ![Status::ERR_NOT_SUPPORTED, Status::ERR_INIT].contains(&status);
+    if is_passing {
+        return Next::ReadAfterLoss(status);
     }
     tracing::warn!(%status, "standard input is no longer forwarded: a push has failed");
     if let Ok(Member::Client(client)) = member {
         client.deliver_locally(Status::ERR_IOF_FAILURE, Some(client.proc()), &[]);
     }
-    false
+    Next::End
 }
 
 enum Input {
@@ -249,6 +253,41 @@ mod tests {
     use modex::types::Key;
 
     use super::*;
+
+    /// Regression: a forked child waited for the lock of a parent's thread, and its end ended the parent's reading.
+    #[test]
+    fn a_forked_child_leaves_its_parents_reading_alone() {
+        // The first look at the state watches forks.
+        let _ = process::member();
+        let (waker, wakened) = UnixStream::pair().unwrap();
+        let state = Mutex::new(State {
+            targets: vec![ProcId::new(modex::types::Namespace::new("job").unwrap(), 0)],
+            ..State::default()
+        });
+        let shared = Arc::new(Shared { state, changed: Condvar::new(), directives: Vec::new() });
+        let mut reading = reading_or_new().lock();
+        *reading = Some(Reading { shared, waker, thread: std::thread::current().id() });
+        // SAFETY: the child ends the reading that it has, and itself.
+        match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Child => {
+                stop();
+                end_for(&[]);
+                end();
+                // SAFETY: takes any number.
+                unsafe { nix::libc::_exit(0) }
+            }
+            nix::unistd::ForkResult::Parent { child } => {
+                let ended = || nix::sys::wait::waitpid(child, Some(nix::sys::wait::WaitPidFlag::WNOHANG)).unwrap();
+                let mut looks = 0..1000;
+                while ended() == nix::sys::wait::WaitStatus::StillAlive {
+                    assert!(looks.next().is_some(), "the child hangs");
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+        }
+        assert!(!is_wakened(&wakened, Duration::ZERO));
+        *reading = None;
+    }
 
     #[test]
     fn directives_begin_and_end_the_reading() {

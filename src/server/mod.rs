@@ -47,11 +47,11 @@ mod interface;
 mod rules;
 mod state;
 
+pub(crate) use interface::config::is_own_service;
 pub(crate) use rules::{MONITORED_MAX, MonitoredProcess};
 
 pub use interface::answer::{Answer, TopologyQuestion};
 pub use interface::cleanup::{Cleanup, DirectoryRules};
-pub(crate) use interface::config::is_own_service;
 pub use interface::config::{Capabilities, Contact, Limits, ServerConfig, ToolAdmission, ToolPolicy};
 pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub use interface::host::{

@@ -106,20 +106,45 @@ static void serve_younger(bool both)
     atomic_store(&logged, 0);
     host_run("younger", 1, 1, "logger");
     CHECK_NUMBER(1, logged);
+    /* A server that is no gateway passes its own texts to the host, too. */
+    pmix_info_t text;
+    PMIX_INFO_CONSTRUCT(&text);
+    PMIX_INFO_LOAD(&text, PMIX_LOG_STDERR, "text", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Log(&text, 1, NULL, 0));
+    PMIX_INFO_DESTRUCT(&text);
+    CHECK_NUMBER(2, logged);
     host_forget("younger");
     host_stop();
 }
 
-/* Regression: the info was named in the documentation, and had no effect. */
-static void file_monitor(void)
+/* Regression: the infos were named in the documentation, and had no effect. */
+static void own_services(void)
+{
+    static const char *const names[] = {"modex.name_service", "modex.file_monitor", "modex.resource_monitor",
+                                        "modex.credentials"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        pmix_info_t info;
+        PMIX_INFO_CONSTRUCT(&info);
+        PMIX_INFO_LOAD(&info, names[i], NULL, PMIX_BOOL);
+        info.flags = PMIX_INFO_REQD;
+        host_start_with(NULL, &info, 1);
+        PMIX_INFO_DESTRUCT(&info);
+        host_stop();
+    }
+}
+
+/* Regression: the table was read beyond the size that the host named. */
+static void too_small(void)
 {
     pmix_info_t info;
+    size_t bytes = 199;
+    pmix_server_module_t module;
+
+    memset(&module, 0, sizeof module);
     PMIX_INFO_CONSTRUCT(&info);
-    PMIX_INFO_LOAD(&info, "modex.file_monitor", NULL, PMIX_BOOL);
-    info.flags = PMIX_INFO_REQD;
-    host_start_with(NULL, &info, 1);
+    PMIX_INFO_LOAD(&info, "modex.module_size", &bytes, PMIX_SIZE);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_init(&module, &info, 1));
     PMIX_INFO_DESTRUCT(&info);
-    host_stop();
 }
 
 /* The entry behind offset 224, whose meaning depends on the release. */
@@ -221,6 +246,7 @@ int main(int argc, char **argv)
     for (size_t length = 232; length <= 256; length += 8) serve(length, UNREADABLE);
     serve_younger(true);
     serve_younger(false);
-    file_monitor();
+    own_services();
+    too_small();
     return finish();
 }

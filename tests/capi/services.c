@@ -626,8 +626,8 @@ static void seen(pmix_status_t status, char *data, size_t size, void *cbdata)
     done_with(cbdata, status, 0);
 }
 
-/* A server writes texts for its own standard error itself. The host has been asked, so the message of an MPI_Abort under PRRTE was
- * lost: PRRTE collects such texts and gives them to its first server. */
+/* Regression: a gateway asked its host, so the message of an MPI_Abort under PRRTE was lost. PRRTE collects such texts and gives
+ * them to its first server. */
 static void logging_in_the_server(void)
 {
     int ends[2], kept = dup(2);
@@ -635,15 +635,31 @@ static void logging_in_the_server(void)
     pmix_info_t info;
 
     CHECK(pipe(ends) == 0 && dup2(ends[1], 2) == 2);
+    pmix_info_t twice[2], directive;
     PMIX_INFO_LOAD(&info, PMIX_LOG_STDERR, "of the server\n", PMIX_STRING);
+    PMIX_INFO_LOAD(&twice[0], PMIX_LOG_STDERR, "once\n", PMIX_STRING);
+    PMIX_INFO_LOAD(&twice[1], PMIX_LOG_STDERR, "twice\n", PMIX_STRING);
+    PMIX_INFO_LOAD(&directive, PMIX_LOG_ONCE, NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Log(twice, 2, &directive, 1));
     pmix_status_t status = PMIx_Log(&info, 1, NULL, 0);
+    /* The library's thread writes. */
+    for (size_t size = 0; size < strlen("once\nof the server\n");) {
+        ssize_t more = read(ends[0], text + size, sizeof text - 1 - size);
+        if (more <= 0) break;
+        size += (size_t)more;
+    }
     dup2(kept, 2);
     close(kept);
     close(ends[1]);
     CHECK_STATUS(PMIX_SUCCESS, status);
-    CHECK(read(ends[0], text, sizeof text - 1) > 0);
-    CHECK_TEXT("of the server\n", text);
+    CHECK_TEXT("once\nof the server\n", text);
     close(ends[0]);
+    PMIX_INFO_DESTRUCT(&directive);
+    PMIX_INFO_LOAD(&directive, PMIX_LOG_XML_OUTPUT, NULL, PMIX_BOOL);
+    directive.flags = PMIX_INFO_REQD;
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Log(&info, 1, &directive, 1));
+    PMIX_INFO_DESTRUCT(&directive);
+    for (size_t i = 0; i < 2; i++) PMIX_INFO_DESTRUCT(&twice[i]);
     PMIX_INFO_DESTRUCT(&info);
 }
 
@@ -656,7 +672,11 @@ int main(int argc, char **argv)
     pmix_proc_t first = proc_of("services", 0), source = proc_of("elsewhere-job", 0);
     pmix_byte_object_t bytes = {"output", 6};
 
-    host_start(&module);
+    pmix_info_t gateway;
+    PMIX_INFO_CONSTRUCT(&gateway);
+    PMIX_INFO_LOAD(&gateway, PMIX_SERVER_GATEWAY, NULL, PMIX_BOOL);
+    host_start_with(&module, &gateway, 1);
+    PMIX_INFO_DESTRUCT(&gateway);
     host_job("services", 2, 2);
     if (!stock()) logging_in_the_server();
     for (uint32_t i = 0; i < 2; i++) pids[i] = host_fork("services", i, "client");

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::library::{library, repository, run_compiler, scratch};
-use crate::process::{Consumer, Ended, wait_for};
+use crate::process::{Consumer, Ended, Running, wait_for};
 
 const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "spawn", "ports", "session", "ends", "stdio", "whose"];
 
@@ -92,7 +92,7 @@ fn sessions_form_groups() {
 fn a_waiting_launcher_runs_several_jobs() {
     let place = tempfile::tempdir_in(scratch()).unwrap();
     let uri = place.path().join("uri");
-    let launcher = start("prte").args(["--no-ready-msg", "--report-uri"]).arg(&uri).start();
+    let launcher = Launched(Some(start("prte").args(["--no-ready-msg", "--report-uri"]).arg(&uri).start()));
     wait_for(|| std::fs::read_to_string(&uri).is_ok_and(|text| text.lines().count() == 2));
     let tool = scratch().join("prrte-tool");
     library().headers().last().unwrap().compile(&[repository().join("tests/mpi/dvm.c")], &tool);
@@ -100,8 +100,18 @@ fn a_waiting_launcher_runs_several_jobs() {
     let ended = Consumer::new(library(), tool).arg(address).arg(program("ring")).run().success();
     let count = |line: &str| ended.text().lines().filter(|found| *found == line).count();
     assert_eq!((count("ring size=2 token=3"), count("ended with 0")), (5, 5), "{}", ended.transcript());
-    launcher.terminate();
-    launcher.wait();
+    drop(launcher);
+}
+
+/// A launcher that ends with the test, also with one that fails.
+struct Launched(Option<Running>);
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        let launcher = self.0.take().unwrap();
+        launcher.terminate();
+        launcher.wait();
+    }
 }
 
 /// Regression: PRRTE's servers dropped the message of `MPI_Abort`, because `PMIx_Log` of a server wrote nothing.

@@ -22,8 +22,8 @@ pub(super) enum LauncherError {
     #[error("can't read {0:?}: {1}")]
     Read(PathBuf, io::Error),
     #[error(
-        "{0:?} runs with the rights of another user or group, so the loader ignores LD_PRELOAD; use a copy without the set-user-id \
-         and set-group-id bits"
+        "{0:?} runs with rights of its own, so the loader ignores LD_PRELOAD; use a copy without the set-user-id and set-group-id \
+         bits and without file capabilities"
     )]
     Privileged(PathBuf),
     #[error("{0:?} is linked statically, so it has its own PMIx and no loader; use a launcher that loads libpmix.so.2")]
@@ -85,15 +85,29 @@ impl Launcher {
             Some(_) => {}
         }
         let loaded = Loaded::of(&self.path, start);
+        if loaded.ignores_preload() {
+            return Err(LauncherError::Privileged(self.path.clone()));
+        }
         if loaded.has_pmix() {
             return loaded.check(&self.path);
         }
         // Open MPI's mpirun executes the prterun beside it.
-        match self.path.canonicalize().ok().and_then(|path| Some(path.parent()?.join("prterun"))) {
+        let beside = self.path.canonicalize().ok().and_then(|path| Some(path.parent()?.join("prterun")));
+        match beside.filter(|_| self.is_open_mpi_5()) {
             Some(beside) if beside.is_file() => Loaded::of(&beside, start).check(&beside),
             _ if self.is_known() && !loaded.has_open_mpi_4() => Err(LauncherError::NoServer(self.path.clone())),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the program is Open MPI's and executes `prterun`. Its file has the word.
+    fn is_open_mpi_5(&self) -> bool {
+        let names_prterun = || {
+            let mut text = Vec::new();
+            let read = File::open(&self.path).and_then(|file| file.take(PROGRAM_BYTES).read_to_end(&mut text));
+            read.is_ok() && text.windows(PRTERUN.len()).any(|word| word == PRTERUN)
+        };
+        self.path.file_name().is_some_and(|name| OPEN_MPI.iter().any(|known| name == *known)) && names_prterun()
     }
 
     /// Whether the name is that of a launcher. Other programs may start one.
@@ -105,6 +119,14 @@ impl Launcher {
 /// Names of launchers.
 const LAUNCHERS: &[&str] =
     &["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prte", "prted", "prterun", "prun", "srun"];
+
+/// Names of Open MPI's launcher.
+const OPEN_MPI: &[&str] = &["mpirun", "mpiexec", "orterun"];
+
+const PRTERUN: &[u8] = b"prterun";
+
+/// Size of the part of a program that is searched, in bytes. Open MPI's is 15 KiB long.
+const PROGRAM_BYTES: u64 = 1 << 20;
 
 /// The end of the loader's name.
 const LOADER: &[u8] = b"ld-linux-x86-64.so.2";
@@ -163,6 +185,11 @@ impl Loaded {
     /// The lines that begin with a word.
     fn lines<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         self.text.lines().map(str::trim).filter(move |line| line.starts_with(start))
+    }
+
+    /// Whether the loader has left our library out without a word, as for a program with file capabilities.
+    fn ignores_preload(&self) -> bool {
+        !self.text.is_empty() && !self.text.contains(super::LIBRARY)
     }
 
     fn has_pmix(&self) -> bool {

@@ -66,9 +66,16 @@ fn a_launcher_that_can_not_use_the_library_is_refused_in_words() {
         let path = place.launcher("privileged", &fs::read("/bin/true").unwrap(), 0o755);
         std::os::unix::fs::chown(&path, Some(1), None).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
-        assert!(place.refusal(&["privileged"]).contains("rights of another user"));
+        assert!(place.refusal(&["privileged"]).contains("rights of its own"));
     }
-    fs::remove_file(place.directory.path().join("lib/libmodex-pmix.so")).unwrap();
+    // Programs beside a prterun have nothing to do with it.
+    place.launcher("prterun", &head, 0o755);
+    place.launcher("unknown", &fs::read("/bin/true").unwrap(), 0o755);
+    assert_eq!(place.run(&["unknown"]).status.code(), Some(0));
+    assert!(place.refusal(&["mpiexec"]).contains("loads no PMIx library"));
+    fs::rename(place.directory.path().join("lib"), place.directory.path().join("lib64")).unwrap();
+    assert!(place.refusal(&["mpiexec"]).contains("loads no PMIx library"));
+    fs::remove_file(place.directory.path().join("lib64/libmodex-pmix.so")).unwrap();
     assert!(place.refusal(&["mpiexec"]).contains("libmodex-pmix.so is not installed"));
 }
 

@@ -1,7 +1,7 @@
 //! Queries, logging, allocations.
 
 use modex::keys;
-use modex::types::{Info, Key, Query, Status};
+use modex::types::{Info, InfoFlags, Key, Query, Status, Value};
 use modex::{Allocate, Log, QueryInfo};
 
 use super::asynchronous::{deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with};
@@ -10,8 +10,10 @@ use crate::call;
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard, guard_status};
+use crate::output::Stream;
 use crate::pointer::CallerData;
 use crate::process::Member;
+use crate::server_role::ServerRole;
 use crate::to_c::Array;
 use crate::types::{
     pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
@@ -114,8 +116,9 @@ fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<An
     Ok(Answer { status, results: Results::Infos(known) })
 }
 
-/// Logs data, one info for each channel. A server writes texts for the standard output and error itself. See the standard's
-/// function of the same name.
+/// Logs data, one info for each channel. A server writes texts for the standard output and error itself if it is a gateway
+/// (`PMIX_SERVER_GATEWAY` of `PMIx_server_init`) or its host has no log. Other channels are not supported there. See the
+/// standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -152,8 +155,9 @@ pub extern "C" fn PMIx_Log_nb<'a>(
     })
 }
 
-/// The request for the server or the host; `None` if all is written. PRRTE passes the texts of its processes to the library of its
-/// first server, which writes them as OpenPMIx does.
+/// The request for the server or the host; `None` if it is done. As in OpenPMIx, a gateway writes itself, and so does a server
+/// whose host has no log. PRRTE passes the texts of its processes to its first server, which is a gateway. It would pass
+/// what it gets back to that server again.
 fn entry(
     data: Counted<'_, pmix_info_t>,
     directives: Counted<'_, pmix_info_t>,
@@ -164,36 +168,45 @@ fn entry(
     if data.is_empty() {
         return Err(Failure(Status::ERR_BAD_PARAM));
     }
-    let is_plain = !directives.iter().any(|directive| FORMAT_DIRECTIVES.contains(&directive.key.as_str()));
-    if !matches!(member, Member::Server(_)) || !is_plain {
-        return Ok(Some(Log::new(data, directives).into()));
+    match member {
+        Member::Server(role) if role.writes_logs() => write_here(&*role, &data, &directives).map(|()| None),
+        _ => Ok(Some(Log::new(data, directives).into())),
     }
-    let others: Vec<Info> = data.into_iter().filter(|info| !write_to_own_stream(info)).collect();
-    Ok((!others.is_empty()).then(|| Log::new(others, directives).into()))
 }
 
-/// Directives by which a host writes more than the text.
-const FORMAT_DIRECTIVES: [&str; 4] = [
-    keys::LOG_GENERATE_TIMESTAMP.name(),
-    keys::LOG_TAG_OUTPUT.name(),
-    keys::LOG_TIMESTAMP_OUTPUT.name(),
-    keys::LOG_XML_OUTPUT.name(),
-];
-
-/// Writes the text of an output of this process. Whether the info has one.
-fn write_to_own_stream(info: &Info) -> bool {
-    use std::io::Write;
-    let Some(text) = info.value.as_str() else { return false };
-    // A closed output is no error of the sender.
-    match info.key.as_str() {
-        name if name == keys::LOG_STDERR.name() => drop(std::io::stderr().write_all(text.as_bytes())),
-        name if name == keys::LOG_STDOUT.name() => {
-            let mut output = std::io::stdout().lock();
-            drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
-        }
-        _ => return false,
+/// Writes the texts for the outputs of this process. Other channels are left out.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED` if nothing can be written, or not as it is required.
+fn write_here(role: &dyn ServerRole, data: &[Info], directives: &[Info]) -> Result<(), Failure> {
+    let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
+    let is_once = directives.iter().any(|info| is(info, keys::LOG_ONCE.name()) && info.value.as_bool() == Some(true));
+    let is_unknown = |info: &Info| !HONOURED.contains(&info.key.as_str());
+    let texts: Vec<_> = data.iter().filter_map(text_of).take(if is_once { 1 } else { usize::MAX }).collect();
+    let lacks_channel = data.iter().any(|info| is_required(info) && text_of(info).is_none());
+    if texts.is_empty() || lacks_channel || directives.iter().any(|info| is_required(info) && is_unknown(info)) {
+        return Err(Failure(Status::ERR_NOT_SUPPORTED));
     }
-    true
+    texts.into_iter().for_each(|(stream, text)| role.write_log(stream, text));
+    Ok(())
+}
+
+fn is(info: &Info, name: &str) -> bool {
+    info.key.as_str() == name
+}
+
+/// Directives that hold for a plain text on an output.
+const HONOURED: [&str; 3] = [keys::LOG_ONCE.name(), keys::LOG_SOURCE.name(), keys::LOG_TIMESTAMP.name()];
+
+/// The text for an output of this process.
+fn text_of(info: &Info) -> Option<(Stream, &[u8])> {
+    let Value::String(text) = &info.value else { return None };
+    let stream = match info.key.as_str() {
+        name if name == keys::LOG_STDERR.name() => Stream::Stderr,
+        name if name == keys::LOG_STDOUT.name() => Stream::Stdout,
+        _ => return None,
+    };
+    Some((stream, text.as_bytes()))
 }
 
 /// Asks for a change of the allocation. See the standard's function of the same name.

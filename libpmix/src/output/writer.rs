@@ -65,6 +65,23 @@ enum Work {
     End(Namespace),
 }
 
+impl Queue {
+    fn push(&mut self, work: Work) {
+        self.size_bytes = self.size_bytes.saturating_add(work.size_bytes());
+        self.work.push_back(work);
+    }
+}
+
+impl Work {
+    fn size_bytes(&self) -> usize {
+        let own = size_of::<Self>();
+        match self {
+            Self::Piece { bytes, .. } => own.saturating_add(bytes.len()),
+            Self::End(_) => own,
+        }
+    }
+}
+
 impl OutputWriter {
     pub(crate) fn new(find_origin: FindOrigin) -> Self {
         let shared = Shared { queue: Mutex::default(), changed: Condvar::new() };
@@ -72,7 +89,7 @@ impl OutputWriter {
     }
 
     /// Puts a piece into the queue. No bytes are the end of the stream.
-    pub(crate) fn write(&self, job: Arc<JobOutput>, source: ProcId, channel: u16, bytes: Vec<u8>) {
+    pub(crate) fn write(&self, job: Arc<JobOutput>, source: ProcId, stream: Stream, bytes: Vec<u8>) {
         if !self.is_started() {
             return;
         }
@@ -80,8 +97,7 @@ impl OutputWriter {
         while queue.size_bytes >= QUEUE_BYTES_MAX && !queue.is_closed {
             self.shared.changed.wait(&mut queue);
         }
-        queue.size_bytes = queue.size_bytes.saturating_add(bytes.len());
-        queue.work.push_back(Work::Piece { job, channel: (source, Stream::of(channel)), bytes });
+        queue.push(Work::Piece { job, channel: (source, stream), bytes });
         drop(queue);
         self.shared.changed.notify_all();
     }
@@ -89,7 +105,7 @@ impl OutputWriter {
     /// Writes the open lines of a job.
     pub(crate) fn end(&self, namespace: Namespace) {
         if self.thread.lock().is_some() {
-            self.shared.queue.lock().work.push_back(Work::End(namespace));
+            self.shared.queue.lock().push(Work::End(namespace));
             self.shared.changed.notify_all();
         }
     }
@@ -200,9 +216,7 @@ fn next(shared: &Shared) -> Option<Work> {
     let mut queue = shared.queue.lock();
     loop {
         if let Some(work) = queue.work.pop_front() {
-            if let Work::Piece { bytes, .. } = &work {
-                queue.size_bytes = queue.size_bytes.saturating_sub(bytes.len());
-            }
+            queue.size_bytes = queue.size_bytes.saturating_sub(work.size_bytes());
             drop(queue);
             shared.changed.notify_all();
             return Some(work);
@@ -241,10 +255,15 @@ fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
 
 fn open(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<File> {
     let path = path_of(job, source, stream)?;
-    let opened = path
-        .parent()
-        .map_or(Ok(()), make_directory)
-        .and_then(|()| OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(&path));
+    let opened = path.parent().map_or(Ok(()), make_directory).and_then(|()| {
+        OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(FILE_MODE)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path)
+    });
     match opened {
         Ok(file) => Some(file),
         Err(error) => {
@@ -261,7 +280,7 @@ fn make_directory(path: &Path) -> std::io::Result<()> {
 /// Names of files are those of OpenPMIx: the rank has as many digits as the job's size.
 fn path_of(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<PathBuf> {
     let digits = job.process_count.to_string().len();
-    let (namespace, rank) = (source.namespace.as_str(), source.rank.to_raw());
+    let (namespace, rank) = (as_component(source.namespace.as_str()), source.rank.to_raw());
     let end = if stream == Stream::Stdout { "out" } else { "err" };
     Some(match job.style.destination.as_ref()? {
         Destination::Directory(directory) => {
@@ -278,6 +297,14 @@ fn path_of(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<PathBuf> 
             name.into()
         }
     })
+}
+
+/// A name of a job as one component of a path, which does not leave its directory.
+fn as_component(name: &str) -> String {
+    match name {
+        "." | ".." => name.replace('.', "%2E"),
+        name => name.replace('/', "%2F"),
+    }
 }
 
 /// The time of this machine, as `ctime` writes it.
@@ -324,14 +351,43 @@ mod tests {
     }
 
     #[test]
+    fn names_of_jobs_do_not_leave_the_directory() {
+        let path = |name: &str| {
+            let source = ProcId::new(Namespace::new(name).unwrap(), 3);
+            path_of(&job(Destination::Directory("/d".into())), &source, Stream::Stdout).unwrap()
+        };
+        assert_eq!(path("../x/y"), Path::new("/d/..%2Fx%2Fy/rank.03/stdout"));
+        assert_eq!(path(".."), Path::new("/d/%2E%2E/rank.03/stdout"));
+        assert_eq!(path("."), Path::new("/d/%2E/rank.03/stdout"));
+        assert_eq!(path("/etc"), Path::new("/d/%2Fetc/rank.03/stdout"));
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = directory.path().join("other");
+        std::os::unix::fs::symlink(&other, directory.path().join("f.job.03.out")).unwrap();
+        assert!(open(&job(Destination::File(directory.path().join("f"))), &source(3), Stream::Stdout).is_none());
+        assert!(!other.exists());
+    }
+
+    /// Regression: pieces without bytes and the ends of jobs did not count, so the queue had no bound.
+    #[test]
+    fn each_item_counts() {
+        let mut queue = Queue::default();
+        queue.push(Work::End(Namespace::new("job").unwrap()));
+        assert_eq!(queue.size_bytes, size_of::<Work>());
+    }
+
+    #[test]
     fn everything_is_in_the_files_at_the_end() {
         let directory = tempfile::tempdir().unwrap();
         let writer = OutputWriter::new(|_| None);
         let job = Arc::new(job(Destination::Directory(directory.path().join("made"))));
         for number in 0..1000 {
-            writer.write(Arc::clone(&job), source(number % 2), 2, format!("{number}\n").into_bytes());
+            writer.write(Arc::clone(&job), source(number % 2), Stream::Stdout, format!("{number}\n").into_bytes());
         }
-        writer.write(Arc::clone(&job), source(0), 4, b"unfinished".to_vec());
+        writer.write(Arc::clone(&job), source(0), Stream::Stderr, b"unfinished".to_vec());
         writer.finish();
         let read = |name: &str| std::fs::read_to_string(directory.path().join("made/job").join(name)).unwrap();
         assert_eq!(read("rank.00/stdout").lines().count(), 500);

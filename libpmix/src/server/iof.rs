@@ -42,8 +42,9 @@ pub extern "C" fn PMIx_server_IOF_deliver<'a>(
     })
 }
 
-/// Asks a source of standard input to pause (`xoff`) or to go on; all sources for NULL. The sources are processes that push
-/// input through this server, and the server's own reading of standard input. A source pauses after its present piece. An
+/// Asks a source of standard input to pause (`xoff`) or to go on; all sources for NULL or an empty namespace. The last call for a source decides. The sources are processes that push
+/// input through this server, and the server's own reading of standard input. A source pauses after its present piece; tools of
+/// released OpenPMIx push on. An
 /// answer `PMIX_ERR_IOF_XOFF` of the host to a push is a pause, too. See the reference implementation's function of the same
 /// name.
 ///
@@ -64,12 +65,10 @@ pub extern "C" fn PMIx_server_IOF_flow_control<'a>(
         if channel & iof_channel::FWD_STDIN_CHANNEL == 0 || is_required {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
-        let source = if source.is_null() { None } else { Some(from_c::some_proc(source, None)?) };
-        if xoff {
-            process.bridge.flow.pause(source)
-        } else {
-            process.bridge.flow.go_on(source.as_ref())
-        }
+        // An empty namespace names no job, so it means all of them.
+        let is_all = source.is_null() || source.get("process")?.get().nspace.first() == Some(&0);
+        let source = if is_all { None } else { Some(from_c::some_proc(source, None)?) };
+        process.bridge.flow.set(source, xoff);
         Ok(())
     })
 }

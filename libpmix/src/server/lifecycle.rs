@@ -14,7 +14,7 @@ use modex::{
 };
 use nix::unistd::{geteuid, getpid};
 
-use super::module::ModulePointer;
+use super::module::{COMMON_SIZE_BYTES, ModulePointer};
 use super::state::{self, ServerProcess};
 use super::text;
 use super::topology_options::TopologyOptions;
@@ -80,11 +80,12 @@ pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
 fn end(ended: Option<Arc<ServerProcess>>) {
     let Some(process) = ended else { return };
     // A paused push waits for no host any more.
-    process.bridge.flow.go_on(None);
-    stdin::end();
+    process.bridge.flow.end();
+    stdin::stop();
     // Nothing waits for the host's answers any more. The second call answers requests that arrive until the server is
     // closed.
     upcall::abandon_all();
+    stdin::end();
     process.server().close(CALLBACK_TIME_MAX);
     upcall::abandon_all();
     process.output.finish();
@@ -105,6 +106,8 @@ struct Options {
     tools: ToolSupport,
     is_ipv4_disabled: bool,
     is_ipv6_disabled: bool,
+    /// Whether this server logs for all servers of its job.
+    is_gateway: bool,
     exchange: Option<ExchangeForm>,
     offers_munge: bool,
     has_name_service: bool,
@@ -134,7 +137,7 @@ impl Options {
                 options.output.take(name, &from_c::value(info.value())?);
                 continue;
             }
-            if !UNDERSTOOD.contains(&name) {
+            if options.flag_mut(name).is_none() && !OTHER_OPTIONS.contains(&name) {
                 if complete && info.flags & InfoFlags::REQUIRED.bits() != 0 {
                     return Err(Failure(Status::ERR_NOT_SUPPORTED));
                 }
@@ -182,28 +185,21 @@ impl Options {
 
     fn flag_mut(&mut self, name: &str) -> Option<&mut bool> {
         let flags = [
-            (keys::SERVER_TOOL_SUPPORT, &mut self.admits_tools),
-            (keys::SERVER_ALLOW_FOREIGN_TOOLS, &mut self.tools.any_user),
-            (keys::SERVER_SESSION_SUPPORT, &mut self.tools.is_session),
-            (keys::SERVER_SYSTEM_SUPPORT, &mut self.tools.is_system),
-            (keys::SERVER_SCHEDULER, &mut self.tools.is_scheduler),
-            (keys::SERVER_SYS_CONTROLLER, &mut self.tools.is_controller),
-            (keys::TCP_DISABLE_IPV4, &mut self.is_ipv4_disabled),
-            (keys::TCP_DISABLE_IPV6, &mut self.is_ipv6_disabled),
+            (keys::SERVER_TOOL_SUPPORT.name(), &mut self.admits_tools),
+            (keys::SERVER_ALLOW_FOREIGN_TOOLS.name(), &mut self.tools.any_user),
+            (keys::SERVER_SESSION_SUPPORT.name(), &mut self.tools.is_session),
+            (keys::SERVER_SYSTEM_SUPPORT.name(), &mut self.tools.is_system),
+            (keys::SERVER_SCHEDULER.name(), &mut self.tools.is_scheduler),
+            (keys::SERVER_SYS_CONTROLLER.name(), &mut self.tools.is_controller),
+            (keys::TCP_DISABLE_IPV4.name(), &mut self.is_ipv4_disabled),
+            (keys::TCP_DISABLE_IPV6.name(), &mut self.is_ipv6_disabled),
+            (keys::SERVER_GATEWAY.name(), &mut self.is_gateway),
+            (NAME_SERVICE, &mut self.has_name_service),
+            (FILE_MONITOR, &mut self.has_file_monitor),
+            (RESOURCE_MONITOR, &mut self.has_resource_monitor),
+            (CREDENTIALS, &mut self.has_credentials),
         ];
-        if name == NAME_SERVICE {
-            return Some(&mut self.has_name_service);
-        }
-        if name == FILE_MONITOR {
-            return Some(&mut self.has_file_monitor);
-        }
-        if name == RESOURCE_MONITOR {
-            return Some(&mut self.has_resource_monitor);
-        }
-        if name == CREDENTIALS {
-            return Some(&mut self.has_credentials);
-        }
-        flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
+        flags.into_iter().find(|(key, _)| *key == name).map(|(_, flag)| flag)
     }
 
     /// Admission of tools: without a function of the host, tools that bring a name.
@@ -275,6 +271,8 @@ fn module_size(infos: List<'_, pmix_info_t>) -> Result<Option<usize>, Failure> {
         if from_c::key_in_place(&info.get().key)? == MODULE_SIZE {
             let size_bytes =
                 from_c::value(info.value())?.as_u64().and_then(|size_bytes| usize::try_from(size_bytes).ok());
+            // Every release's table has the common part, so a smaller size is a mistake of the host.
+            let size_bytes = size_bytes.filter(|size_bytes| *size_bytes >= COMMON_SIZE_BYTES);
             return size_bytes.map(Some).ok_or(Failure(Status::ERR_BAD_PARAM));
         }
     }
@@ -355,7 +353,8 @@ fn file_of_environment() -> Option<PathBuf> {
     trusted_variable(FILE_VARIABLE).map(PathBuf::from)
 }
 
-const UNDERSTOOD: [&str; 20] = [
+/// Options that are no flags. The flags are those of [`Options::flag_mut`].
+const OTHER_OPTIONS: [&str; 10] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -363,18 +362,8 @@ const UNDERSTOOD: [&str; 20] = [
     keys::SYSTEM_TMPDIR.name(),
     keys::LAUNCHER_RENDEZVOUS_FILE.name(),
     keys::TCP_REPORT_URI.name(),
-    keys::SERVER_TOOL_SUPPORT.name(),
-    keys::SERVER_ALLOW_FOREIGN_TOOLS.name(),
-    keys::SERVER_SESSION_SUPPORT.name(),
-    keys::SERVER_SYSTEM_SUPPORT.name(),
-    keys::SERVER_SCHEDULER.name(),
-    keys::SERVER_SYS_CONTROLLER.name(),
-    keys::TCP_DISABLE_IPV4.name(),
-    keys::TCP_DISABLE_IPV6.name(),
     EXCHANGE,
     SECURITY,
-    NAME_SERVICE,
-    FILE_MONITOR,
     MODULE_SIZE,
 ];
 
@@ -408,14 +397,14 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
     let bridge = Arc::new(Bridge::new(module, options.exchange.unwrap_or_default()));
     let sharing = options.topology.sharing();
     let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
-    let output = std::mem::take(&mut options.output);
+    let (output, is_gateway) = (std::mem::take(&mut options.output), options.is_gateway);
     let server = options.builder(Arc::clone(&topology), sharing).start(ModuleHost::new(Arc::clone(&bridge))).map_err(
         |error| {
             tracing::error!(%error, "the PMIx server can't be started");
             Failure(Status::ERR_INIT)
         },
     )?;
-    let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output));
+    let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output).with_gateway(is_gateway));
     state::replace(Some(Arc::clone(&process)));
     process::change(|state| state.server = Some(process));
     Ok(())

@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use modex::types::{Info, Namespace, Value};
+use modex::types::{Info, Namespace, ProcId, Value};
 use modex::{IofOutput, keys};
 use parking_lot::Mutex;
 
 use crate::argument::Counted;
 use crate::error::CError;
 use crate::from_c;
-use crate::output::{FindOrigin, JobOutput, OutputStyle, OutputWriter};
+use crate::output::{FindOrigin, JobOutput, OutputStyle, OutputWriter, Stream};
 use crate::types::pmix_info_t;
 
 /// Styles of jobs, and the writer.
@@ -28,7 +28,8 @@ pub(super) struct LocalOutput {
 
 impl LocalOutput {
     pub(super) fn new(style: OutputStyle, find_origin: FindOrigin) -> Self {
-        let default = Arc::new(JobOutput { style, ..JobOutput::default() });
+        let is_copied = style.is_local == Some(true) && !style.is_file_only;
+        let default = Arc::new(JobOutput { style, is_copied, ..JobOutput::default() });
         Self { default, jobs: Mutex::default(), writer: OutputWriter::new(find_origin) }
     }
 
@@ -90,7 +91,17 @@ impl LocalOutput {
         let job = self.jobs.lock().get(&output.source.namespace).filter(|job| job.style.is_set()).map(Arc::clone);
         let job = job.unwrap_or_else(|| Arc::clone(&self.default));
         if job.style.is_local.unwrap_or_else(|| self.is_local_by_default()) {
-            self.writer.write(job, output.source.clone(), output.channel, output.bytes.clone());
+            self.writer.write(job, output.source.clone(), Stream::of(output.channel), output.bytes.clone());
+        }
+    }
+
+    /// Writes a text of this server itself, as it is.
+    pub(super) fn log(&self, source: &ProcId, stream: Stream, text: &[u8]) {
+        // No bytes would be the end of the stream.
+        if !text.is_empty() {
+            let mut job = JobOutput::default();
+            job.style.is_raw = true;
+            self.writer.write(Arc::new(job), source.clone(), stream, text.to_vec());
         }
     }
 
@@ -102,4 +113,23 @@ impl LocalOutput {
 
 fn concerns_output(name: &str) -> bool {
     name == keys::JOB_SIZE.name() || name == keys::IOF_LOCAL_OUTPUT.name() || OutputStyle::is_directive(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use modex::types::Key;
+
+    use super::*;
+
+    /// Regression: with a file among the server's own directives nothing else was written.
+    #[test]
+    fn the_servers_own_file_gets_a_copy_unless_it_is_to_be_all() {
+        let info = |name: &'static str, value: Value| Info::new(Key::from_static(name), value);
+        let file = info(keys::IOF_OUTPUT_TO_FILE.name(), Value::String("/d/f".into()));
+        let only = info(keys::IOF_FILE_ONLY.name(), Value::Bool(true));
+        let is_copied = |infos: &[Info]| LocalOutput::new(OutputStyle::of(infos), |_| None).default.is_copied;
+        assert!(is_copied(std::slice::from_ref(&file)));
+        assert!(!is_copied(&[file, only]));
+        assert!(!is_copied(&[]));
+    }
 }

@@ -36,7 +36,7 @@ use crate::pointer;
 use crate::types::{c_void, pmix_server_module_t};
 
 /// Size of the part that every release has, in bytes.
-const COMMON_SIZE_BYTES: usize = 200;
+pub(super) const COMMON_SIZE_BYTES: usize = 200;
 /// Size of a table of 4.x, in bytes.
 const SIZE_BYTES_OF_4: usize = 224;
 /// Size of a table of 6.1, in bytes.

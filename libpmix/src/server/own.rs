@@ -9,6 +9,7 @@ use modex::types::{Info, Key, ProcId, Value};
 use super::state::ServerProcess;
 use crate::client::KeptValues;
 use crate::hwloc::{self, RawTopology};
+use crate::output::Stream;
 use crate::server_role::ServerRole;
 
 impl ServerRole for ServerProcess {
@@ -18,6 +19,15 @@ impl ServerRole for ServerProcess {
 
     fn server(&self) -> &Server {
         Self::server(self)
+    }
+
+    fn writes_logs(&self) -> bool {
+        let module = self.bridge.module();
+        self.is_gateway || (module.log.is_none() && module.log2.is_none())
+    }
+
+    fn write_log(&self, stream: Stream, text: &[u8]) {
+        self.output.log(Self::server(self).proc(), stream, text);
     }
 
     fn topology_object(&self) -> Result<&'static RawTopology, TopologyError> {

@@ -69,6 +69,7 @@ pub extern "C" fn PMIx_server_deregister_nspace(
             environments.remove(&namespace);
         });
         process.output.forget(&namespace);
+        process.bridge.flow.forget_job(&namespace);
         perform(cbfunc, cbdata, |server| server.deregister_namespace(&namespace))
     });
 }
@@ -107,8 +108,9 @@ pub extern "C" fn PMIx_server_deregister_client(
     cbdata: CallerData,
 ) {
     perform_always(cbfunc, cbdata, || {
-        state::current()?;
+        let process = state::current()?;
         let proc = from_c::some_proc(proc, None)?;
+        process.bridge.flow.forget(&proc);
         perform(cbfunc, cbdata, |server| server.deregister_client(&proc))
     });
 }

@@ -29,6 +29,8 @@ pub(super) struct ServerProcess {
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
     pub(super) output: LocalOutput,
+    /// Whether this server logs for all servers of its job.
+    pub(super) is_gateway: bool,
 }
 
 /// This process's server, or none.
@@ -43,12 +45,16 @@ impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
         let environments = Forkable::new(BTreeMap::new());
         let output = LocalOutput::new(OutputStyle::default(), origin_of);
-        Self { server, bridge, kept: KeptValues::default(), environments, topology, output }
+        Self { server, bridge, kept: KeptValues::default(), environments, topology, output, is_gateway: false }
     }
 
     /// With a style for output that the host does not give another one.
     pub(super) fn with_output(self, style: OutputStyle) -> Self {
         Self { output: LocalOutput::new(style, origin_of), ..self }
+    }
+
+    pub(super) fn with_gateway(self, is_gateway: bool) -> Self {
+        Self { is_gateway, ..self }
     }
 
     pub(super) const fn server(&self) -> &Server {

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::proto::Service;
-use crate::server::interface::config::is_own_service;
-use crate::server::interface::{Input, Output, PeerId, UpcallId};
+use crate::server::interface::{Input, Output, PeerId, UpcallId, is_own_service};
 use crate::server::state::{Purpose, ServerCore, Timer};
 use crate::types::{Namespace, ProcId, Time};
 
