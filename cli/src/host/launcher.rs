@@ -93,21 +93,18 @@ impl Launcher {
         }
         // Open MPI's mpirun executes the prterun beside it.
         let beside = self.path.canonicalize().ok().and_then(|path| Some(path.parent()?.join("prterun")));
-        match beside.filter(|_| self.is_open_mpi_5()) {
+        match beside.filter(|_| self.has_open_mpi_name()) {
             Some(beside) if beside.is_file() => Loaded::of(&beside, start).check(&beside),
             _ if self.is_known() && !loaded.has_open_mpi_4() => Err(LauncherError::NoServer(self.path.clone())),
             _ => Ok(()),
         }
     }
 
-    /// Whether the program is Open MPI's and executes `prterun`. Its file has the word.
-    fn is_open_mpi_5(&self) -> bool {
-        let names_prterun = || {
-            let mut text = Vec::new();
-            let read = File::open(&self.path).and_then(|file| file.take(PROGRAM_BYTES).read_to_end(&mut text));
-            read.is_ok() && text.windows(PRTERUN.len()).any(|word| word == PRTERUN)
-        };
-        self.path.file_name().is_some_and(|name| OPEN_MPI.iter().any(|known| name == *known)) && names_prterun()
+    /// Whether the program has a name of Open MPI's launcher. The launcher of MPICH is a link to another name.
+    fn has_open_mpi_name(&self) -> bool {
+        let file = self.path.canonicalize().ok();
+        let name = file.as_ref().and_then(|file| file.file_name());
+        name.is_some_and(|name| OPEN_MPI.iter().any(|known| name == *known))
     }
 
     /// Whether the name is that of a launcher. Other programs may start one.
@@ -122,11 +119,6 @@ const LAUNCHERS: &[&str] =
 
 /// Names of Open MPI's launcher.
 const OPEN_MPI: &[&str] = &["mpirun", "mpiexec", "orterun"];
-
-const PRTERUN: &[u8] = b"prterun";
-
-/// Size of the part of a program that is searched, in bytes. Open MPI's is 15 KiB long.
-const PROGRAM_BYTES: u64 = 1 << 20;
 
 /// The end of the loader's name.
 const LOADER: &[u8] = b"ld-linux-x86-64.so.2";

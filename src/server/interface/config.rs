@@ -79,7 +79,7 @@ pub(crate) const fn is_own_service(needs: Capabilities, own: Capabilities, host:
 pub struct ServerConfig {
     /// Upcalls that the host answers.
     pub capabilities: Capabilities,
-    /// Services that the server's runtime answers if the host does not. See [`is_own_service`].
+    /// Services that the server's runtime answers if the host does not.
     pub own_services: Capabilities,
     /// Whether the server's runtime looks at files for processes of the server's user (`PMIX_MONITOR_FILE`).
     pub watches_files: bool,
