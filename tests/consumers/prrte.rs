@@ -124,8 +124,9 @@ fn an_abort_passes_code_and_message_on() {
 #[test]
 fn a_rank_that_fails_ends_the_job() {
     for (words, code) in [(["exit", "7"], 7), (["code", "5"], 5), (["signal", "9"], 137)] {
+        // Alone: Open MPI's other ranks may notice the lost connection first, and end the job with a code of their own.
         for options in [&[][..], TWO_NODES] {
-            let ended = launcher(options, 3).arg(program("ends")).args(words).run().code(code);
+            let ended = launcher(options, 1).arg(program("ends")).args(words).run().code(code);
             assert_eq!(ended.text(), "", "{words:?}");
         }
     }
