@@ -2,11 +2,12 @@
 //!
 //! Arguments come as the types of [`super::argument`], which carry the promise of the caller.
 
-use modex::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
+use modex::types::{App, Info, InfoFlags, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
 
 use super::argument::{CText, Counted, In, KeyText, NamespaceText, TextArray};
 use super::error::CError;
 use super::form::{Depth, Form, Plain, Whole, key_in};
+use super::guard::Failure;
 use super::pointer;
 use super::types::{
     c_char, pmix_app_t, pmix_byte_object_t, pmix_info_t, pmix_pdata_t, pmix_proc_t, pmix_query_t, pmix_status_t,
@@ -161,6 +162,15 @@ pub fn value_at(pointer: In<'_, pmix_value_t>) -> Result<Value, CError> {
 /// As [`value`], and when the key is invalid.
 pub fn info(info: Whole<'_, pmix_info_t>) -> Result<Info, CError> {
     pmix_info_t::read(info, Depth::TOP)
+}
+
+/// Refuses required directives, for functions that understand none.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED`.
+pub fn refuse_required(directives: &[Info]) -> Result<(), Failure> {
+    let is_required = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
+    if is_required { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(()) }
 }
 
 /// An array of infos.

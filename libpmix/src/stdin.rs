@@ -24,7 +24,7 @@ use super::call;
 use super::process::{self, Member};
 use super::stdin_reading::{Reading, Shared, State, reading, reading_or_new};
 
-/// What a push without data asks for.
+/// The request of a push without data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StdinDirective {
     /// Read, and push to the targets.
@@ -35,7 +35,7 @@ pub(super) enum StdinDirective {
 }
 
 impl StdinDirective {
-    /// The wish in these directives.
+    /// The request in these directives.
     pub(super) fn of(directives: &[Info]) -> Self {
         let value = |name: &str| {
             let found = directives.iter().find(|info| info.key.as_str() == name);
@@ -168,7 +168,7 @@ enum Next {
 
 fn after(pushed: Result<(), Status>, is_single: bool, wakened: &UnixStream) -> Next {
     let Err(status) = pushed else { return Next::Read };
-    // A pause: the piece was taken, and the target is to get no more for now.
+    // A pause: the host has taken the piece. The next one waits.
     let time = if status == Status::ERR_IOF_XOFF { PAUSE } else { Duration::ZERO };
     if is_wakened(wakened, time) || status == Status::ERR_IOF_COMPLETE {
         return Next::End;

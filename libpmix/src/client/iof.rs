@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use modex::types::codes::iof_channel;
-use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status};
+use modex::types::{Info, Namespace, ProcId, Rank, Status};
 use modex::{IofOutput, IofPush};
 use parking_lot::Mutex;
 
@@ -199,10 +199,7 @@ fn without_data(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<Status, F
         StdinDirective::Begin if targets.is_empty() => return Err(Failure(Status::ERR_BAD_PARAM)),
         StdinDirective::Begin => stdin::begin(targets, directives)?,
         StdinDirective::End => stdin::end_for(&targets),
-        StdinDirective::Nothing if directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED)) => {
-            return Err(Failure(Status::ERR_NOT_SUPPORTED));
-        }
-        StdinDirective::Nothing => {}
+        StdinDirective::Nothing => from_c::refuse_required(&directives)?,
     }
     Ok(Status::OPERATION_SUCCEEDED)
 }

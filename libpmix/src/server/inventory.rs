@@ -2,8 +2,7 @@
 
 use modex::Server;
 use modex::keys;
-use modex::types::AsStatus;
-use modex::types::{Info, InfoFlags, Key, Status, Value};
+use modex::types::{AsStatus, Info, Key, Status, Value};
 
 use super::completion::perform;
 use super::state::{self, ServerProcess};
@@ -37,7 +36,7 @@ pub extern "C" fn PMIx_server_collect_inventory<'a>(
         let (own, others): (Vec<Info>, Vec<Info>) = from_c::infos(directives.counted(ndirs))?
             .into_iter()
             .partition(|info| info.key.as_str() == Server::INVENTORY);
-        refuse_required(&others)?;
+        from_c::refuse_required(&others)?;
         let is_wanted = own.iter().any(|info| info.value.as_bool() == Some(true));
         let deferred = process.clone();
         process.server().defer(move || {
@@ -78,11 +77,11 @@ pub extern "C" fn PMIx_server_deliver_inventory<'a>(
 ) -> pmix_status_t {
     guard_status(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
-        refuse_required(&from_c::infos(directives.counted(ndirs))?)?;
+        from_c::refuse_required(&from_c::infos(directives.counted(ndirs))?)?;
         let (inventories, others): (Vec<Info>, Vec<Info>) =
             infos.into_iter().partition(|info| info.key.as_str() == Server::INVENTORY);
         let others: Vec<Info> = others.into_iter().filter(|info| info.key.as_str() != keys::HOSTNAME.name()).collect();
-        refuse_required(&others)?;
+        from_c::refuse_required(&others)?;
         let blobs: Result<Vec<Vec<u8>>, Failure> = inventories.into_iter().map(blob_of).collect();
         let blobs = blobs?;
         perform(cbfunc, cbdata, |server| server.deliver_inventory(blobs))
@@ -94,12 +93,6 @@ fn blob_of(info: Info) -> Result<Vec<u8>, Failure> {
         Value::ByteObject(blob) => Ok(blob),
         _ => Err(Failure(Status::ERR_BAD_PARAM)),
     }
-}
-
-/// Refuses required directives: no directive is understood here.
-fn refuse_required(directives: &[Info]) -> Result<(), Failure> {
-    let is_required = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
-    if is_required { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -183,7 +176,8 @@ mod tests {
         assert_eq!(deliver(&infos), Status::OPERATION_SUCCEEDED);
         let damaged = Info::new(Key::from_static(Server::INVENTORY), vec![1_u8]);
         assert_eq!(deliver(&[damaged]), Status::ERR_BAD_PARAM);
-        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static("other"), 1_u32) };
+        let required =
+            Info { flags: modex::types::InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static("other"), 1_u32) };
         assert_eq!(deliver(&[required]), Status::ERR_NOT_SUPPORTED);
         serve(directory.path(), Given::Forbidden);
         let Some(Value::ByteObject(bytes)) = collect().unwrap().pop().map(|blob| blob.value) else { panic!("no blob") };

@@ -1,8 +1,8 @@
 //! Output of processes, on its way to the clients that have pulled it, and the flow of their input.
 
 use modex::IofOutput;
+use modex::types::Status;
 use modex::types::codes::iof_channel;
-use modex::types::{InfoFlags, Status};
 
 use super::completion::{perform, perform_at_once};
 use super::state;
@@ -60,9 +60,8 @@ pub extern "C" fn PMIx_server_IOF_flow_control<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     perform_at_once(cbfunc, cbdata, |process| {
-        let directives = from_c::infos(directives.counted(ndirs))?;
-        let is_required = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
-        if channel & iof_channel::FWD_STDIN_CHANNEL == 0 || is_required {
+        from_c::refuse_required(&from_c::infos(directives.counted(ndirs))?)?;
+        if channel & iof_channel::FWD_STDIN_CHANNEL == 0 {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
         // An empty namespace names no job, so it means all of them.

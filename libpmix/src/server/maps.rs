@@ -1,7 +1,7 @@
 //! Node maps and process maps in their short forms.
 
 use modex::regex::{MapLimits, TypedList, expand_nodes, expand_ranks, generate_nodes, generate_ranks, list_of};
-use modex::types::{InfoFlags, Regex2, Status, Text};
+use modex::types::{Regex2, Status, Text};
 
 use crate::argument::{CText, Count, In, Items, Out};
 use crate::form::{Depth, Form, write_anew};
@@ -95,9 +95,7 @@ fn check_role_and_directives<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'a, 
     if !process::is_initialized() {
         return Err(Failure(Status::ERR_INIT));
     }
-    let directives = from_c::infos(info.counted(ninfo))?;
-    let is_required = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
-    if is_required { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(()) }
+    from_c::refuse_required(&from_c::infos(info.counted(ninfo))?)
 }
 
 fn refused(error: modex::regex::MapError) -> Failure {

@@ -105,7 +105,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Gives a service in the host's form to the host.
     fn pass_up(&mut self, now: Time, ticket: Ticket, requester: Requester, service: Service) {
         let is_for_host = self.config.capabilities.contains(service.needs());
-        if !is_for_host && !self.config.own_services.contains(service.needs()) {
+        if !is_for_host && !self.is_own_service(&service) {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
         let purpose = Purpose::Passed(ticket, Expected::Answer(service.form()));
