@@ -18,6 +18,6 @@ mod process;
 mod request;
 mod sampler;
 
-pub use process::{ProcessStat, process_bytes, process_stat, seconds_since_boot};
+pub use process::{ProcessStat, process_bytes, process_stat, seconds_since_boot, ticks_per_second};
 pub use request::{UsageKind, UsageRequest};
 pub use sampler::{Sampler, Target};

@@ -3,10 +3,19 @@
 use std::fs::File;
 use std::io::Read;
 
+use nix::unistd::{SysconfVar, sysconf};
+
 use crate::keys;
 
 /// The longest file that is read. A process may be in 65,536 groups, and its status lists them before its sizes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Ticks of `/proc` in a second: the unit of the times in [`ProcessStat`].
+#[must_use]
+pub fn ticks_per_second() -> u64 {
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
+    ticks.filter(|ticks| *ticks > 0).unwrap_or(100)
+}
 
 /// A line of `/proc/PID/stat`, as far as it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,14 +109,14 @@ impl UsageRequest {
             }
             self.pids = pids.into_iter().map(|(_, pid)| pid).collect();
         } else if key == keys::MONITOR_TARGET_NODES.name() {
-            let nodes = elements(value, |element| element.as_str().map(str::to_owned))?;
+            let nodes = texts(value)?;
             if nodes.iter().any(|node| node != hostname) {
                 return Err(Status::ERR_NOT_FOUND);
             }
         } else if (key == keys::MONITOR_TARGET_DISKS.name() && self.kind == UsageKind::Disks)
             || (key == keys::MONITOR_TARGET_NETS.name() && self.kind == UsageKind::Networks)
         {
-            let devices = elements(value, |element| element.as_str().map(str::to_owned))?;
+            let devices = texts(value)?;
             self.devices = Some(devices.into_iter().collect());
             self.needs_all_devices = directive.flags().contains(InfoFlags::REQUIRED);
         } else if key.starts_with("pmix.monitor.tgt") {
@@ -182,6 +182,10 @@ fn figures(kind: UsageKind, value: &Value) -> Result<Option<BTreeSet<&'static st
         (true, false) => Err(Status::ERR_NOT_SUPPORTED),
         (false, _) => Ok(Some(wanted)),
     }
+}
+
+fn texts(value: &Value) -> Result<Vec<String>, Status> {
+    elements(value, |element| element.as_str().map(str::to_owned))
 }
 
 fn elements<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Result<Vec<T>, Status> {

@@ -7,9 +7,8 @@ use std::time::Duration;
 use modex::ptl::rendezvous::Found;
 use modex::types::codes::proc_state;
 use modex::types::{AsStatus, Info, Key, Namespace, ProcId, ProcInfo, Query, Status, Text, Value};
-use modex::usage::{process_stat, seconds_since_boot};
+use modex::usage::{process_stat, seconds_since_boot, ticks_per_second};
 use modex::{AttachError, Client, Tool, ToolDirections, keys};
-use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
 use crate::run::{OPERATIONS, REQUEST_COUNTS};
@@ -206,8 +205,7 @@ pub(crate) const fn state_in_words(state: u8) -> &'static str {
 
 /// The time since the start of a process on this machine.
 fn age(pid: u32) -> Option<Duration> {
-    let ticks_per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
-    let started = process_stat(pid)?.started.checked_div(ticks_per_second)?;
+    let started = process_stat(pid)?.started.checked_div(ticks_per_second())?;
     Some(Duration::try_from_secs_f64(seconds_since_boot()?).ok()?.saturating_sub(Duration::from_secs(started)))
 }
 

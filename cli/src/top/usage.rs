@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use modex::usage::{process_bytes, process_stat, seconds_since_boot};
+use modex::usage::{process_bytes, process_stat, seconds_since_boot, ticks_per_second};
 use nix::unistd::{SysconfVar, sysconf};
 
 /// The use by one process.
@@ -32,7 +32,7 @@ impl Meter {
     pub(super) fn new() -> Self {
         let variable = |variable| sysconf(variable).ok().flatten();
         Self {
-            ticks_per_second: variable(SysconfVar::CLK_TCK).map_or(100.0, |ticks| ticks as f64),
+            ticks_per_second: ticks_per_second() as f64,
             page_bytes: variable(SysconfVar::PAGE_SIZE).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096),
             last: BTreeMap::new(),
             next: BTreeMap::new(),

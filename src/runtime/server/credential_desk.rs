@@ -14,7 +14,7 @@ use crossbeam::channel::{RecvTimeoutError, bounded};
 use nix::unistd::{getegid, geteuid};
 
 use super::loop_messages::LoopSender;
-use super::usage_desk::{ReplyTo, answer, may_take_all};
+use super::service_desk::{ReplyTo, answer, may_take_all};
 use crate::keys;
 use crate::proto::{Credential, GetCredential, ValidateCredential};
 use crate::runtime::shared::prover::Prover;

@@ -34,6 +34,7 @@ pub(super) mod reply_line;
 pub(super) mod request_quota;
 pub(super) mod server_handle;
 pub(super) mod server_loop;
+pub(super) mod service_desk;
 pub(super) mod topology;
 pub(super) mod topology_answers;
 pub(super) mod turns;

@@ -9,26 +9,17 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use nix::unistd::{SysconfVar, geteuid, sysconf};
 
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
-use super::name_desk::NameCallback;
+use super::service_desk::{ReplyTo, answer, may_take_all};
 use crate::events::Event;
 use crate::keys;
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::threads::spawn;
-use crate::server::{HostCall, HostReply, Requester, UpcallId};
+use crate::server::{HostCall, HostReply, Requester};
 use crate::types::codes::range::RANGE_CUSTOM;
 use crate::types::{Info, Key, ProcId, Status, Time};
-use crate::usage::{Sampler, Target, UsageRequest};
-
-/// The receiver of an answer.
-pub(super) enum ReplyTo {
-    /// The core, for a process.
-    Core(UpcallId),
-    /// The server's own process.
-    Caller(NameCallback),
-}
+use crate::usage::{Sampler, Target, UsageRequest, ticks_per_second};
 
 /// The service. The first request starts its thread.
 pub(super) struct UsageDesk {
@@ -134,13 +125,12 @@ impl UsageDesk {
 
     fn start(&self) -> io::Result<Sender<Order>> {
         let (orders, receiver) = unbounded();
-        let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
         let mut thread = UsageThread {
             loop_sender: self.loop_sender.clone(),
             clock: self.clock,
             server: self.server.clone(),
             hostname: self.hostname.clone(),
-            ticks_per_second: ticks.unwrap_or(100),
+            ticks_per_second: ticks_per_second(),
             monitors: Vec::new(),
         };
         spawn("modex-usage", move || thread.run(&receiver))?;
@@ -283,22 +273,8 @@ fn update(server: &ProcId, monitor: &Monitor, samples: Vec<Info>) -> Event {
     Event { status: monitor.alert, source: Some(server.clone()), range: RANGE_CUSTOM, info: infos }
 }
 
-/// Whether a user has no share: root and the server's own user.
-pub(super) fn may_take_all(uid: u32) -> bool {
-    uid == 0 || uid == geteuid().as_raw()
-}
-
 fn done(info: Vec<Info>) -> HostReply {
     HostReply::Infos { status: Status::SUCCESS, info }
-}
-
-/// Gives an answer to its receiver.
-pub(super) fn answer(loop_sender: &LoopSender, reply_to: ReplyTo, reply: HostReply) {
-    match reply_to {
-        // A loop that has ended needs no answer.
-        ReplyTo::Core(upcall) => drop(loop_sender.send(LoopMessage::Completed(upcall, reply))),
-        ReplyTo::Caller(callback) => callback(reply),
-    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a sample has the time of the day")]
@@ -356,7 +332,7 @@ mod tests {
             }
             has_room
         };
-        let own = geteuid().as_raw();
+        let own = nix::unistd::geteuid().as_raw();
         assert_eq!([add(0, own + 1), add(0, own + 1)], [true, false]);
         assert_eq!([1, 2, 3, 4].map(|rank| add(rank, own + 1)), [true, true, true, false]);
         assert_eq!([5, 6, 7, 8, 9].map(|rank| add(rank, own)), [true, true, true, true, false]);
