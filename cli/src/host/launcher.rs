@@ -94,7 +94,7 @@ impl Launcher {
         // Open MPI's mpirun executes the prterun beside it.
         let beside = self.path.canonicalize().ok().and_then(|path| Some(path.parent()?.join("prterun")));
         match beside.filter(|_| self.has_open_mpi_name()) {
-            Some(beside) if beside.is_file() => Loaded::of(&beside, start).check(&beside),
+            Some(path) if path.is_file() => Self { path }.check(start),
             _ if self.is_known() && !loaded.has_open_mpi_4() => Err(LauncherError::NoServer(self.path.clone())),
             _ => Ok(()),
         }

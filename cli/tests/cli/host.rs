@@ -68,10 +68,12 @@ fn a_launcher_that_can_not_use_the_library_is_refused_in_words() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
         assert!(place.refusal(&["privileged"]).contains("rights of its own"));
     }
-    // Programs beside a prterun have nothing to do with it.
-    place.launcher("prterun", &head, 0o755);
+    // Open MPI's launchers start the prterun beside them. Other programs have nothing to do with it.
+    let prterun = place.launcher("prterun", &head, 0o755);
     place.launcher("unknown", &fs::read("/bin/true").unwrap(), 0o755);
     assert_eq!(place.run(&["unknown"]).status.code(), Some(0));
+    assert!(place.refusal(&["mpiexec"]).contains("prterun\" is linked statically"));
+    fs::remove_file(prterun).unwrap();
     assert!(place.refusal(&["mpiexec"]).contains("loads no PMIx library"));
     fs::rename(place.directory.path().join("lib"), place.directory.path().join("lib64")).unwrap();
     assert!(place.refusal(&["mpiexec"]).contains("loads no PMIx library"));
