@@ -387,3 +387,28 @@ fn a_string_is_no_byte_object_wherever_it_was_found() {
         assert_eq!((blob.as_bytes(), blob.as_str()), (Some(&b"bytes"[..]), None));
     }
 }
+
+/// The owner commits and joins the fence while its neighbour gets ("lazy modex"). A Get that came early found nothing.
+#[test]
+fn gets_during_a_collecting_fence_find_what_it_brings() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (asking, owner) = (node.connect("job", 0), node.connect("job", 1));
+    let collecting = FenceOptions::new().collect(true);
+    owner.commit().unwrap();
+    for round in 0..100_u32 {
+        let key: &'static str = format!("key{round}").leak();
+        let (ended, end) = mpsc::channel();
+        asking.fence(&collecting).then(move |result| ended.send(result).unwrap()).unwrap();
+        std::thread::scope(|scope| {
+            let found = scope.spawn(|| asking.get_value(&proc("job", 1), key, &GetOptions::new()));
+            // The first round is longer than the wait for the key of a process that has committed.
+            std::thread::sleep(if round == 0 { Duration::from_millis(2500) } else { Duration::ZERO });
+            owner.put(Scope::Global, key, round).unwrap();
+            owner.commit().unwrap();
+            owner.fence(&collecting).wait().unwrap();
+            assert_eq!(found.join().unwrap().unwrap().as_u64(), Some(round.into()));
+        });
+        end.recv().unwrap().unwrap();
+    }
+}

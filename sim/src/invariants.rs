@@ -41,6 +41,8 @@ struct Open {
     deadline: Option<Time>,
     /// The server and the process of the value that it waits for.
     held: Option<(ServerId, u32)>,
+    /// Whether it is a Get without a time limit about a process of another node.
+    is_remote_get: bool,
 }
 
 /// The tag of a process's introduction, which is answered once like any request.
@@ -59,7 +61,7 @@ impl Rules {
 
     /// A server took a request.
     pub(super) fn accepted(&mut self, peer: PeerId, tag: Tag, deadline: Option<Time>) {
-        if self.open.insert((peer, tag), Open { deadline, held: None }).is_some() {
+        if self.open.insert((peer, tag), Open { deadline, held: None, is_remote_get: false }).is_some() {
             self.breaks(Rule::AnsweredOnce, || format!("{peer:?} used {tag:?} for two requests at a time"));
         }
         self.deadlines.extend(deadline.map(|deadline| (deadline, peer, tag)));
@@ -72,6 +74,22 @@ impl Rules {
             self.deadlines.remove(&(earlier, peer, tag));
         }
         self.deadlines.extend(deadline.map(|deadline| (deadline, peer, tag)));
+    }
+
+    /// The accepted request is a Get without a time limit about a process of another node.
+    pub(super) fn gets_from_afar(&mut self, peer: PeerId, tag: Tag) {
+        if let Some(open) = self.open.get_mut(&(peer, tag)) {
+            open.is_remote_get = true;
+        }
+    }
+
+    /// A connection comes to a collecting fence. Its Gets from other nodes may wait for the end of the fence.
+    pub(super) fn fence_begins(&mut self, peer: PeerId) {
+        let open = self.open.range((peer, Tag(0))..=(peer, Tag(u32::MAX)));
+        let gets: Vec<Tag> = open.filter(|(_, open)| open.is_remote_get).map(|((_, tag), _)| *tag).collect();
+        for tag in gets {
+            self.bound(peer, tag, None);
+        }
     }
 
     /// Every accepted request is answered exactly once.

@@ -205,6 +205,13 @@ impl LocalCollectives {
         Some((signature, operations.iter().find(|operation| operation.number == *number)?))
     }
 
+    /// Whether a connection waits for a fence of these participants at which a process has not arrived.
+    pub(super) fn may_bring(&self, server: ServerId, procs: &[ProcId], peer: PeerId, whose: u32) -> bool {
+        let operations = self.places.get(&(server, signature(CollectiveKind::Fence, procs)));
+        let awaits = |op: &LocalCollective| op.waiting.contains_key(&peer) && !op.contributed.contains(&whose);
+        operations.is_some_and(|operations| operations.iter().any(awaits))
+    }
+
     /// The oldest open group of this name that names a process and does not hold its connection yet.
     pub(super) fn group_with(&self, server: ServerId, name: &Text, proc: &ProcId, peer: PeerId) -> Option<Signature> {
         let kind = CollectiveKind::Construct(name.clone());

@@ -9,7 +9,7 @@ use modex::client::{
 };
 use modex::gds::{Audience, Lookup, NamespaceReader, ReadError};
 use modex::server::PeerId;
-use modex::types::{Namespace, ProcId, Scope, Text, Time, Value};
+use modex::types::{Namespace, ProcId, Rank, Scope, Text, Time, Value};
 
 use super::invitations::{InvitationCall, Invitations};
 use super::queue::ServerId;
@@ -151,6 +151,8 @@ pub(super) struct PendingCall {
 #[derive(Debug)]
 pub(super) enum CallPurpose {
     Meeting,
+    /// A collecting fence of these processes.
+    Collect(Vec<ProcId>),
     /// To form a group whose other members the process does not know.
     Group(Text),
     Get(Box<PendingGet>),
@@ -170,6 +172,8 @@ pub(super) struct PendingGet {
     pub(super) key: u8,
     /// The version that the process could expect when it began to look.
     pub(super) floor: u32,
+    /// The fence that may bring the value.
+    pub(super) fence: Option<CallId>,
 }
 
 /// Both ends of a connection, and the process's state for it.
@@ -222,6 +226,23 @@ impl Connection {
             is_admitted: false,
             is_client_gone: false,
             is_server_gone: false,
+        }
+    }
+
+    /// The newest collecting fence with a process that has not ended for this connection.
+    pub(super) fn fence_with(&self, proc: &ProcId) -> Option<CallId> {
+        let names =
+            |entry: &ProcId| entry.namespace == proc.namespace && [proc.rank, Rank::Wildcard].contains(&entry.rank);
+        let brings =
+            |asked: &PendingCall| matches!(&asked.purpose, CallPurpose::Collect(procs) if procs.iter().any(names));
+        self.calls.iter().rev().find(|(_, asked)| brings(asked)).map(|(id, _)| *id)
+    }
+
+    /// The participants of a collecting fence that has not ended.
+    pub(super) fn participants(&self, fence: CallId) -> Option<&[ProcId]> {
+        match &self.calls.get(&fence)?.purpose {
+            CallPurpose::Collect(procs) => Some(procs),
+            _ => None,
         }
     }
 }

@@ -11,6 +11,8 @@ pub enum Rule {
     BeforeDeadline,
     /// Nobody waits for a value that is there, or for a process that can't come any more.
     NoWaitInVain,
+    /// No Get without a time limit misses a value while a collecting fence may still bring it.
+    NoEarlyMiss,
     /// No collective operation succeeds with a participant or its values missing.
     NothingMissing,
     /// Nobody reads a value that its scope forbids.
@@ -39,6 +41,7 @@ impl fmt::Display for Rule {
             Self::AnsweredOnce => "every accepted request is answered exactly once",
             Self::BeforeDeadline => "every accepted request is answered before its deadline",
             Self::NoWaitInVain => "no call waits for present data or for an ended process",
+            Self::NoEarlyMiss => "no Get misses a value that a fence in progress may bring",
             Self::NothingMissing => "no operation succeeds with a contribution missing",
             Self::Scope => "no process reads a value that its scope forbids",
             Self::StaysReadable => "published values stay readable and unchanged",

@@ -126,7 +126,9 @@ impl World {
     /// Collective operations that a connection waits for.
     fn meetings_of(&self, peer: PeerId) -> usize {
         let calls = self.connections.get(&peer).map(|connection| connection.calls.values());
-        calls.map_or(0, |calls| calls.filter(|asked| matches!(asked.purpose, CallPurpose::Meeting)).count())
+        calls.map_or(0, |calls| {
+            calls.filter(|asked| matches!(asked.purpose, CallPurpose::Meeting | CallPurpose::Collect(_))).count()
+        })
     }
 
     fn admitted(&mut self, peer: PeerId, process: u32) {
@@ -317,7 +319,7 @@ impl World {
             CallPurpose::Invitation(step) => return self.party_goes_on(peer, process, step, result),
             CallPurpose::Group(name) => self.note_group(peer, name, &result),
             CallPurpose::LeaveGroup(name) => self.note_leave(process, name, &result),
-            CallPurpose::Finalize | CallPurpose::Meeting | CallPurpose::Other => {}
+            CallPurpose::Finalize | CallPurpose::Meeting | CallPurpose::Collect(_) | CallPurpose::Other => {}
         }
         if is_awaited {
             self.wake_soon(process);
@@ -467,6 +469,7 @@ impl World {
         match &phase.meeting {
             Meeting::Bootstrap(bootstrap) => self.bootstrap_call(peer, phase, bootstrap, procs),
             Meeting::Dissolve(name) => self.dissolve_call(peer, phase, name),
+            Meeting::Collect => Some((CallPurpose::Collect(procs.to_vec()), phase.call(procs.to_vec()))),
             _ => Some((CallPurpose::Meeting, phase.call(procs.to_vec()))),
         }
     }

@@ -11,6 +11,7 @@ use modex::types::{Info, Key, ProcId, Status, Value};
 
 use crate::invariants::Reading;
 use crate::process::{CallPurpose, PendingCall, PendingGet, State};
+use crate::rule::Rule;
 use crate::value::{KEYS, Promise, Promised, Stamp};
 use crate::world::World;
 
@@ -66,9 +67,11 @@ impl World {
         let Ok(directives) = GetDirectives::parse(directives) else { return };
         let name = Key::from_static(KEYS.get(usize::from(key)).copied().unwrap_or_default());
         let Some(of) = self.process(process) else { return };
+        let Some(connection) = self.connections.get(&peer) else { return };
+        let fence = connection.fence_with(&proc);
         let Ok(request) = GetRequest::new(Some(proc), Some(name), directives, &of.proc) else { return };
         let floor = of.floors.get(&(whose, key)).copied().unwrap_or(0);
-        let sought = PendingGet { request, begun: self.now, whose, key, floor };
+        let sought = PendingGet { request, begun: self.now, whose, key, floor, fence };
         self.continue_get(peer, process, sought, is_awaited, Ok(Outcome::LookAgain));
     }
 
@@ -125,9 +128,30 @@ impl World {
         {
             self.rules.value_not_found(&reading, status);
         }
+        if self.is_early(peer, sought, status) {
+            let PendingGet { whose, key, .. } = sought;
+            self.rules.breaks(Rule::NoEarlyMiss, || {
+                format!("process {process} got {status} for k{key} of {whose}, and a fence with {whose} goes on")
+            });
+        }
         if is_awaited {
             self.wake_soon(process);
         }
+    }
+
+    /// Whether a Get that may wait has found nothing although a fence may still bring the value.
+    fn is_early(&self, peer: PeerId, sought: &PendingGet, status: Status) -> bool {
+        let Some(connection) = self.connections.get(&peer).filter(|of| !of.is_client_gone) else { return false };
+        let GetDirectives { optional, immediate, refresh, timeout, .. } = &sought.request.directives;
+        let may_wait = !optional && !immediate && !refresh && timeout.is_none();
+        let procs = sought.fence.and_then(|fence| connection.participants(fence));
+        let goes_on =
+            procs.is_some_and(|procs| self.collectives.may_bring(connection.server, procs, peer, sought.whose));
+        // A process reads values of another job only once the jobs are tied.
+        let own = self.process(connection.process).map(|of| of.job);
+        let may_come = self.process(sought.whose).is_some_and(|of| of.state == State::Running && Some(of.job) == own);
+        let is_miss = matches!(status, Status::ERR_NOT_FOUND | Status::ERR_TIMEOUT);
+        may_wait && goes_on && may_come && is_miss && !self.is_ending
     }
 
     /// Whether "nothing" proves that there is no value: the reader has it mapped, or its server holds it.

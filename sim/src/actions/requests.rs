@@ -45,9 +45,16 @@ impl World {
                 self.assemble(server, (peer, tag, process), request);
                 None
             }
-            _ => self.deadline_of(server, request),
+            _ => self.deadline_of(server, peer, request),
         };
         self.rules.accepted(peer, tag, deadline);
+        match request {
+            Request::Fence(_) => self.rules.fence_begins(peer),
+            Request::Get(get) if timeout_of(&get.directives).is_none() && self.is_elsewhere(server, &get.proc) => {
+                self.rules.gets_from_afar(peer, tag);
+            }
+            _ => {}
+        }
         self.note_forming(server, peer, tag, request);
         if let Request::Get(get) = request
             && let Some((whose, key)) = self.value_wanted(server, get)
@@ -100,7 +107,7 @@ impl World {
     }
 
     /// The deadline of a request. `None`: it ends when the awaited thing happens, or with the job.
-    fn deadline_of(&self, server: ServerId, request: &Request) -> Option<Time> {
+    fn deadline_of(&self, server: ServerId, peer: PeerId, request: &Request) -> Option<Time> {
         let now = self.now;
         match request {
             Request::Commit(_) | Request::JobInfo => Some(now),
@@ -109,10 +116,11 @@ impl World {
             }
             Request::Get(get) => {
                 let has = |key: &str| get.directives.iter().any(|info| info.key.as_str() == key);
+                let fence = || self.connections.get(&peer).and_then(|of| of.fence_with(&get.proc));
                 match timeout_of(&get.directives) {
                     _ if has(keys::IMMEDIATE.name()) => Some(now),
                     Some(timeout) => Some(now + timeout),
-                    None if self.is_elsewhere(server, &get.proc) => Some(now + HOST_TIMEOUT),
+                    None if self.is_elsewhere(server, &get.proc) && fence().is_none() => Some(now + HOST_TIMEOUT),
                     None => None,
                 }
             }

@@ -83,7 +83,7 @@ impl<S: Datastore> ServerCore<S> {
         let deadline = requested.directives.timeout.map(|timeout| now + timeout);
         let verdict = self.judge(&asker, &requested);
         let topology = self.topology_question(&asker, &requested, &verdict);
-        let held = HeldGet { asker, requested, since: now, via: None, deadline };
+        let held = HeldGet { asker, requested, since: now, via: None, awaits_fence: false, deadline };
         if let Some(key) = topology {
             return self.ask_topology(held, key);
         }
@@ -107,6 +107,9 @@ impl<S: Datastore> ServerCore<S> {
         {
             return self.refuse(held.asker, Status::ERR_OUT_OF_RESOURCE);
         }
+        let proc = &held.requested.proc;
+        let is_elsewhere = proc.rank.process().is_some() && self.registry.client(proc).is_none();
+        held.awaits_fence = held.via.is_none() && is_elsewhere && self.may_come_by_fence(&held.asker, proc);
         let deadline = held.deadline.or_else(|| self.end_of_patience(now, &held));
         held.deadline = deadline;
         let wait = self.held_gets.insert(held);
@@ -120,7 +123,7 @@ impl<S: Datastore> ServerCore<S> {
         let is_bounded = held.via.is_none() && !held.requested.directives.is_unbounded;
         let is_for_here = matches!(held.asker, Asker::Peer(_) | Asker::Own(_));
         let has_spoken = || self.have_spoken(&held.asker, &held.requested.proc);
-        (is_for_here && is_bounded && has_spoken()).then(|| now + SPOKEN_WAIT_MAX)
+        (held.awaits_fence || is_for_here && is_bounded && has_spoken()).then(|| now + SPOKEN_WAIT_MAX)
     }
 
     /// Whether all processes that could answer have spoken. A process that waits for itself counts as one: it usually
@@ -140,6 +143,11 @@ impl<S: Datastore> ServerCore<S> {
                     && clients.all(|(&rank, client)| !client.presence().may_commit() || has_spoken(rank, client))
             }
         }
+    }
+
+    /// Whether a fence in progress may bring the data. Its participants ask without a wait for its end ("lazy modex").
+    pub(super) fn may_come_by_fence(&self, asker: &Asker, proc: &ProcId) -> bool {
+        matches!(asker, Asker::Peer(ticket) if self.collectives.may_bring(ticket.peer(), proc))
     }
 
     /// Whether this process is the asker.
@@ -202,6 +210,8 @@ impl<S: Datastore> ServerCore<S> {
         match self.judge(&held.asker, &held.requested) {
             GetVerdict::Found => return self.take_held(id).map_or(0, |held| self.answer_held(held)),
             GetVerdict::Refused(status) => self.refuse_held(id, status),
+            // The other node has answered already, and the fence goes on.
+            GetVerdict::Fetch(_) if self.may_come_by_fence(&held.asker, &held.requested.proc) => {}
             GetVerdict::Fetch(fetch) if via.is_none() => {
                 if let Some(held) = self.take_held(id) {
                     self.fetch(now, held, fetch);
@@ -239,7 +249,14 @@ impl<S: Datastore> ServerCore<S> {
             return false;
         };
         if self.judge(&held.asker, &held.requested) != GetVerdict::Found {
-            self.refuse_held(id, Status::ERR_TIMEOUT);
+            if held.requested.directives.timeout.is_none() && self.may_come_by_fence(&held.asker, &held.requested.proc)
+            {
+                let deadline = Some(now + SPOKEN_WAIT_MAX);
+                self.held_gets.set_deadline(id, deadline);
+                self.timers.arm(deadline, Timer::HeldGet(id));
+            } else {
+                self.refuse_held(id, Status::ERR_TIMEOUT);
+            }
             return is_long;
         }
         let concerned = Concerned::Key(held.requested.proc.clone(), held.requested.awaited_key().cloned());
@@ -407,7 +424,10 @@ impl<S: Datastore> ServerCore<S> {
             }
             // A process that is not registered yet may turn out to be local.
             _ if !is_elsewhere => GetVerdict::Hold,
-            _ => self.fetch_or_refuse(requested.proc.clone(), requested),
+            _ => match self.fetch_or_refuse(requested.proc.clone(), requested) {
+                GetVerdict::Refused(_) if self.may_come_by_fence(asker, &requested.proc) => GetVerdict::Hold,
+                verdict => verdict,
+            },
         }
     }
 

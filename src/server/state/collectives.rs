@@ -264,6 +264,12 @@ impl Collectives {
         meant.any(|(id, _)| self.has_company(*id, registry, proc, |_| false))
     }
 
+    /// Whether a fence at which this connection waits may still bring data of a process.
+    pub(crate) fn may_bring(&self, peer: PeerId, proc: &ProcId) -> bool {
+        let awaits = |op: &Collective| op.signature().covers(proc) && !op.contributed().contains(proc);
+        self.operations.values().any(|op| op.waits(peer) && op.collects() && awaits(op))
+    }
+
     /// Operations on this group with this process.
     pub(crate) fn about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let is_about = |op: &Collective| {

@@ -64,6 +64,8 @@ pub(crate) struct HeldGet {
     pub(crate) since: Time,
     /// The upcall whose answer it needs; `None`: it needs local data.
     pub(crate) via: Option<UpcallId>,
+    /// Whether it awaits data of another node from a fence in progress.
+    pub(crate) awaits_fence: bool,
     pub(crate) deadline: Option<Time>,
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::proto::{Commit, RankData, Reply, Request, Version};
-use crate::server::{Answer, Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId};
+use crate::server::{Answer, Capabilities, Hello, HostCall, HostReply, HostResult, Input, Output, OwnGet, PeerId};
 use crate::types::{DataArray, DataType, Info, InfoFlags, Key, Kval, ProcId, Rank, Scope, Status, Value};
 
 #[test]
@@ -580,4 +580,69 @@ fn reviews_because_of_one_change_do_not_wait_for_those_of_another() {
     rig.put(peers[1], Scope::Global, "a", 2);
     let answered = (0..2).flat_map(|_| replies(&rig.wait(1))).collect::<Vec<_>>();
     assert!(matches!(&answered[..], [(peer, Reply::Data(_))] if *peer == peers[2]), "{answered:?}");
+}
+
+fn collecting() -> Request {
+    fence(&[everybody()], &[flag("pmix.collect")])
+}
+
+/// Such a Get ended with a timeout after two seconds, although its fence still waited for the owner.
+#[test]
+fn a_get_during_a_collecting_fence_waits_for_a_neighbour_that_has_not_arrived() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    rig.put(peers[0], Scope::Global, "other", 1);
+    rig.request(peers[1], collecting());
+    rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    rig.request(peers[2], get(&proc(0), Some("a"), &[]));
+    let late = statuses(&rig.wait(2));
+    assert_eq!(late, [(peers[2], Status::ERR_TIMEOUT)], "only participants that have arrived wait longer");
+    assert_eq!(rig.wait(60), []);
+    let outputs = rig.put(peers[0], Scope::Global, "a", 2);
+    assert!(matches!(&replies(&outputs)[1], (peer, Reply::Data(_)) if *peer == peers[1]), "{outputs:?}");
+    rig.request(peers[1], get(&proc(0), Some("b"), &[]));
+    rig.request(peers[0], collecting());
+    assert_eq!(statuses(&rig.wait(4)), [(peers[1], Status::ERR_TIMEOUT)], "the owner has arrived without the key");
+}
+
+/// Such a Get was refused at once by a server whose host fetches nothing.
+#[test]
+fn a_get_during_a_collecting_fence_waits_for_what_the_fence_brings_from_other_nodes() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    assert_eq!(statuses(&rig.request(peers[1], get(&proc(3), Some("a"), &[]))), [(peers[1], Status::ERR_NOT_FOUND)]);
+    rig.request(peers[0], collecting());
+    let (upcall, _) = fence_upcall(&rig.request(peers[1], collecting()));
+    for directive in ["pmix.immediate", "vendor.hint"] {
+        let outputs = rig.request(peers[1], get(&proc(3), Some("a"), &[flag(directive)]));
+        let is_immediate = directive == "pmix.immediate";
+        let expected = if is_immediate { vec![(peers[1], Status::ERR_NOT_FOUND)] } else { Vec::new() };
+        assert_eq!(statuses(&outputs), expected);
+    }
+    assert_eq!(rig.wait(60), []);
+    let outputs = rig.complete(upcall, fenced(vec![(proc(3), vec![kval("a", 3)])]));
+    let data = RankData { proc: proc(3), entries: vec![kval("a", 3)] };
+    assert!(replies(&outputs).contains(&(peers[1], Reply::Data(vec![data]))), "{outputs:?}");
+}
+
+/// The other node had nothing at the time of the Get, and the refusal came before the fence.
+#[test]
+fn a_failed_fetch_during_a_collecting_fence_waits_for_its_end() {
+    for is_good in [true, false] {
+        let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+        let peers = rig.job(4, 2);
+        rig.request(peers[0], collecting());
+        let (gathering, _) = fence_upcall(&rig.request(peers[1], collecting()));
+        let (fetch, _) = upcall(&rig.request(peers[1], get(&proc(3), Some("a"), &[])));
+        assert_eq!(rig.complete(fetch, HostReply::Status(Status::ERR_NOT_FOUND)), []);
+        assert_eq!(rig.wait(60), []);
+        if is_good {
+            let outputs = rig.complete(gathering, fenced(vec![(proc(3), vec![kval("a", 3)])]));
+            assert!(matches!(replies(&outputs).last(), Some((_, Reply::Data(_)))), "{outputs:?}");
+        } else {
+            let failed = [0, 1].map(|at| (peers[at], Status::ERR_UNREACH));
+            assert_eq!(statuses(&rig.complete(gathering, HostReply::Status(Status::ERR_UNREACH))), failed);
+            assert_eq!(statuses(&rig.wait(2)), [(peers[1], Status::ERR_TIMEOUT)]);
+        }
+    }
 }
