@@ -169,8 +169,16 @@ pub fn info(info: Whole<'_, pmix_info_t>) -> Result<Info, CError> {
 /// # Errors
 /// `ERR_NOT_SUPPORTED`.
 pub fn refuse_required(directives: &[Info]) -> Result<(), Failure> {
-    let is_required = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
-    if is_required { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(()) }
+    refuse_others(directives, &[])
+}
+
+/// Refuses required directives outside `understood`.
+///
+/// # Errors
+/// `ERR_NOT_SUPPORTED`.
+pub fn refuse_others(directives: &[Info], understood: &[&str]) -> Result<(), Failure> {
+    let is_unmet = |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str());
+    if directives.iter().any(is_unmet) { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(()) }
 }
 
 /// An array of infos.

@@ -196,6 +196,15 @@ impl AsStatus for NotifyError {
     }
 }
 
+impl Notification {
+    /// Without a server, no host can honour a required directive.
+    fn check(&self) -> Result<(), NotifyError> {
+        let has_server = self.event.range != range::RANGE_PROC_LOCAL && !self.session.is_alone();
+        let is_refused = !has_server && self.event.needs_a_host();
+        if is_refused { Err(EventError::Refused(Status::ERR_NOT_SUPPORTED).into()) } else { Ok(()) }
+    }
+}
+
 impl Sealed for Notification {}
 
 impl Operation for Notification {
@@ -203,10 +212,12 @@ impl Operation for Notification {
     type Error = NotifyError;
 
     fn run(self) -> Result<(), NotifyError> {
+        self.check()?;
         Ok(self.session.notify_event(self.event)?)
     }
 
     fn run_with(self, callback: impl FnOnce(Result<(), NotifyError>) + Send + 'static) -> Result<(), NotifyError> {
+        self.check()?;
         Ok(self.session.notify_event_with(self.event, |result| callback(result.map_err(NotifyError::Call)))?)
     }
 }

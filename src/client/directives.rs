@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::attribute;
 pub use crate::gds::RealmName as RealmDirective;
 use crate::gds::{RealmQualifiers, RealmRequest, qualified};
+use crate::keys;
 use crate::proto::Get;
-use crate::types::{AsStatus, Info, Key, Scope, Status, Value};
+use crate::types::{AsStatus, Info, InfoFlags, Key, Scope, Status, Value};
 
 /// Directives of a Get.
 ///
@@ -264,6 +265,21 @@ impl FenceDirectives {
 /// [`DirectiveError`] when it is no number of seconds.
 pub fn time_limit(infos: &[Info]) -> Result<Option<Duration>, DirectiveError> {
     infos.iter().rev().find(|info| info.key.as_str() == attribute::TIMEOUT).map_or(Ok(None), timeout)
+}
+
+/// The directives of the leader of an invitation.
+pub const UNDERSTOOD_OF_INVITATIONS: [&str; 3] =
+    [keys::TIMEOUT.name(), keys::GROUP_OPTIONAL.name(), keys::GROUP_ASSIGN_CONTEXT_ID.name()];
+
+/// Refuses required entries outside `understood`.
+///
+/// # Errors
+/// [`DirectiveError::NotSupported`] with the first of them.
+pub fn refuse_required(infos: &[Info], understood: &[&str]) -> Result<(), DirectiveError> {
+    let is_unmet =
+        |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str());
+    let unmet = infos.iter().find(is_unmet).map(|info| info.key.clone());
+    unmet.map_or(Ok(()), |key| Err(DirectiveError::NotSupported { key }))
 }
 
 /// The places that honour an entry.

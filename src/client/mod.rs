@@ -61,7 +61,10 @@ pub use cache::{CacheLimits, ValueCache};
 pub use call::{
     Anomaly, Call, CallError, CallId, ClientConfig, ClientInput, ClientOutput, LossReason, Outcome, Unsendable,
 };
-pub use directives::{DirectiveError, FenceDirectives, GetDirectives, RealmDirective, time_limit};
+pub use directives::{
+    DirectiveError, FenceDirectives, GetDirectives, RealmDirective, UNDERSTOOD_OF_INVITATIONS, refuse_required,
+    time_limit,
+};
 pub use invitation::{
     ANSWERS, Acceptance, Conclusion, Construction, ENDINGS, Invitation, addressed, description, processes,
 };

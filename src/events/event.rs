@@ -2,7 +2,7 @@ use std::cell::OnceCell;
 
 use crate::keys::{self, TypedKey};
 use crate::types::codes::range;
-use crate::types::{Info, ProcId, Rank, Status, Value};
+use crate::types::{Info, InfoFlags, ProcId, Rank, Status, Value};
 
 /// Default handlers in a list of codes to deregister.
 ///
@@ -41,6 +41,23 @@ impl Event {
     #[must_use]
     pub fn may_be_kept(&self) -> bool {
         !self.flag(keys::EVENT_DO_NOT_CACHE)
+    }
+
+    /// Entries that decide which processes get it.
+    pub(crate) const UNDERSTOOD: [&str; 6] = [
+        keys::EVENT_NON_DEFAULT.name(),
+        keys::EVENT_CUSTOM_RANGE.name(),
+        keys::EVENT_DO_NOT_CACHE.name(),
+        keys::EVENT_STAYS_LOCAL.name(),
+        keys::EVENT_AFFECTED_PROC.name(),
+        keys::EVENT_AFFECTED_PROCS.name(),
+    ];
+
+    /// Whether an entry is required that only a host may honour.
+    #[must_use]
+    pub fn needs_a_host(&self) -> bool {
+        let is_known = |info: &Info| Self::UNDERSTOOD.contains(&info.key.as_str());
+        self.info.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && !is_known(info))
     }
 
     /// Whether it must not leave the node.

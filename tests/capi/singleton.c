@@ -107,6 +107,21 @@ static void alone(pmix_proc_t *me)
     CHECK_UNLESS_STOCK("a singleton's fence is refused", done_result(&done, status) == PMIX_SUCCESS);
 }
 
+/* Stock ignores the mark. */
+static void required(pmix_proc_t *me)
+{
+    bool yes = true;
+    pmix_info_t info;
+
+    if (stock()) return;
+    PMIX_INFO_LOAD(&info, "vendor.thing", &yes, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&info);
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Finalize(&info, 1));
+    CHECK_NUMBER(1, PMIx_Initialized());
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Notify_event(-500, me, PMIX_RANGE_PROC_LOCAL, &info, 1, NULL, NULL));
+    PMIX_INFO_DESTRUCT(&info);
+}
+
 static void counted(pmix_proc_t *me)
 {
     pmix_proc_t second = proc_of("wrong", 9);
@@ -164,6 +179,7 @@ int main(void)
     for (int life = 0; life < 2; life++) {
         CHECK_STATUS(PMIX_ERR_UNREACH, PMIx_Init(&me, NULL, 0));
         alone(&me);
+        required(&me);
         counted(&me);
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
         CHECK_NUMBER(0, PMIx_Initialized());

@@ -131,6 +131,11 @@ static void hardware(void)
         CHECK_NUMBER(networks, computed.reference);
         PMIX_INFO_DESTRUCT(&info);
         CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Compute_distances_nb(&topology, &set, NULL, 0, NULL, &refused));
+        PMIX_INFO_LOAD(&info, "vendor.thing", NULL, PMIX_BOOL);
+        PMIX_INFO_REQUIRED(&info);
+        CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED,
+                     PMIx_Compute_distances(&topology, &set, &info, 1, &distances, &count));
+        PMIX_INFO_DESTRUCT(&info);
         CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Compute_distances(NULL, &set, NULL, 0, &distances, &count));
         CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Compute_distances(&topology, NULL, NULL, 0, &distances, &count));
         CHECK(PMIx_Compute_distances(&other, &set, NULL, 0, &distances, &count) != PMIX_SUCCESS);

@@ -97,6 +97,7 @@ fn connect() -> Result<Client, Failure> {
 pub extern "C" fn PMIx_Finalize<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'a, pmix_info_t>) -> pmix_status_t {
     guard(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
+        from_c::refuse_others(&infos, &[keys::EMBED_BARRIER.name()])?;
         let wants_barrier =
             |info: &Info| info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true);
         let is_fenced = infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1;

@@ -90,6 +90,7 @@ struct Wanted {
 
 impl Wanted {
     fn of(directives: &[Info]) -> Result<Self, Failure> {
+        from_c::refuse_others(directives, &["pmix.dev.type", "pmix.dev.id"])?;
         let mut wanted = Self { kinds: None, identity: None };
         for directive in directives {
             match (directive.key.as_str(), &directive.value) {

@@ -101,6 +101,7 @@ impl Session {
         directives: &[Info],
         callback: GroupCallback<Formed>,
     ) -> Result<(), GroupError> {
+        client::refuse_required(directives, &client::UNDERSTOOD_OF_INVITATIONS)?;
         let wishes = Wishes {
             is_optional: flag(directives, keys::GROUP_OPTIONAL.name()),
             wants_context_id: flag(directives, keys::GROUP_ASSIGN_CONTEXT_ID.name()),
@@ -137,6 +138,7 @@ impl Session {
         directives: &[Info],
         callback: GroupCallback<Option<Formed>>,
     ) -> Result<(), GroupError> {
+        client::refuse_required(directives, &[keys::TIMEOUT.name()])?;
         let limit = time_limit(directives)?;
         if leader.as_ref().is_some_and(|leader| leader.namespace.is_nobodys()) {
             return Err(GroupError::NobodyLeads { id: id.to_owned() });
@@ -175,6 +177,7 @@ impl Session {
         directives: Vec<Info>,
         callback: GroupCallback<()>,
     ) -> Result<(), GroupError> {
+        client::refuse_required(&directives, &[])?;
         let name = Text::from(id);
         if self.peer_profile().is_ours {
             let id = id.to_owned();

@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::client::UNDERSTOOD_OF_INVITATIONS;
+use crate::events::Event;
 use crate::keys;
 use crate::proto::Get;
 use crate::server::{
@@ -32,16 +34,9 @@ pub(super) type HostAttributes = BTreeMap<String, Vec<String>>;
 /// have, such as the one for names, is the host's here.
 const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD]),
-    (
-        Level::Client,
-        "PMIx_Notify_event",
-        &[&[keys::EVENT_NON_DEFAULT.name(), keys::EVENT_CUSTOM_RANGE.name(), keys::EVENT_DO_NOT_CACHE.name()]],
-    ),
-    (
-        Level::Client,
-        "PMIx_Group_invite",
-        &[&[keys::TIMEOUT.name(), keys::GROUP_OPTIONAL.name(), keys::GROUP_ASSIGN_CONTEXT_ID.name()]],
-    ),
+    (Level::Client, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),
+    (Level::Client, "PMIx_Group_invite", &[&UNDERSTOOD_OF_INVITATIONS]),
+    (Level::Client, "PMIx_Group_join", &[&[keys::TIMEOUT.name()]]),
     (Level::Client, "PMIx_Process_monitor", &[&[keys::SEND_HEARTBEAT.name()]]),
     (
         Level::Client,
@@ -83,16 +78,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     ),
     (Level::Server, "PMIx_Group_construct", &[&UNDERSTOOD_OF_GROUPS]),
     (Level::Server, "PMIx_Job_control", &[&CLEANUP_PATHS, &CLEANUP_RULES]),
-    (
-        Level::Server,
-        "PMIx_Notify_event",
-        &[&[
-            keys::EVENT_NON_DEFAULT.name(),
-            keys::EVENT_CUSTOM_RANGE.name(),
-            keys::EVENT_DO_NOT_CACHE.name(),
-            keys::EVENT_STAYS_LOCAL.name(),
-        ]],
-    ),
+    (Level::Server, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),
     (
         Level::Server,
         "PMIx_Process_monitor",

@@ -182,7 +182,7 @@ impl QueryAnswers {
 }
 
 /// Qualifiers of queries that the server answers.
-pub(crate) const QUERY_QUALIFIERS: [&str; 10] = [
+pub(crate) const QUERY_QUALIFIERS: [&str; 19] = [
     keys::HOSTNAME.name(),
     keys::NSPACE.name(),
     keys::RANK.name(),
@@ -193,4 +193,15 @@ pub(crate) const QUERY_QUALIFIERS: [&str; 10] = [
     keys::SESSION_INFO.name(),
     keys::PSET_NAME.name(),
     keys::GROUP_ID.name(),
+    keys::SESSION_ID.name(),
+    keys::APPNUM.name(),
+    keys::NODEID.name(),
+    keys::DEVICE_ID.name(),
+    keys::FABRIC_DEVICE_NAME.name(),
+    keys::DATA_SCOPE.name(),
+    keys::OPTIONAL.name(),
+    // The client honours it.
+    keys::TIMEOUT.name(),
+    // The server has no cache of answers.
+    keys::QUERY_REFRESH_CACHE.name(),
 ];

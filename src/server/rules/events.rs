@@ -42,6 +42,9 @@ impl<S: Datastore> ServerCore<S> {
         };
         let stays_here = matches!(range, range::RANGE_LOCAL | range::RANGE_PROC_LOCAL) || event.stays_local();
         let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
+        if (stays_here || !has_host) && event.needs_a_host() {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
         let event = Arc::new(event);
         self.distribute(now, &event, origin);
         self.note_group_event(now, &event, Some(ticket.peer()));

@@ -1,6 +1,7 @@
 //! The subject of a query: the process, the realm and other qualifiers.
 
 use crate::keys;
+use crate::server::interface::query_answers::QUERY_QUALIFIERS;
 use crate::server::interface::{OwnedRealm, Requester, find, flag};
 use crate::types::{Info, InfoFlags, Namespace, Rank, Status, Text, Value};
 
@@ -27,6 +28,11 @@ pub(crate) struct QueryScope {
 
 impl QueryScope {
     pub(crate) fn of(qualifiers: &[Info], requester: &Requester, index: usize) -> Result<Self, Status> {
+        let is_known =
+            |info: &Info| info.flags().contains(InfoFlags::QUALIFIER) || QUERY_QUALIFIERS.contains(&info.key.as_str());
+        if qualifiers.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && !is_known(info)) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
         let realm = OwnedRealm::read(qualifiers);
         let proc = find(qualifiers, keys::PROCID);
         let (namespace, rank) = (find(qualifiers, keys::NSPACE), find(qualifiers, keys::RANK));

@@ -202,7 +202,7 @@ impl Signature {
 pub(crate) const UNDERSTOOD_OF_FENCES: [&str; 3] =
     [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
 pub(crate) const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
-pub(crate) const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
+pub(crate) const UNDERSTOOD_OF_GROUPS: [&str; 11] = [
     keys::TIMEOUT.name(),
     keys::GROUP_LOCAL_ONLY.name(),
     keys::GROUP_OPTIONAL.name(),
@@ -211,6 +211,7 @@ pub(crate) const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
     keys::GROUP_ASSIGN_CONTEXT_ID.name(),
     keys::GROUP_LEADER.name(),
     keys::GROUP_INFO.name(),
+    keys::GROUP_LOCAL_CID.name(),
     keys::GROUP_BOOTSTRAP.name(),
     keys::GROUP_ADD_MEMBERS.name(),
 ];
