@@ -7,9 +7,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::library::{library, repository, run_compiler, scratch};
+use crate::mpi_kills::is_anyone_left;
 use crate::process::{Consumer, Ended, Running, wait_for};
 
-const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "spawn", "ports", "session", "ends", "stdio", "whose"];
+const PROGRAMS: &[&str] =
+    &["hello", "ring", "allreduce", "spawn", "ports", "session", "ends", "stdio", "whose", "lasting"];
 
 /// Two nodes, each with every second rank.
 const TWO_NODES: &[&str] = &["--host", "nodeA:4,nodeB:4", "--map-by", "node"];
@@ -43,6 +45,10 @@ fn launcher_and_ranks_have_the_library() {
             let found = ended.text().lines().filter(|found| *found == line).count();
             assert!(found >= *count, "{line}\n{}", ended.transcript());
         }
+        // The wheel is built with OpenPMIx 5. PRRTE 4.1 compares this text with the version of its build.
+        let announcement = concat!("announces modex-", env!("CARGO_PKG_VERSION"), " 5.0.");
+        let count = ended.text().lines().filter(|line| line.starts_with(announcement)).count();
+        assert_eq!(count, 2, "{}", ended.transcript());
     }
 }
 
@@ -130,6 +136,57 @@ fn a_rank_that_fails_ends_the_job() {
             assert_eq!(ended.text(), "", "{words:?}");
         }
     }
+}
+
+/// PRRTE 3.0 may end with status 0, with any library: it does not keep the code that it notes for a lost daemon.
+#[test]
+fn a_killed_daemon_ends_the_job_on_all_nodes() {
+    for (hosts, victim) in [("nodeA:2,nodeB:2", 1), ("nodeA:2,nodeB:2", 2), ("nodeA:1,nodeB:1,nodeC:1,nodeD:1", 3)] {
+        let job = launcher(&["--host", hosts, "--map-by", "node"], 4).arg(program("lasting")).start();
+        for rank in 0..4 {
+            job.wait_for_line(&format!("rank {rank} is ready"));
+        }
+        let mark = format!("TMPDIR={}", job.temporary().display());
+        let daemon = daemon(&mark, victim).unwrap_or_else(|| panic!("no daemon {victim}: {}", job.transcript()));
+        nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).unwrap();
+        // Daemons may still be ending after the launcher. If one stays, the test does not end.
+        wait_for(|| !is_anyone_left(&mark));
+        let own = format!("prted.{daemon}");
+        let files = files_below(&job.temporary().join(&own));
+        let ended = job.wait();
+        let is_told = ["lost communication with a remote daemon", "Daemon exit status: 137"]
+            .iter()
+            .any(|words| ended.err.contains(words) || ended.text().contains(words));
+        assert!(is_told, "{:?}\n{}", ended.status, ended.transcript());
+        // Nobody can remove the directory of the killed daemon. Our library has no data in it.
+        assert!(ended.left.iter().all(|name| *name == own), "{:?}", ended.left);
+        let data: Vec<_> = files.iter().filter(|(_, size)| *size > 4096).collect();
+        assert!(library().is_stock() || data.is_empty(), "{data:?}");
+    }
+}
+
+/// The daemon of PRRTE with this number, among processes with a variable of the job.
+fn daemon(mark: &str, number: u32) -> Option<nix::unistd::Pid> {
+    let words = format!("\0ess_base_vpid\0{number}\0");
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|process| {
+        let read = |name: &str| std::fs::read(process.path().join(name)).unwrap_or_default();
+        let environment = read("environ");
+        let is_marked = environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes());
+        let is_daemon = String::from_utf8_lossy(&read("cmdline")).contains(&words);
+        let number = process.file_name().to_str()?.parse().ok()?;
+        (is_marked && is_daemon).then(|| nix::unistd::Pid::from_raw(number))
+    })
+}
+
+/// Regular files with their sizes.
+fn files_below(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let of_entry = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(data) if data.is_dir() => files_below(&entry.path()),
+        Ok(data) if data.is_file() => vec![(entry.path(), data.len())],
+        _ => Vec::new(),
+    };
+    entries.flatten().flat_map(of_entry).collect()
 }
 
 #[test]
