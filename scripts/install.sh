@@ -31,7 +31,7 @@ END
 }
 
 # Files with the names of ours that belong to another library. `PMIx_Get_version`, the headers and `pmix.pc` have our mark.
-ours='modex [0-9.]+ \(PMIx Standard|^/\* Part of modex\.|^Description: .*\(modex\)$'
+ours='modex[- ][0-9.]+ ([0-9.]+ )?\(PMIx Standard|^/\* Part of modex\.|^Description: .*\(modex\)$'
 others_files() {
     { printf '%s\n' "$LIBDIR/libpmix.so.2" "$LIBDIR/libpmix.so" "$LIBDIR/pkgconfig/pmix.pc"; headers | sed "s|^|$INCLUDEDIR/|"; } |
         while read -r file; do

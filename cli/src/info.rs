@@ -118,4 +118,4 @@ fn count(support: Support) -> String {
 }
 
 /// The version that `libpmix/include/pmix_version.h` states; `cli/tests/cli/info.rs` compares them.
-const PMIX_VERSION: &str = "4.2.2";
+const PMIX_VERSION: &str = "4.2.9";

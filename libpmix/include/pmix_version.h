@@ -1,6 +1,6 @@
 /* Part of modex. Licensed under MIT or Apache-2.0, at your choice.
  *
- * The version of the PMIx interface, for programs that choose by number at compile time. It is 4.2.2: the headers
+ * The version of the PMIx interface, for programs that choose by number at compile time. It is 4.2.9: the headers
  * declare everything of that release, and many later additions (see `modex info --api`). Programs find these by trying,
  * not by this number. */
 #ifndef PMIx_VERSION_H
@@ -8,8 +8,8 @@
 
 #define PMIX_VERSION_MAJOR 4L
 #define PMIX_VERSION_MINOR 2L
-#define PMIX_VERSION_RELEASE 2L
-#define PMIX_NUMERIC_VERSION 0x00040202
+#define PMIX_VERSION_RELEASE 9L
+#define PMIX_NUMERIC_VERSION 0x00040209
 
 /* Capabilities that later releases announce by defining a macro; only the supported ones are defined. */
 #define PMIX_CAP_BASE 0

@@ -2,9 +2,10 @@
 //!
 //! A launcher that needs internal functions of OpenPMIx has two PMIx libraries: ours, preloaded, and the OpenPMIx that it was
 //! built with. The loader binds the public functions to ours. Such a launcher compares the version with that of its build, so the
-//! library announces the version of the other one.
+//! library announces the version of the other one. PRRTE 3.0 reads `PMIX_VERSION_NUMERIC`. PRRTE 4.1 reads the second word of
+//! `PMIx_Get_version`.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
 use nix::libc;
@@ -21,8 +22,42 @@ pub(super) fn version_number() -> u32 {
     })
 }
 
-/// `PMIX_NUMERIC_VERSION` of our headers: 4.2.2.
-pub(super) const OWN_VERSION: u32 = 0x0004_0202;
+/// `PMIX_NUMERIC_VERSION` of our headers: 4.2.9, the last release of 4.2. PRRTE 3.0 demands 4.2.4 or later and psmgmt 4.2.3.
+/// Slurm has a plug-in for each major number, and Debian's has none above 4. Messages have a version of their own, because
+/// peers choose their layouts by it (`modex::proto::Version::OWN`).
+pub(super) const OWN_VERSION: u32 = 0x0004_0209;
+
+/// The text of `PMIx_Get_version`. Programs read its second word as the release of the interface.
+pub(super) fn version_text() -> &'static CStr {
+    static TEXT: OnceLock<CString> = OnceLock::new();
+    let [_, major, minor, release] = match version_number() {
+        OWN_VERSION => return OWN_TEXT,
+        number => number.to_be_bytes(),
+    };
+    let text = || format!(concat!(name!(), " {}.{}.{}", standard!()), major, minor, release);
+    TEXT.get_or_init(|| CString::new(text()).unwrap_or_else(|_| OWN_TEXT.to_owned()))
+}
+
+macro_rules! name {
+    () => {
+        concat!("modex-", env!("CARGO_PKG_VERSION"))
+    };
+}
+
+macro_rules! standard {
+    () => {
+        " (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)"
+    };
+}
+
+use {name, standard};
+
+/// scripts/install.sh knows our library by this text.
+pub(super) const OWN_TEXT: &CStr =
+    match CStr::from_bytes_with_nul(concat!(name!(), " 4.2.9", standard!(), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("the text ends with its only NUL"),
+    };
 
 /// The text of the next library that has the function, in the order in which the loader searches; `None` in most processes.
 fn version_text_behind() -> Option<&'static CStr> {
@@ -57,11 +92,21 @@ mod tests {
         assert_eq!(number("OpenPMIx 5.0.11 (PMIx Standard: 5.1, Stable ABI: 5.0)"), Some(0x0005_000b));
         assert_eq!(number("OpenPMIx 6.1"), None);
         assert_eq!(number("OpenPMIx 5.0.300"), None);
-        assert_eq!(number("modex 0.1.0 (PMIx Standard: 4.2, Stable ABI: 0.0)"), None);
+        assert_eq!(number(&OWN_TEXT.to_string_lossy()), None);
     }
 
     #[test]
     fn without_another_library_the_version_is_that_of_the_headers() {
         assert_eq!(version_number(), OWN_VERSION);
+        assert_eq!(version_text(), OWN_TEXT);
+    }
+
+    /// PRRTE 4.1 reads the text in this way. Open MPI 4 compares the first character with a digit.
+    #[test]
+    fn the_second_word_of_the_text_is_the_release() {
+        let text = OWN_TEXT.to_string_lossy();
+        let release = text.split(' ').nth(1).unwrap();
+        assert_eq!(number(&format!("OpenPMIx {release}")), Some(OWN_VERSION));
+        assert!(text.as_bytes()[0] >= b'3');
     }
 }

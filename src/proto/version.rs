@@ -33,8 +33,8 @@ impl Version {
     ///
     /// It is 5.0.0, because the group messages between our own processes have the layout of 5.0; each release changed
     /// it. Foreign clients only check whether it is below 3.1.100, foreign servers whether it is below 4.2.0, and then
-    /// leave things out. Programs are compiled against another number. The headers state the newest release whose every
-    /// function exists here, 4.2.2 (`pmix_version.h`), and so does `PMIX_VERSION_NUMERIC`.
+    /// leave things out. Programs are compiled against another number. The headers, `PMIX_VERSION_NUMERIC` and
+    /// `PMIx_Get_version` state 4.2.9, which most programs accept at their build and at their start.
     pub const OWN: Self = Self::new(5, 0, 0);
 
     /// A release.

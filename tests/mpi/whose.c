@@ -1,5 +1,8 @@
 /* Tells which PMIx libraries are mapped into this process and into its ancestors of the job, from /proc/PID/maps:
- * "rank PATH", then for each ancestor that has one "orted PATH" or "mpirun PATH", with PRRTE "prted PATH" or "prterun PATH". */
+ * "rank PATH", then for each ancestor that has one "orted PATH" or "mpirun PATH", with PRRTE "prted PATH" or "prterun PATH".
+ * "announces TEXT" has the text of the rank's PMIx_Get_version, if that function is in sight. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +58,8 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     tell("rank", getpid());
+    const char *(*version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "PMIx_Get_version");
+    if (version) printf("announces %s\n", version());
     for (int pid = parent_of(getpid(), comm); pid > 1;) {
         int parent = parent_of(pid, comm);
         if (is_launcher(comm)) tell(comm, pid);

@@ -20,7 +20,7 @@ impl Place {
         std::os::unix::fs::symlink(MODEX, place.built().join("modex")).unwrap();
         fs::write(place.built().join("modex-topology"), "").unwrap();
         // The library is known by the text of `PMIx_Get_version`.
-        let library = format!("\x7fELF\0modex {} (PMIx Standard: 4.2, ...)\0", env!("CARGO_PKG_VERSION"));
+        let library = format!("\x7fELF\0modex-{} 4.2.9 (PMIx Standard: 4.2, ...)\0", env!("CARGO_PKG_VERSION"));
         fs::write(place.built().join("libpmix.so.2"), &library).unwrap();
         fs::write(place.built().join("libmodex-pmix.so"), library).unwrap();
         place

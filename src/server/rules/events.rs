@@ -102,7 +102,7 @@ impl<S: Datastore> ServerCore<S> {
         Status::SUCCESS
     }
 
-    /// The connection of a process has broken: notifies handlers in the server's process.
+    /// The connection of a process has broken, or a tool has left: notifies handlers in the server's process.
     pub(super) fn raise_lost_connection(&mut self, proc: &ProcId) {
         let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone());
         let event = Event {
