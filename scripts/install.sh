@@ -30,10 +30,53 @@ Cflags: -I\${includedir}
 END
 }
 
-# Files with the names of ours that belong to another library. `PMIx_Get_version`, the headers and `pmix.pc` have our mark.
-ours='modex[- ][0-9.]+ ([0-9.]+ )?\(PMIx Standard|^/\* Part of modex\.|^Description: .*\(modex\)$'
+# The wrapper of the compiler. A tree below DESTDIR works, too: the place of the script shows where the tree is.
+compiler_wrapper() {
+    cat <<END
+#!/bin/sh
+# Part of modex.
+# Compiles and links C programs with the PMIx library beside it. PMIX_CC names another compiler than cc.
+# usage: pmixcc [--showme[:command|:compile|:link|:incdirs|:libdirs|:libs|:version]] [ARGUMENT...]
+here=\$(dirname "\$(readlink -f "\$0")")
+root=\${here%'$BINDIR'}
+[ "\$root" != "\$here" ] || root=
+compiler=\${PMIX_CC:-cc}
+includedir=\$root'$INCLUDEDIR'
+libdir=\$root'$LIBDIR'
+END
+    cat <<'END'
+case ${1:-} in
+    --showme:command) echo "$compiler"; exit ;;
+    --showme:compile) echo "-I$includedir"; exit ;;
+    --showme:link) echo "-L$libdir -Wl,-rpath,$libdir -Wl,--enable-new-dtags -lpmix"; exit ;;
+    --showme:incdirs) echo "$includedir"; exit ;;
+    --showme:libdirs) echo "$libdir"; exit ;;
+    --showme:libs) echo pmix; exit ;;
+END
+    echo "    --showme:version) echo \"pmixcc of modex, PMIx $PMIX_VERSION\"; exit ;;"
+    cat <<'END'
+    --showme:*) echo "pmixcc: error: unknown option $1" >&2; exit 2 ;;
+esac
+show=
+[ "${1:-}" != --showme ] || { show=echo; shift; }
+# Without linking the flags of the linker would be warned of.
+links=1
+for argument; do
+    case $argument in -c | -S | -E | -M | -MM | -fsyntax-only) links= ;; esac
+done
+if [ -n "$links" ]; then
+    set -- "$@" -L"$libdir" -Wl,-rpath,"$libdir" -Wl,--enable-new-dtags -lpmix
+fi
+# PMIX_CC may hold options.
+# shellcheck disable=SC2086
+if [ -n "$show" ]; then echo $compiler -I"$includedir" "$@"; else exec $compiler -I"$includedir" "$@"; fi
+END
+}
+
+# Files with the names of ours that belong to another library. `PMIx_Get_version`, headers, `pmix.pc` and `pmixcc` have our mark.
+ours='modex[- ][0-9.]+ ([0-9.]+ )?\(PMIx Standard|^/\* Part of modex\.|^# Part of modex\.|^Description: .*\(modex\)$'
 others_files() {
-    { printf '%s\n' "$LIBDIR/libpmix.so.2" "$LIBDIR/libpmix.so" "$LIBDIR/pkgconfig/pmix.pc"; headers | sed "s|^|$INCLUDEDIR/|"; } |
+    { printf '%s\n' "$LIBDIR/libpmix.so.2" "$LIBDIR/libpmix.so" "$LIBDIR/pkgconfig/pmix.pc" "$BINDIR/pmixcc"; headers | sed "s|^|$INCLUDEDIR/|"; } |
         while read -r file; do
             [ ! -e "$root$file" ] || LC_ALL=C grep -qaE "$ours" "$root$file" || echo "$root$file"
         done
@@ -63,6 +106,7 @@ install_all() {
     done
     mkdir -p "$root$LIBDIR/pkgconfig"
     package_description >"$root$LIBDIR/pkgconfig/pmix.pc"
+    compiler_wrapper | install -m 755 /dev/stdin "$root$BINDIR/pmixcc"
     "$BUILT/modex" man --out-dir "$root$DATADIR/man/man1"
     mkdir -p "$(dirname "$root$completion_bash")" "$(dirname "$root$completion_zsh")" "$(dirname "$root$completion_fish")"
     "$BUILT/modex" completions bash >"$root$completion_bash"
@@ -77,7 +121,7 @@ install_all() {
 
 uninstall_all() {
     spare_others remove
-    rm -f "$root$BINDIR/modex" "$root$BINDIR/modex-topology" "$root$LIBDIR/libpmix.so" "$root$LIBDIR/libpmix.so.2" "$root$LIBDIR/libmodex-pmix.so" "$root$LIBDIR/pkgconfig/pmix.pc"
+    rm -f "$root$BINDIR/modex" "$root$BINDIR/modex-topology" "$root$BINDIR/pmixcc" "$root$LIBDIR/libpmix.so" "$root$LIBDIR/libpmix.so.2" "$root$LIBDIR/libmodex-pmix.so" "$root$LIBDIR/pkgconfig/pmix.pc"
     headers | while read -r header; do
         rm -f "$root$INCLUDEDIR/$header"
     done

@@ -11,6 +11,8 @@
 extern "C" {
 #endif
 
+PMIX_EXPORT pmix_status_t PMIx_Forward_envars(const pmix_nspace_t nspace, const char *pattern,
+    const pmix_info_t directives[], size_t ndirs);
 PMIX_EXPORT pmix_status_t PMIx_Register_attributes(char *function, char *attrs[]);
 PMIX_EXPORT pmix_status_t PMIx_generate_ppn(const char *input, char **ppn);
 PMIX_EXPORT pmix_status_t PMIx_generate_regex(const char *input, char **regex);

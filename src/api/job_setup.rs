@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::server::Server;
 use crate::gds::registration::RegisterError;
-use crate::runtime::{self, EnvironmentChange, JobSetup, SetupError};
+use crate::runtime::{self, EnvironmentChange, EnvironmentPatterns, JobSetup, SetupError};
 use crate::types::{Info, Namespace};
 
 impl Server {
@@ -46,11 +46,46 @@ impl Server {
         self.jobs().deregister_resources(resources);
     }
 
-    /// Collects the infos that the servers of a job's nodes need for [`Server::setup_local_support`]. The host carries
-    /// them there.
+    /// Registers variables of this process that the processes of a job get, except the `unwanted` ones. They are read
+    /// when [`Server::setup_application`] runs. Calls add up, until the job is deregistered. A server keeps the patterns
+    /// of the 1,024 newest jobs.
     ///
-    /// - Environment (`PMIX_SETUP_APP_ENVARS`): the variables that the user forwards (`PMIX_MCA_forward_envars`), then
-    ///   the changes of the environment among `infos`.
+    /// ```
+    /// use modex::types::Namespace;
+    /// use modex::{EnvironmentPatterns, LocalHost, Server};
+    ///
+    /// let server = Server::builder().start(LocalHost)?;
+    /// let job = Namespace::new("job-1")?;
+    /// server.forward_variables(&job, &"PAT?;SITE_*".parse()?, &"SITE_SECRET".parse()?)?;
+    /// let infos = server.setup_application(&job, &[])?;
+    /// assert!(!server.setup_local_support(&job, &infos)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Source: RFC0029, `PMIx_Forward_envars`.
+    ///
+    /// # Errors
+    /// [`SetupError::Pattern`]: the job has too many patterns.
+    pub fn forward_variables(
+        &self,
+        namespace: &Namespace,
+        wanted: &EnvironmentPatterns,
+        unwanted: &EnvironmentPatterns,
+    ) -> Result<(), SetupError> {
+        self.jobs().forward(namespace, wanted, unwanted)
+    }
+
+    /// Collects the infos that the servers of a job's nodes need for [`Server::setup_local_support`]. The host carries
+    /// them there. A job of several applications may be set up once for each.
+    ///
+    /// - Environment (`PMIX_SETUP_APP_ENVARS`), in this order: what was collected for the parents of the job
+    ///   (`PMIX_PARENT_ID`), variables of this process, and the changes among `infos`.
+    /// - Variables of this process are those of [`Server::forward_variables`], those that the user names in
+    ///   `PMIX_MCA_forward_envars`, and those of the programming model. Patterns in `MODEX_EXCLUDE_ENVARS` and in the
+    ///   info `modex.exclude_envars` exclude variables. The variables of a server, such as `PMIX_RANK`, are left out.
+    /// - `PMIX_PROGRAMMING_MODEL`, `PMIX_MODEL_LIBRARY_NAME` and `PMIX_PERSONALITY` name the model: Open MPI, OpenSHMEM,
+    ///   MPICH or Intel MPI. `PMIX_MCA_pmdl_ompi_include_envars` and `..._exclude_envars` change the variables; for the
+    ///   others the name is `oshmem`, `mpich` or `impi`.
     /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the interfaces of
     ///   delivered inventories, for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
     ///
@@ -61,12 +96,13 @@ impl Server {
     /// use modex::{EnvironmentChange, LocalHost, Server, keys};
     ///
     /// let server = Server::builder().start(LocalHost)?;
+    /// let job = Namespace::new("job-1")?;
     /// let (name, value) = (Some(Text::from("PATH")), Some(Text::from("/opt/bin")));
     /// let prepend = Value::Envar(Box::new(Envar { name, value, separator: b':' }));
-    /// let infos = server.setup_application(vec![Info::new(Key::new(keys::PREPEND_ENVAR.name())?, prepend)])?;
+    /// let infos = server.setup_application(&job, &[Info::new(Key::new(keys::PREPEND_ENVAR.name())?, prepend)])?;
     /// // On each node of the job:
     /// let mut command = std::process::Command::new("./rank");
-    /// let changes = server.setup_local_support(&Namespace::new("job-1")?, &infos)?;
+    /// let changes = server.setup_local_support(&job, &infos)?;
     /// for (name, value) in EnvironmentChange::merged(&changes, |name| std::env::var_os(name)) {
     ///     match value {
     ///         Some(value) => command.env(name, value),
@@ -79,14 +115,15 @@ impl Server {
     /// Source: PMIx Standard, `PMIx_server_setup_application`.
     ///
     /// # Errors
-    /// [`SetupError`].
-    pub fn setup_application(&self, infos: Vec<Info>) -> Result<Vec<Info>, SetupError> {
-        self.jobs().setup_application(infos, &runtime::environment())
+    /// [`SetupError`]. A required info that can't be honoured is one.
+    pub fn setup_application(&self, namespace: &Namespace, infos: &[Info]) -> Result<Vec<Info>, SetupError> {
+        self.jobs().setup_application(namespace, infos, &runtime::environment())
     }
 
     /// Takes the infos that [`Server::setup_application`] collected for a job. Fabric resources become part of the
     /// job's description, now or when the job is registered. Returns the changes of the environment for the job's
-    /// processes on this node. Other infos are ignored.
+    /// processes on this node, of all calls for this job. Other infos are ignored. Infos that were collected for another
+    /// job are refused.
     ///
     /// Source: PMIx Standard, `PMIx_server_setup_local_support`.
     ///

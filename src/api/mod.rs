@@ -37,10 +37,11 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 #[doc(hidden)]
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
-    AllocationError, Borrowed, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EventCall, EventError,
-    FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer,
-    PmiChannel, ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer,
-    ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
+    AllocationError, Borrowed, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EnvironmentPatterns,
+    EventCall, EventError, FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment,
+    PartialAnswer, PatternError, PmiChannel, ProofError, Prover, Responder, SetupError, StartError, StartedFence,
+    Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer,
+    Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,

@@ -176,6 +176,16 @@ impl ServerEnvironment {
         "PMIX_MCA_psquash",
     ];
 
+    /// Whether a server writes or removes the variable for its processes. A launcher that is itself a process of a job
+    /// must not forward such a variable.
+    #[must_use]
+    pub fn is_of_server(name: &OsStr) -> bool {
+        let fixed = [NAMESPACE, RANK, SERVER_URI, SERVER_TCP, SECURITY_MODE, HOSTNAME, VERSION, BUFFER_TYPE.0, STORE.0];
+        let directories = ["PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR"];
+        let mut known = fixed.into_iter().chain(directories).chain(Self::REMOVED).chain(LATER_URIS);
+        known.any(|known| name == known) || WRITTEN_URIS.iter().any(|(known, _)| name == *known)
+    }
+
     /// Address that tools of every library use, in the form `<namespace>.<rank>;<place>`.
     #[must_use]
     pub fn uri(&self) -> String {

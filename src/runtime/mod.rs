@@ -53,7 +53,8 @@ pub use server::connection_limits::ConnectionLimits;
 pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder, UpcallAnswer};
 pub use server::host_facts::{FactError, HostFacts};
 pub use server::job_setup::{
-    AllocationError, EnvironmentChange, JobSetup, NamespaceRegistration, SetupError, Variable,
+    AllocationError, EnvironmentChange, EnvironmentPatterns, JobSetup, NamespaceRegistration, PatternError, SetupError,
+    Variable,
 };
 pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;

@@ -140,6 +140,179 @@ static void run(const char *nspace, const char *role)
     host_wait(pid, 0);
 }
 
+/* ---- Variables that the launcher forwards. Older headers do not declare the function. */
+typedef pmix_status_t (*forward_fn)(const char *, const char *, const pmix_info_t *, size_t);
+
+static const char *variable(char **env, const char *name)
+{
+    size_t length = strlen(name);
+    for (; env && *env; env++)
+        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=') return *env + length + 1;
+    return NULL;
+}
+
+/* Collects the environment of a job, and hands it to this node. */
+static void prepare(const char *nspace, pmix_info_t *info, size_t count, pmix_status_t expected)
+{
+    struct done done = DONE;
+    pmix_status_t status = PMIx_server_setup_application(nspace, info, count, on_setup, &done);
+    if (status == PMIX_SUCCESS) status = done_result(&done, status);
+    CHECK_STATUS(expected, status);
+    if (status != PMIX_SUCCESS) return;
+    support(nspace, PMIX_SUCCESS);
+}
+
+static char **environment_of(const char *nspace)
+{
+    pmix_proc_t proc = proc_of(nspace, 0);
+    char **env = NULL;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&proc, &env));
+    return env;
+}
+
+static void refuses_patterns(forward_fn forward)
+{
+    static const char *const none[] = {"", " ;,", "*OO", "A*B", "FOO_[A-Z]", "!x", "^x", "A;B C", "A=1"};
+    pmix_info_t info;
+
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) CHECK_STATUS(PMIX_ERR_BAD_PARAM, forward("f", none[i], NULL, 0));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, forward("f", NULL, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, forward(NULL, "A", NULL, 0));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, forward("f", "A", NULL, 2));
+    bool yes = true;
+    PMIX_INFO_LOAD(&info, "modex.exclude_envars", &yes, PMIX_BOOL);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, forward("f", "A", &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_INFO_LOAD(&info, "some.directive", &yes, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, forward("f", "A", &info, 1));
+    PMIX_INFO_REQUIRED(&info);
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, forward("f", "A", &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+}
+
+/* PMIx_Forward_envars: patterns, exceptions, several calls, one job alone. */
+static void forwards(void)
+{
+    forward_fn forward = (forward_fn)(uintptr_t)dlsym(RTLD_DEFAULT, "PMIx_Forward_envars");
+    pmix_info_t info;
+
+    CHECK(forward != NULL);
+    if (!forward) return;
+    refuses_patterns(forward);
+    setenv("CAPI_FWD_A", "a=1", 1), setenv("CAPI_FWD_B", "b", 1), setenv("CAPI_FWD_CC", "c", 1);
+    setenv("CAPI_MORE", "m", 1), setenv("CAPI_USER", "u", 1);
+    host_job("forward", 1, 1);
+    PMIX_INFO_LOAD(&info, "modex.exclude_envars", "CAPI_FWD_B", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, forward("forward", "CAPI_FWD_?", &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    CHECK_STATUS(PMIX_SUCCESS, forward("forward", "CAPI_NONE,CAPI_MO*", NULL, 0));
+    setenv("PMIX_MCA_forward_envars", "CAPI_USER", 1);
+    prepare("forward", NULL, 0, PMIX_SUCCESS);
+    char **env = environment_of("forward");
+    CHECK_TEXT("a=1", variable(env, "CAPI_FWD_A"));
+    CHECK_TEXT("m", variable(env, "CAPI_MORE"));
+    CHECK_TEXT("u", variable(env, "CAPI_USER"));
+    CHECK(!variable(env, "CAPI_FWD_B") && !variable(env, "CAPI_FWD_CC"));
+    CHECK_TEXT("forward", variable(env, "PMIX_NAMESPACE"));
+    PMIX_ARGV_FREE(env);
+    host_job("neighbour", 1, 1);
+    support("neighbour", PMIX_ERR_BAD_PARAM); /* the array of another job */
+    let_go();
+    env = environment_of("neighbour");
+    CHECK(!variable(env, "CAPI_FWD_A"));
+    PMIX_ARGV_FREE(env);
+
+    /* What the user gives is no pattern: the launcher hears of it. */
+    setenv("PMIX_MCA_forward_envars", "CAPI_[A-Z]", 1);
+    prepare("forward", NULL, 0, PMIX_ERR_BAD_PARAM);
+    unsetenv("PMIX_MCA_forward_envars");
+}
+
+/* Variables of a programming model and of a parent; what is required and can't be done is refused. */
+static void models(void)
+{
+    pmix_info_t info[2];
+    pmix_proc_t parent = proc_of("parent", 0), unknown = proc_of("nobody", 0);
+
+    setenv("OMPI_MCA_capi", "o", 1), setenv("OMPI_COMM_WORLD_RANK", "3", 1), setenv("MPIR_CVAR_CAPI", "m", 1);
+    host_job("parent", 1, 1);
+    PMIX_INFO_LOAD(&info[0], PMIX_PROGRAMMING_MODEL, "ompi", PMIX_STRING);
+    PMIX_INFO_REQUIRED(&info[0]);
+    prepare("parent", info, 1, PMIX_SUCCESS);
+    let_go();
+    PMIX_INFO_DESTRUCT(&info[0]);
+    char **env = environment_of("parent");
+    CHECK_TEXT("o", variable(env, "OMPI_MCA_capi"));
+    CHECK(!variable(env, "OMPI_COMM_WORLD_RANK") && !variable(env, "MPIR_CVAR_CAPI"));
+    PMIX_ARGV_FREE(env);
+
+    /* The child of that job gets them, and its own. */
+    host_job("child", 1, 1);
+    PMIX_INFO_LOAD(&info[0], PMIX_PARENT_ID, &parent, PMIX_PROC);
+    PMIX_INFO_REQUIRED(&info[0]);
+    PMIX_INFO_LOAD(&info[1], PMIX_PROGRAMMING_MODEL, "MPICH", PMIX_STRING);
+    prepare("child", info, 2, PMIX_SUCCESS);
+    let_go();
+    PMIX_INFO_DESTRUCT(&info[0]);
+    PMIX_INFO_DESTRUCT(&info[1]);
+    env = environment_of("child");
+    CHECK_TEXT("o", variable(env, "OMPI_MCA_capi"));
+    CHECK_TEXT("m", variable(env, "MPIR_CVAR_CAPI"));
+    PMIX_ARGV_FREE(env);
+
+    PMIX_INFO_LOAD(&info[0], PMIX_PARENT_ID, &unknown, PMIX_PROC);
+    PMIX_INFO_REQUIRED(&info[0]);
+    prepare("child", info, 1, PMIX_ERR_NOT_FOUND);
+    PMIX_INFO_DESTRUCT(&info[0]);
+    PMIX_INFO_LOAD(&info[0], PMIX_PROGRAMMING_MODEL, "fortune telling", PMIX_STRING);
+    PMIX_INFO_REQUIRED(&info[0]);
+    prepare("child", info, 1, PMIX_ERR_NOT_SUPPORTED);
+    PMIX_INFO_DESTRUCT(&info[0]);
+    bool yes = true;
+    PMIX_INFO_LOAD(&info[0], PMIX_WAIT, &yes, PMIX_BOOL); /* a key of the standard without a meaning here */
+    PMIX_INFO_REQUIRED(&info[0]);
+    prepare("child", info, 1, PMIX_ERR_NOT_SUPPORTED);
+    PMIX_INFO_DESTRUCT(&info[0]);
+}
+
+/* Two applications of one job are set up one after the other. Regression: the second call removed the variables of the
+ * first. A process of a job that is not registered would find a server that does not know it. */
+static void several_calls(void)
+{
+    pmix_proc_t unknown = proc_of("unregistered", 0), own = proc_of("capi-host", 1);
+    char **env = NULL;
+    pmix_info_t info[2];
+
+    for (int app = 0; app < 2; app++) {
+        memset(info, 0, sizeof info);
+        envar(&info[0], PMIX_SET_ENVAR, app ? "CAPI_APP_1" : "CAPI_APP_0", "yes", 0);
+        envar(&info[1], PMIX_PREPEND_ENVAR, "CAPI_PATH", app ? "/one" : "/zero", ':');
+        prepare("apps", info, 2, PMIX_SUCCESS);
+        support("apps", PMIX_SUCCESS); /* the same array again changes nothing */
+        let_go();
+        PMIX_INFO_DESTRUCT(&info[0]);
+        PMIX_INFO_DESTRUCT(&info[1]);
+    }
+    host_job("apps", 1, 1);
+    env = environment_of("apps");
+    CHECK_TEXT("yes", variable(env, "CAPI_APP_0"));
+    CHECK_TEXT("yes", variable(env, "CAPI_APP_1"));
+    CHECK_TEXT("/one:/zero", variable(env, "CAPI_PATH"));
+    PMIX_ARGV_FREE(env);
+
+    env = NULL;
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_server_setup_fork(&unknown, &env));
+    CHECK(env == NULL);
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, PMIx_server_setup_local_support("unregistered", NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_server_setup_fork(&unknown, &env));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&own, &env));
+    PMIX_ARGV_FREE(env);
+    memset(info, 0, sizeof info);
+    PMIX_INFO_LOAD(&info[0], "modex.setup", "99 apps", PMIX_STRING); /* of a later version */
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_server_setup_local_support("apps", info, 1, NULL, NULL));
+    PMIX_INFO_DESTRUCT(&info[0]);
+}
+
 static pmix_server_module_t module;
 
 static void host(void)
@@ -169,6 +342,9 @@ static void host(void)
 
     host_job("other", 1, 1);
     run("other", "unprepared");
+    forwards();
+    models();
+    several_calls();
 
     set_up("before", PMIX_ERR_NOT_SUPPORTED, true);
     CHECK_NUMBER(0, taken_count);

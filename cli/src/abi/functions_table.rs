@@ -110,6 +110,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function { name: "PMIx_Fence", support: Support::Implemented },
     Function { name: "PMIx_Fence_nb", support: Support::Implemented },
     Function { name: "PMIx_Finalize", support: Support::Implemented },
+    Function { name: "PMIx_Forward_envars", support: Support::Implemented },
     Function { name: "PMIx_Geometry_construct", support: Support::Implemented },
     Function { name: "PMIx_Geometry_create", support: Support::Implemented },
     Function { name: "PMIx_Geometry_destruct", support: Support::Implemented },

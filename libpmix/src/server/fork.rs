@@ -1,20 +1,22 @@
 //! The environment of processes that are about to start.
 
-use std::sync::Arc;
-
 use modex::Server;
+use modex::types::{Namespace, Status};
 
 use super::environment::Environment;
 use super::state;
 use crate::argument::{In, InOut};
 use crate::form::Argv;
 use crate::from_c;
-use crate::guard::guard;
+use crate::guard::{Failure, guard};
 use crate::types::{pmix_proc_t, pmix_status_t};
 
 /// Adds the variables that a process needs to find this server, and those that `PMIx_server_setup_local_support`
 /// prepared for its job. The caller's array and its strings are libc's memory; the array may move. Works in a forked
-/// child of the server as well, without waiting for the parent: Slurm calls it there, before `exec`. See the standard's
+/// child of the server as well, without waiting for the parent: Slurm calls it there, before `exec`.
+///
+/// The host registers the job first, else `PMIX_ERR_NOT_FOUND` is returned: no server would know the process. Slurm, PRRTE,
+/// Open MPI 4.1, flux-pmix and psmgmt keep this order. The server's own namespace needs no registration. See the standard's
 /// function of the same name.
 ///
 /// Support: implemented.
@@ -24,12 +26,23 @@ pub extern "C" fn PMIx_server_setup_fork(proc: In<'_, pmix_proc_t>, env: InOut<'
         let process = state::here_or_in_parent()?;
         let proc = from_c::some_proc(proc, None)?;
         let mut environment = Environment::open(env.own("environment")?)?;
+        let job = process.jobs.read(|jobs| jobs.get(&proc.namespace).cloned()).unwrap_or_default();
+        if !job.is_registered && proc.namespace != process.server().proc().namespace {
+            return Err(unknown(&proc.namespace));
+        }
         Server::REMOVED_VARIABLES.iter().try_for_each(|name| environment.unset(name.as_bytes()))?;
         for (name, value) in process.server().setup_fork(&proc)? {
             environment.set(name.as_bytes(), value.as_bytes())?;
         }
-        let changes = process.environments.read(|environments| environments.get(&proc.namespace).map(Arc::clone));
-        changes.iter().flat_map(|changes| changes.iter()).try_for_each(|change| environment.apply(change))?;
+        job.changes.iter().try_for_each(|change| environment.apply(change))?;
         Ok(())
     })
+}
+
+fn unknown(namespace: &Namespace) -> Failure {
+    // The log has a lock, which a forked child must not wait for.
+    if state::current().is_ok() {
+        tracing::error!(%namespace, "PMIx_server_setup_fork: the job is not registered; call PMIx_server_register_nspace first");
+    }
+    Failure(Status::ERR_NOT_FOUND)
 }

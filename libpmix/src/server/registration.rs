@@ -46,6 +46,7 @@ pub extern "C" fn PMIx_server_register_nspace<'a>(
             tracing::error!(%namespace, "registration refused: {reason}");
         })?;
         process.output.describe(&namespace, info.counted(ninfo))?;
+        process.jobs.change(|jobs| jobs.entry(namespace.clone()).or_default().is_registered = true);
         let is_large = ninfo.get() >= LARGE_DESCRIPTION;
         let describe = |server: &Server| server.describe_namespace(&namespace, local_count, description);
         perform_and(cbfunc, cbdata, describe, move || give_back(is_large))
@@ -65,8 +66,8 @@ pub extern "C" fn PMIx_server_deregister_nspace(
     perform_always(cbfunc, cbdata, || {
         let process = state::current()?;
         let namespace = from_c::namespace(nspace, None)?;
-        process.environments.change(|environments| {
-            environments.remove(&namespace);
+        process.jobs.change(|jobs| {
+            jobs.remove(&namespace);
         });
         process.output.forget(&namespace);
         process.bridge.flow.forget_job(&namespace);

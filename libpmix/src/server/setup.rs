@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use modex::types::{AsStatus, Info, Namespace, Status};
-use modex::{EnvironmentChange, SetupError};
+use modex::types::{AsStatus, Info, InfoFlags, Namespace, Status};
+use modex::{EnvironmentChange, EnvironmentPatterns, SetupError};
 
 use super::completion::perform_at_once;
 use super::state;
-use crate::argument::{Count, Items, NamespaceText};
+use crate::argument::{CText, Count, Items, NamespaceText};
 use crate::callback::Callback;
 use crate::from_c;
 use crate::guard::{Failure, guard};
@@ -15,15 +15,61 @@ use crate::pointer::CallerData;
 use crate::to_c;
 use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t};
 
-/// Collects the data that the nodes of a job need for `PMIx_server_setup_local_support`:
+/// Registers variables of this process that the processes of a job get. `pattern` has names of variables, separated by `;`,
+/// with `?` for one character and `*` for the rest. The directive `modex.exclude_envars` has such a list of variables that the
+/// job does not get. `PMIx_server_setup_application` reads the variables. Calls for one job add up. See RFC0029.
 ///
-/// - Environment (`PMIX_SETUP_APP_ENVARS`): the variables that the user forwards (`PMIX_MCA_forward_envars`), then the changes of
-///   the environment among `info`.
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Forward_envars<'a>(
+    nspace: NamespaceText<'a>,
+    pattern: CText<'a>,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+) -> pmix_status_t {
+    guard(|| {
+        let process = state::current()?;
+        let namespace = from_c::namespace(nspace, None)?;
+        let text = from_c::text(pattern)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let wanted = patterns(&namespace, &text.to_string())?;
+        let mut excluded = Vec::new();
+        for directive in from_c::infos(directives.counted(ndirs))? {
+            if directive.key.as_str() == EXCLUDE {
+                excluded.push(directive.value.as_str().ok_or(Failure(Status::ERR_BAD_PARAM))?.to_owned());
+            } else if directive.flags().contains(InfoFlags::REQUIRED) {
+                return Err(Failure(Status::ERR_NOT_SUPPORTED));
+            }
+        }
+        let none = EnvironmentPatterns::default();
+        let unwanted = if excluded.is_empty() { none } else { patterns(&namespace, &excluded.join(";"))? };
+        let forwarded = process.server().forward_variables(&namespace, &wanted, &unwanted);
+        forwarded.map_err(|error| refused(&namespace, &error))
+    })
+}
+
+/// Our own info: patterns of variables that a job does not get.
+const EXCLUDE: &str = "modex.exclude_envars";
+
+fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Failure> {
+    text.parse().map_err(|error| {
+        tracing::warn!(%namespace, %error, "no variables can be forwarded to the job");
+        Failure(Status::ERR_BAD_PARAM)
+    })
+}
+
+/// Collects the data that the nodes of a job need for `PMIx_server_setup_local_support`. A job of several applications may be
+/// set up once for each.
+///
+/// - Environment (`PMIX_SETUP_APP_ENVARS`): what was collected for parents of the job (`PMIX_PARENT_ID`), variables of this
+///   process, and the changes of the environment among `info`, in this order.
+/// - The variables are those of [`PMIx_Forward_envars`], those of the user (`PMIX_MCA_forward_envars`), and those of the
+///   programming model (`PMIX_PROGRAMMING_MODEL`, `PMIX_PERSONALITY`). `docs/c-library.md` has the details.
 /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the interfaces of delivered
 ///   inventories, for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
 ///
-/// Without either key, or with `PMIX_SETUP_APP_ALL`, it collects both. The array belongs to the library until the callback's
-/// release function is called. See the standard's function of the same name.
+/// Without either key, or with `PMIX_SETUP_APP_ALL`, it collects both. A required info that can't be honoured is refused. The
+/// array belongs to the library until the callback's release function is called. It is for this job alone. See the standard's
+/// function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -39,7 +85,8 @@ pub extern "C" fn PMIx_server_setup_application<'a>(
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let namespace = from_c::namespace(nspace, None)?;
         let infos = from_c::infos(info.counted(ninfo))?;
-        let infos = process.server().setup_application(infos).map_err(|error| refused(&namespace, &error))?;
+        let infos =
+            process.server().setup_application(&namespace, &infos).map_err(|error| refused(&namespace, &error))?;
         let array = to_c::infos(&infos)?;
         process.server().defer(move || callback.call(array))?;
         Ok(())
@@ -53,8 +100,11 @@ fn refused(namespace: &Namespace, error: &SetupError) -> Failure {
 }
 
 /// Takes the array that `PMIx_server_setup_application` collected for a job. Changes of the environment are for
-/// `PMIx_server_setup_fork`. Fabric resources are found by the job's processes with Get. Other infos are ignored. See the
-/// standard's function of the same name.
+/// `PMIx_server_setup_fork`; those of several calls for a job add up. Fabric resources are found by the job's processes with
+/// Get. Other infos are ignored. An array that was collected for another job is refused.
+///
+/// The job may be registered before or after. PRRTE, Open MPI 4.1 and psmgmt register it before, OpenPMIx's own test programs
+/// after. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -68,11 +118,11 @@ pub extern "C" fn PMIx_server_setup_local_support<'a>(
     perform_at_once(cbfunc, cbdata, |process| {
         let namespace = from_c::namespace(nspace, None)?;
         let infos: Vec<Info> = from_c::infos(info.counted(ninfo))?;
+        // Calls for one job may run on several threads. The environment of the last one has all changes.
+        let _order = process.environment_order.lock();
         let changes = process.server().setup_local_support(&namespace, &infos);
         let changes: Arc<[EnvironmentChange]> = changes.map_err(|error| refused(&namespace, &error))?.into();
-        process.environments.change(|environments| {
-            environments.insert(namespace.clone(), Arc::clone(&changes));
-        });
+        process.jobs.change(|jobs| jobs.entry(namespace.clone()).or_default().changes = Arc::clone(&changes));
         Ok(())
     })
 }

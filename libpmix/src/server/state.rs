@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use modex::types::{Info, Key, Namespace, ProcId, Status};
 use modex::{EnvironmentChange, Server, keys};
+use parking_lot::Mutex;
 
 use super::forkable::Forkable;
 use super::local_output::LocalOutput;
@@ -24,13 +25,24 @@ pub(super) struct ServerProcess {
     pub(super) bridge: Arc<Bridge>,
     /// Values that callers look at without owning them.
     pub(super) kept: KeptValues,
-    /// Changes of the environment that `setup_local_support` prepared, for each namespace.
-    pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[EnvironmentChange]>>>,
+    /// The jobs that the host has registered or prepared.
+    pub(super) jobs: Forkable<BTreeMap<Namespace, Job>>,
+    /// Held while a call adds to the environment of a job.
+    pub(super) environment_order: Mutex<()>,
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
     pub(super) output: LocalOutput,
     /// Whether this server logs for all servers of its job.
     pub(super) is_gateway: bool,
+}
+
+/// Facts about a job that `PMIx_server_setup_fork` needs.
+#[derive(Clone, Default)]
+pub(super) struct Job {
+    /// Whether the host has asked for the registration.
+    pub(super) is_registered: bool,
+    /// Changes of the environment that `PMIx_server_setup_local_support` prepared.
+    pub(super) changes: Arc<[EnvironmentChange]>,
 }
 
 /// This process's server, or none.
@@ -43,9 +55,10 @@ static OF_PARENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
 
 impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
-        let environments = Forkable::new(BTreeMap::new());
+        let (jobs, environment_order) = (Forkable::new(BTreeMap::new()), Mutex::default());
         let output = LocalOutput::new(OutputStyle::default(), origin_of);
-        Self { server, bridge, kept: KeptValues::default(), environments, topology, output, is_gateway: false }
+        let kept = KeptValues::default();
+        Self { server, bridge, kept, jobs, environment_order, topology, output, is_gateway: false }
     }
 
     /// With a style for output that the host does not give another one.

@@ -31,6 +31,7 @@ fn an_installed_tree_serves_compilers_and_is_removed_again() {
     for expected in [
         "bin/modex",
         "bin/modex-topology",
+        "bin/pmixcc",
         "include/modex/types.h",
         "include/pmix.h",
         "include/pmix_common.h",
@@ -57,12 +58,31 @@ fn an_installed_tree_serves_compilers_and_is_removed_again() {
     let source = root().join("libpmix/tests/abi/programs/host_and_tool.c");
     run(Command::new("gcc").arg("-c").arg(source).args(["-o", "/dev/null"]).args(flags.split_whitespace()));
     assert!(flags.contains("-lpmix"), "{flags}");
+    wrapper(&prefix);
     let info = run(Command::new(prefix.join("bin/modex")).arg("info"));
     let library = fs::canonicalize(prefix.join("lib/libpmix.so.2")).unwrap();
     assert!(info.contains(library.to_str().unwrap()), "{info}");
 
     script("uninstall", &built, &destination);
     assert_eq!(files_below(&prefix), BTreeSet::new());
+}
+
+/// The wrapper of the compiler makes programs that find the library without a variable.
+fn wrapper(prefix: &Path) {
+    let wrapper = || Command::new(prefix.join("bin/pmixcc"));
+    let program = prefix.join("program");
+    run(wrapper().arg(root().join("libpmix/examples/client.c")).arg("-o").arg(&program));
+    let dynamic = run(Command::new("readelf").arg("-d").arg(&program));
+    let library = prefix.join("lib").display().to_string();
+    assert!(dynamic.contains(&format!("runpath: [{library}]")), "{dynamic}");
+    fs::remove_file(program).unwrap();
+    let show = |part: &str| run(wrapper().arg(format!("--showme{part}"))).trim().to_owned();
+    assert_eq!(show(":incdirs"), prefix.join("include").display().to_string());
+    assert_eq!((show(":libdirs"), show(":libs")), (library, "pmix".to_owned()));
+    let shown = run(wrapper().args(["--showme", "-c", "a.c"]).env("PMIX_CC", "other -m64"));
+    assert_eq!(shown, format!("other -m64 -I{} -c a.c\n", prefix.join("include").display()));
+    let unknown = wrapper().arg("--showme:nothing").output().unwrap();
+    assert!(!unknown.status.success() && String::from_utf8_lossy(&unknown.stderr).contains("--showme:nothing"));
 }
 
 fn script(action: &str, built: &Path, destination: &Path) {

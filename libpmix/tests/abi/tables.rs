@@ -9,7 +9,7 @@ pub(crate) struct Function {
     pub(crate) name: String,
     /// `client`, `server`, `tool`, `util` or `data`.
     pub(crate) kind: String,
-    /// Whether 4.2.2, 5.0 or 6.1 exports it.
+    /// Whether we export it: a release does, or an RFC that we implement has it.
     pub(crate) is_exported: bool,
     /// Whether 4.2.2 has it.
     pub(crate) in_4_2_2: bool,
@@ -70,7 +70,7 @@ pub(crate) fn functions() -> Vec<Function> {
             name: name.to_owned(),
             kind: kind.to_owned(),
             // A function of 6.0 may be missing in 6.1, and those of the main line are in no release yet.
-            is_exported: [in_4, in_5, in_6].contains(&"y") || ["6.0", "7.0-dev"].contains(&since),
+            is_exported: [in_4, in_5, in_6].contains(&"y") || ["6.0", "7.0-dev", "RFC0029"].contains(&since),
             in_4_2_2: in_4 == "y",
             returns: returns.to_owned(),
             parameters: parameters.to_owned(),

@@ -12,6 +12,9 @@
 
 mod allocation;
 mod environment;
+mod harvest;
+mod models;
+mod patterns;
 mod resources;
 
 use std::collections::BTreeMap;
@@ -22,8 +25,10 @@ use parking_lot::Mutex;
 
 pub use self::allocation::AllocationError;
 use self::allocation::{Layout, allocate, values_of};
-use self::environment::forwarded;
 pub use self::environment::{EnvironmentChange, Variable};
+use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest};
+use self::models::is_unknown_model;
+pub use self::patterns::{EnvironmentPatterns, PatternError};
 use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError};
 use crate::keys::{self, TypedKey};
@@ -39,6 +44,8 @@ pub struct JobSetup {
     resources: Mutex<Vec<Info>>,
     /// Jobs that got values or a description. The lock is held for no call of the core.
     jobs: Mutex<BTreeMap<Namespace, Job>>,
+    /// What is known of the environment of jobs that this process sets up.
+    harvest: Harvest,
 }
 
 #[derive(Default)]
@@ -46,6 +53,8 @@ struct Job {
     stage: Stage,
     /// Values for a later description, call by call; at most [`ALLOTMENTS_MAX`] calls.
     left: Vec<Allotment>,
+    /// Changes of the environment of the job's processes here, of all calls.
+    changes: Vec<EnvironmentChange>,
 }
 
 /// How far a job's first description is.
@@ -69,11 +78,45 @@ const ALLOTMENTS_MAX: usize = 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// An info that is no attribute of the standard, such as one without a key, is required.
+    /// An info that the setup can't honour is required.
     #[error("nothing honours the required info {key:?}; leave it out, or do not require it")]
     Unknown {
         /// Its key.
         key: Key,
+    },
+    /// A list of patterns of variables can't be read.
+    #[error("{place}: {error}")]
+    Pattern {
+        /// Where it stands.
+        place: Box<str>,
+        /// The reason.
+        error: PatternError,
+    },
+    /// The value of `PMIX_PARENT_ID` names no job.
+    #[error("PMIX_PARENT_ID must be a process, a namespace, or an array of them")]
+    Parent,
+    /// A required parent was not set up by this server.
+    #[error("the required parent {namespace} was not set up here; set it up first, or do not require it")]
+    UnknownParent {
+        /// The parent.
+        namespace: Namespace,
+    },
+    /// The environment has too many changes.
+    #[error("a job's environment may have {CHANGES_MAX} changes; forward fewer variables")]
+    TooManyChanges,
+    /// The infos were collected for another job.
+    #[error("the infos were collected for {found:?}, not for {namespace}; give each job its own")]
+    ForeignJob {
+        /// The job that gets them.
+        namespace: Namespace,
+        /// The job in the infos.
+        found: String,
+    },
+    /// The infos were collected by a later version.
+    #[error("the infos have version {found:?}; this library reads {VERSION}. Use the same library on all nodes")]
+    Version {
+        /// The version.
+        found: String,
     },
     /// A change of the environment names no variable.
     #[error("no variable can have the name {name:?}")]
@@ -103,10 +146,13 @@ pub enum SetupError {
 impl AsStatus for SetupError {
     fn status(&self) -> Status {
         match self {
-            Self::Unknown { .. } => Status::ERR_NOT_SUPPORTED,
-            Self::Variable { .. } => Status::ERR_BAD_PARAM,
+            Self::Unknown { .. } | Self::Version { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::Variable { .. } | Self::Parent | Self::ForeignJob { .. } => Status::ERR_BAD_PARAM,
+            Self::Pattern { error: PatternError::TooMany, .. } => Status::ERR_OUT_OF_RESOURCE,
+            Self::Pattern { .. } => Status::ERR_BAD_PARAM,
+            Self::UnknownParent { .. } => Status::ERR_NOT_FOUND,
             Self::Allocation(error) => error.status(),
-            Self::TooOften => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooOften | Self::TooManyChanges => Status::ERR_OUT_OF_RESOURCE,
             Self::Refused { status, .. } => *status,
             Self::Stopped(_) => Status::ERR_INIT,
         }
@@ -115,7 +161,7 @@ impl AsStatus for SetupError {
 
 impl JobSetup {
     pub(super) fn new(own: Arc<OwnProcess>) -> Self {
-        Self { own, resources: Mutex::default(), jobs: Mutex::default() }
+        Self { own, resources: Mutex::default(), jobs: Mutex::default(), harvest: Harvest::default() }
     }
 
     /// Adds resources to the description of every job registered from now on.
@@ -131,33 +177,47 @@ impl JobSetup {
         resources::take_back(&mut self.resources.lock(), meant);
     }
 
-    /// Collects the infos that the nodes of a job need for [`JobSetup::setup_local_support`]: forwarded variables of
-    /// `environment`, changes of the environment, and fabric resources.
+    /// Registers variables of this process that the job gets, except the `unwanted` ones. Calls add up.
+    ///
+    /// # Errors
+    /// [`SetupError::Pattern`]: too many patterns.
+    pub fn forward(
+        &self,
+        namespace: &Namespace,
+        wanted: &EnvironmentPatterns,
+        unwanted: &EnvironmentPatterns,
+    ) -> Result<(), SetupError> {
+        self.harvest.forward(namespace, wanted, unwanted)
+    }
+
+    /// Collects the infos that the nodes of a job need for [`JobSetup::setup_local_support`]: changes of the environment
+    /// ([`harvest`]), and fabric resources. `variables` is the environment of this process.
     ///
     /// # Errors
     /// [`SetupError`], before anything is collected. Without it each node's server would report the error.
     pub fn setup_application(
         &self,
-        mut infos: Vec<Info>,
-        environment: &[(OsString, OsString)],
+        namespace: &Namespace,
+        infos: &[Info],
+        variables: &[(OsString, OsString)],
     ) -> Result<Vec<Info>, SetupError> {
-        refuse_unknown(&infos)?;
-        changes_of(&infos)?;
+        refuse_unknown(infos)?;
+        changes_of(infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
-        let (variables, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
-        let wants_all = asked(keys::SETUP_APP_ALL) || variables == others;
-        let wants_variables = wants_all || variables;
-        let allocated = if wants_all || others { self.allocated(&infos)? } else { Vec::new() };
-        infos.retain(|info| wants_variables && EnvironmentChange::read(info).is_some());
-        if wants_variables {
-            infos.splice(0..0, forwarded(environment));
+        let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
+        let wants_all = asked(keys::SETUP_APP_ALL) || environment == others;
+        let allocated = if wants_all || others { self.allocated(infos)? } else { Vec::new() };
+        let changes =
+            if wants_all || environment { self.harvest.collect(namespace, infos, variables)? } else { Vec::new() };
+        if allocated.is_empty() && changes.is_empty() {
+            return Ok(Vec::new());
         }
-        infos.extend(allocated);
-        Ok(infos)
+        let mark = Info::new(Key::from_static(MARK), format!("{VERSION} {namespace}"));
+        Ok(std::iter::once(mark).chain(changes.iter().map(EnvironmentChange::info)).chain(allocated).collect())
     }
 
     /// Takes the infos of [`JobSetup::setup_application`] on a node of the job. Fabric resources become part of the
-    /// job's description. Returns the changes of the environment for its processes here.
+    /// job's description. Returns the changes of the environment for its processes here, of all calls for the job.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -166,9 +226,17 @@ impl JobSetup {
         namespace: &Namespace,
         infos: &[Info],
     ) -> Result<Vec<EnvironmentChange>, SetupError> {
+        check_mark(namespace, infos)?;
         let changes = changes_of(infos)?;
+        let earlier = self.jobs.lock().get(namespace).map_or(0, |job| job.changes.len());
+        if earlier.saturating_add(changes.len()) > CHANGES_MAX {
+            return Err(SetupError::TooManyChanges);
+        }
         self.give(namespace, infos.iter().flat_map(values_of).collect())?;
-        Ok(changes)
+        let mut jobs = self.jobs.lock();
+        let job = jobs.entry(namespace.clone()).or_default();
+        EnvironmentChange::add_up(&mut job.changes, changes);
+        Ok(job.changes.clone())
     }
 
     /// The fabric resources of a job.
@@ -257,6 +325,7 @@ impl JobSetup {
     /// Forgets a job.
     pub fn forget(&self, namespace: &Namespace) {
         self.jobs.lock().remove(namespace);
+        self.harvest.forget(namespace);
     }
 
     /// Takes the values that a job got during its registration. Without any, the job is described from now on.
@@ -276,7 +345,7 @@ impl JobSetup {
         if let Some(job) = jobs.get_mut(namespace) {
             job.stage = Stage::Unknown;
             job.left.splice(0..0, taken);
-            if job.left.is_empty() {
+            if job.left.is_empty() && job.changes.is_empty() {
                 jobs.remove(namespace);
             }
         }
@@ -316,13 +385,61 @@ impl NamespaceRegistration {
     }
 }
 
-/// Refuses required infos that are no attribute of the standard: nothing can honour them.
+/// Refuses required infos that the setup does not honour.
 fn refuse_unknown(infos: &[Info]) -> Result<(), SetupError> {
     let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
-    match infos.iter().filter(is_required).find(|info| keys::by_name(info.key.as_str()).is_none()) {
+    let is_refused = |info: &&Info| !UNDERSTOOD.contains(&info.key.as_str()) || is_unknown_model(info);
+    match infos.iter().filter(is_required).find(is_refused) {
         None => Ok(()),
         Some(Info { key, .. }) => Err(SetupError::Unknown { key: key.clone() }),
     }
+}
+
+/// Infos that the setup of an application honours.
+const UNDERSTOOD: [&str; 20] = [
+    keys::SETUP_APP_ENVARS.name(),
+    keys::SETUP_APP_NONENVARS.name(),
+    keys::SETUP_APP_ALL.name(),
+    keys::SET_ENVAR.name(),
+    keys::ADD_ENVAR.name(),
+    keys::UNSET_ENVAR.name(),
+    keys::PREPEND_ENVAR.name(),
+    keys::APPEND_ENVAR.name(),
+    keys::FIRST_ENVAR.name(),
+    keys::PARENT_ID.name(),
+    keys::PROGRAMMING_MODEL.name(),
+    keys::MODEL_LIBRARY_NAME.name(),
+    keys::PERSONALITY.name(),
+    keys::ALLOC_FABRIC.name(),
+    keys::NODE_MAP.name(),
+    keys::PROC_MAP.name(),
+    // Facts about the user. The setup depends on neither.
+    keys::USERID.name(),
+    keys::GRPID.name(),
+    EXCLUDE,
+    MARK,
+];
+
+/// Info that [`JobSetup::setup_application`] puts before all others: a version, a space, and the job. PRRTE passes on the
+/// changes of the environment alone, so infos without the mark are taken, too.
+const MARK: &str = "modex.setup";
+/// Version of the infos. A later version means something that this library would overlook.
+const VERSION: &str = "1";
+
+/// Refuses infos that were collected for another job or by a later version.
+fn check_mark(namespace: &Namespace, infos: &[Info]) -> Result<(), SetupError> {
+    for info in infos.iter().filter(|info| info.key.as_str() == MARK) {
+        let text = info.value.as_str().unwrap_or_default();
+        match text.split_once(' ') {
+            Some((VERSION, found)) if found == namespace.as_str() => {}
+            Some((VERSION, found)) => {
+                return Err(SetupError::ForeignJob { namespace: namespace.clone(), found: found.to_owned() });
+            }
+            Some((found, _)) => return Err(SetupError::Version { found: found.to_owned() }),
+            None => return Err(SetupError::Version { found: text.to_owned() }),
+        }
+    }
+    Ok(())
 }
 
 fn is_set(info: &Info, key: &str) -> bool {

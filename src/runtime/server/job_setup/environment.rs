@@ -1,7 +1,7 @@
 //! Changes of the environment that a job's processes start with.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -24,14 +24,14 @@ use crate::types::{Envar, Info, Key, Text, Value};
 /// ```
 ///
 /// Source: PMIx Standard, `PMIX_SET_ENVAR` and its relatives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EnvironmentChange {
     name: Text,
     kind: Kind,
 }
 
 /// The kind of a change, and its value. The byte is the separator of a list; 0 stands for no separator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Set(Text),
     /// Unless the variable has a value.
@@ -78,6 +78,44 @@ impl EnvironmentChange {
             _ => return None,
         };
         Some(Self { name, kind })
+    }
+
+    /// The change that gives a variable a value.
+    pub(super) fn set(name: &OsStr, value: &OsStr) -> Self {
+        Self { name: Text::until_nul(name.as_bytes()), kind: Kind::Set(Text::until_nul(value.as_bytes())) }
+    }
+
+    /// The info that means this change. See [`EnvironmentChange::read`].
+    #[must_use]
+    pub fn info(&self) -> Info {
+        let (key, value, separator) = match &self.kind {
+            Kind::Set(value) => (keys::SET_ENVAR.name(), value, 0),
+            Kind::Add(value) => (keys::ADD_ENVAR.name(), value, 0),
+            Kind::Unset => return Info::new(Key::from_static(keys::UNSET_ENVAR.name()), self.name.clone()),
+            Kind::Prepend(value, separator) => (keys::PREPEND_ENVAR.name(), value, *separator),
+            Kind::Append(value, separator) => (keys::APPEND_ENVAR.name(), value, *separator),
+            Kind::First(value, separator) => (keys::FIRST_ENVAR.name(), value, *separator),
+        };
+        let envar = Envar { name: Some(self.name.clone()), value: Some(value.clone()), separator };
+        Info::new(Key::from_static(key), Value::Envar(Box::new(envar)))
+    }
+
+    /// Adds the changes of a later call. They apply after the earlier changes. An earlier change of a variable that a
+    /// later one sets or removes is left out, and a change that an earlier call made already is not made twice.
+    pub(super) fn add_up(changes: &mut Vec<Self>, more: Vec<Self>) {
+        // The last change in `more` that makes earlier ones of the variable void.
+        let mut last: BTreeMap<Text, usize> = BTreeMap::new();
+        for (index, change) in more.iter().enumerate() {
+            if matches!(change.kind, Kind::Set(_) | Kind::Unset) {
+                last.insert(change.name.clone(), index);
+            }
+        }
+        changes.retain(|change| !last.contains_key(&change.name));
+        let known: BTreeSet<&Self> = changes.iter().collect();
+        let is_void = |index: usize, name: &Text| last.get(name).is_some_and(|last| index < *last);
+        let is_new = |(index, change): &(usize, Self)| !is_void(*index, &change.name) && !known.contains(change);
+        let new: Vec<Self> = more.into_iter().enumerate().filter(is_new).map(|(_, change)| change).collect();
+        changes.extend(new);
     }
 
     /// The variable's name.
@@ -141,60 +179,9 @@ fn joined<'a>(parts: impl Iterator<Item = &'a [u8]>, separator: u8) -> Variable<
     Variable::Set(Cow::Owned(if separator == 0 { parts.concat() } else { parts.join(&separator) }))
 }
 
-/// Names of variables to forward, separated by semicolons; `?` stands for one character and `*` for the rest.
-///
-/// Source: RFC0029.
-const PATTERNS: &str = "PMIX_MCA_forward_envars";
-
-/// The variables that the user forwards to the processes of jobs, as infos that set them.
-pub(super) fn forwarded(environment: &[(OsString, OsString)]) -> Vec<Info> {
-    let patterns = environment.iter().find(|(name, _)| name == PATTERNS).map(|(_, patterns)| patterns);
-    patterns.map_or_else(Vec::new, |patterns| matching(&patterns.to_string_lossy(), environment))
-}
-
-fn matching(patterns: &str, variables: &[(OsString, OsString)]) -> Vec<Info> {
-    let patterns: Vec<&str> = patterns.split(';').map(str::trim).filter(|pattern| !pattern.is_empty()).collect();
-    let is_wanted = |name: &OsStr| patterns.iter().any(|pattern| is_match(pattern.as_bytes(), name.as_bytes()));
-    let mut wanted: Vec<&(OsString, OsString)> = variables.iter().filter(|(name, _)| is_wanted(name)).collect();
-    // The environment has no order; sorted, two calls give the same.
-    wanted.sort_by_key(|(name, _)| name);
-    let set = |(name, value): &(OsString, OsString)| {
-        let (name, value) = (Some(Text::until_nul(name.as_bytes())), Some(Text::until_nul(value.as_bytes())));
-        let envar = Envar { name, value, separator: 0 };
-        Info::new(Key::from_static(keys::SET_ENVAR.name()), Value::Envar(Box::new(envar)))
-    };
-    wanted.into_iter().map(set).collect()
-}
-
-fn is_match(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern, name) {
-        ([b'*', ..], _) => true,
-        ([b'?', pattern @ ..], [_, name @ ..]) => is_match(pattern, name),
-        ([wanted, pattern @ ..], [found, name @ ..]) => wanted == found && is_match(pattern, name),
-        ([], []) => true,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_matches_a_pattern_is_forwarded_in_order_whatever_bytes_it_has() {
-        let patterns = (PATTERNS, "A*; B?C;;");
-        let variables = [patterns, ("B1C", "x"), ("AX", "1=2"), ("A", ""), ("BB1C", "x"), ("C", "\u{1b}")];
-        let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        let infos = forwarded(&variables);
-        let found = infos.iter().filter_map(|info| match &info.value {
-            Value::Envar(envar) => Some((envar.name.as_ref()?.to_string(), envar.value.as_ref()?.to_string())),
-            _ => None,
-        });
-        let found: Vec<_> = found.collect();
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(found, [pair("A", ""), pair("AX", "1=2"), pair("B1C", "x")]);
-        assert_eq!(forwarded(&variables[1..]), []);
-    }
 
     /// The rule: each change applies to the result of the changes before it.
     #[test]
@@ -209,5 +196,51 @@ mod tests {
         assert_eq!(merged(vec![one.clone(), two.clone()]), [Some(OsString::from("/1:/usr:/2"))]);
         assert_eq!(merged(vec![Kind::Unset, two.clone()]), [Some(OsString::from("/2"))]);
         assert_eq!(merged(vec![two, one, Kind::Unset]), [None]);
+    }
+
+    fn changes(kinds: &[(&str, Kind)]) -> Vec<EnvironmentChange> {
+        kinds.iter().map(|(name, kind)| EnvironmentChange { name: Text::from(*name), kind: kind.clone() }).collect()
+    }
+
+    /// Regression: of two calls for one job only the second call's changes were kept, so the variables of its first
+    /// application were lost.
+    #[test]
+    fn changes_of_several_calls_add_up_and_do_not_pile_up() {
+        let set = |value: &str| Kind::Set(Text::from(value));
+        let prepend = |value: &str| Kind::Prepend(Text::from(value), b':');
+        let mut all = changes(&[("A", set("1")), ("PATH", prepend("/a"))]);
+        EnvironmentChange::add_up(
+            &mut all,
+            changes(&[("B", set("2")), ("PATH", prepend("/b")), ("PATH", prepend("/a"))]),
+        );
+        let both = changes(&[("A", set("1")), ("PATH", prepend("/a")), ("B", set("2")), ("PATH", prepend("/b"))]);
+        assert_eq!(all, both);
+        EnvironmentChange::add_up(&mut all, both.clone());
+        assert_eq!(all.len(), both.len(), "the same call again changes nothing");
+        EnvironmentChange::add_up(
+            &mut all,
+            changes(&[("PATH", prepend("/x")), ("PATH", Kind::Unset), ("PATH", prepend("/a"))]),
+        );
+        let rest = |all: &[EnvironmentChange]| {
+            all.iter().filter(|change| change.name() == "PATH").cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(rest(&all), changes(&[("PATH", Kind::Unset), ("PATH", prepend("/a"))]));
+    }
+
+    #[test]
+    fn the_info_of_a_change_means_the_change() {
+        let (text, separator) = (Text::from("v"), b':');
+        let kinds = [
+            Kind::Set(text.clone()),
+            Kind::Add(text.clone()),
+            Kind::Unset,
+            Kind::Prepend(text.clone(), separator),
+            Kind::Append(text.clone(), separator),
+            Kind::First(text, separator),
+        ];
+        for kind in kinds {
+            let change = EnvironmentChange { name: Text::from("A"), kind };
+            assert_eq!(EnvironmentChange::read(&change.info()), Some(change));
+        }
     }
 }

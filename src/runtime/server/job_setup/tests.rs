@@ -4,7 +4,7 @@ use crate::gds::registration::{Description, JobDescription};
 use crate::types::{Info, Key, Namespace, ProcId, Rank};
 use crate::{LocalHost, Server};
 
-use super::{ALLOTMENTS_MAX, JobSetup, NamespaceRegistration, SetupError};
+use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
 
 /// A server with a job.
 struct Fixture {
@@ -184,4 +184,50 @@ fn a_registration_begins_with_the_wait_or_the_callback_and_ends_before_their_res
     assert_eq!((receiver.recv().unwrap(), fixture.number("site.a")), (Ok(()), Some(1)));
     fixture.give("site.b", 2).unwrap();
     assert_eq!((fixture.left(), fixture.number("site.b")), (Vec::new(), Some(2)));
+}
+
+fn setting(name: &str, value: &str) -> Info {
+    EnvironmentChange::set(name.as_ref(), value.as_ref()).info()
+}
+
+fn names(changes: &[EnvironmentChange]) -> Vec<&str> {
+    changes.iter().filter_map(|change| change.name().to_str()).collect()
+}
+
+/// Regression: of two calls for one job only the second call's variables were kept. Those of its first application were
+/// lost.
+#[test]
+fn local_support_adds_up_until_the_job_is_deregistered() {
+    let fixture = Fixture::new();
+    let Fixture { server, namespace, .. } = &fixture;
+    let support = |name: &str| server.setup_local_support(namespace, &[setting(name, "1")]).unwrap();
+    assert_eq!(names(&support("A")), ["A"]);
+    assert_eq!(names(&support("B")), ["A", "B"]);
+    assert_eq!(names(&support("A")), ["B", "A"]);
+    let (registration, _) = fixture.begin();
+    registration.conclude(false);
+    assert_eq!(names(&support("C")), ["B", "A", "C"], "a refused registration takes nothing away");
+    fixture.register();
+    assert_eq!(names(&support("D")), ["B", "A", "C", "D"]);
+    server.deregister_namespace(namespace).wait().unwrap();
+    assert_eq!(names(&support("E")), ["E"]);
+}
+
+#[test]
+fn the_infos_of_a_setup_are_for_their_job_and_version_alone() {
+    let fixture = Fixture::new();
+    let Fixture { server, namespace, .. } = &fixture;
+    let infos = server.setup_application(namespace, &[setting("A", "1")]).unwrap();
+    assert_eq!(infos.first().map(|info| info.key.as_str()), Some(MARK));
+    assert_eq!(names(&server.setup_local_support(namespace, &infos).unwrap()), ["A"]);
+    let other = Namespace::new("other").unwrap();
+    let refused = server.setup_local_support(&other, &infos).unwrap_err();
+    assert!(matches!(&refused, SetupError::ForeignJob { found, .. } if found == "job"), "{refused:?}");
+    // PRRTE passes on the changes of the environment alone.
+    assert_eq!(names(&server.setup_local_support(&other, &infos[1..]).unwrap()), ["A"]);
+    for mark in ["2 job", "", "job"] {
+        let refused = server.setup_local_support(namespace, &[Info::new(Key::from_static(MARK), mark)]).unwrap_err();
+        assert!(matches!(refused, SetupError::Version { .. }), "{mark:?}");
+    }
+    assert_eq!(server.setup_application(namespace, &[]).unwrap(), [], "without content there is no mark");
 }

@@ -1,0 +1,319 @@
+//! The environment of jobs: variables that the user and the host forward, variables of programming models, changes by the
+//! host, and those of parent jobs.
+//!
+//! ```text
+//! parent jobs (PMIX_PARENT_ID) ─┐
+//! variables of this process  ───┼──> changes of the environment, in this order
+//! changes among the infos  ─────┘
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::str::FromStr;
+
+use parking_lot::Mutex;
+
+use super::environment::EnvironmentChange;
+use super::models::models_of;
+use super::patterns::{EnvironmentPatterns, PatternError};
+use super::{SetupError, changes_of};
+use crate::keys;
+use crate::ptl::ServerEnvironment;
+use crate::types::{Info, InfoFlags, Namespace, Value};
+
+/// What is known of the environment of jobs.
+#[derive(Default)]
+pub(super) struct Harvest {
+    jobs: Mutex<Jobs>,
+}
+
+#[derive(Default)]
+struct Jobs {
+    environments: BTreeMap<Namespace, JobEnvironment>,
+    /// Number of the newest job.
+    newest: u64,
+}
+
+#[derive(Default)]
+struct JobEnvironment {
+    /// Order of the jobs.
+    number: u64,
+    wanted: EnvironmentPatterns,
+    unwanted: EnvironmentPatterns,
+    /// The changes that were collected for the job: its children may get them, too.
+    changes: Vec<EnvironmentChange>,
+}
+
+/// Limit of jobs. A launcher may never deregister its jobs, so the oldest one is forgotten.
+const JOBS_MAX: usize = 1024;
+/// Limit of changes of one job's environment.
+pub(super) const CHANGES_MAX: usize = 65_536;
+
+/// Patterns of variables that the user forwards to every job.
+///
+/// Source: RFC0029.
+const WANTED: &str = "PMIX_MCA_forward_envars";
+/// Patterns of variables that no job gets.
+const UNWANTED: &str = "MODEX_EXCLUDE_ENVARS";
+/// The same as an info.
+pub(super) const EXCLUDE: &str = "modex.exclude_envars";
+
+impl Harvest {
+    /// Registers variables of this process that a job gets, except the `unwanted` ones. Calls add up.
+    pub(super) fn forward(
+        &self,
+        namespace: &Namespace,
+        wanted: &EnvironmentPatterns,
+        unwanted: &EnvironmentPatterns,
+    ) -> Result<(), SetupError> {
+        let refused = |error| SetupError::Pattern { place: "PMIx_Forward_envars".into(), error };
+        let mut jobs = self.jobs.lock();
+        let job = jobs.job(namespace);
+        job.unwanted.add(unwanted).map_err(refused)?;
+        job.wanted.add(wanted).map_err(refused)
+    }
+
+    /// Collects the changes of a job's environment.
+    ///
+    /// # Errors
+    /// [`SetupError`] for bad names and patterns, for a required parent that is unknown, and for too many changes.
+    pub(super) fn collect(
+        &self,
+        namespace: &Namespace,
+        infos: &[Info],
+        variables: &[(OsString, OsString)],
+    ) -> Result<Vec<EnvironmentChange>, SetupError> {
+        let own = changes_of(infos)?;
+        let mut jobs = self.jobs.lock();
+        let mut changes = jobs.of_parents(infos)?;
+        let job = jobs.job(namespace);
+        let selections = selections(job, infos, variables)?;
+        EnvironmentChange::add_up(&mut changes, harvest(&selections, variables));
+        EnvironmentChange::add_up(&mut changes, own);
+        if changes.len().saturating_add(job.changes.len()) > CHANGES_MAX {
+            return Err(SetupError::TooManyChanges);
+        }
+        EnvironmentChange::add_up(&mut job.changes, changes.clone());
+        Ok(changes)
+    }
+
+    pub(super) fn forget(&self, namespace: &Namespace) {
+        self.jobs.lock().environments.remove(namespace);
+    }
+}
+
+impl Jobs {
+    fn job(&mut self, namespace: &Namespace) -> &mut JobEnvironment {
+        let Self { environments, newest } = self;
+        if environments.len() >= JOBS_MAX && !environments.contains_key(namespace) {
+            let oldest = environments.iter().min_by_key(|(_, job)| job.number).map(|(oldest, _)| oldest.clone());
+            oldest.and_then(|oldest| environments.remove(&oldest));
+        }
+        environments.entry(namespace.clone()).or_insert_with(|| {
+            *newest = newest.saturating_add(1);
+            JobEnvironment { number: *newest, ..JobEnvironment::default() }
+        })
+    }
+
+    /// The changes that were collected for the parents among the infos, in the order of their names.
+    fn of_parents(&self, infos: &[Info]) -> Result<Vec<EnvironmentChange>, SetupError> {
+        let mut changes = Vec::new();
+        for info in infos.iter().filter(|info| info.key.as_str() == keys::PARENT_ID.name()) {
+            for parent in parents(&info.value).ok_or(SetupError::Parent)? {
+                match self.environments.get(&parent) {
+                    Some(job) => EnvironmentChange::add_up(&mut changes, job.changes.clone()),
+                    None if info.flags().contains(InfoFlags::REQUIRED) => {
+                        return Err(SetupError::UnknownParent { namespace: parent });
+                    }
+                    None => {}
+                }
+            }
+        }
+        Ok(changes)
+    }
+}
+
+/// The jobs that an info names as parents: a process, a job, or a list of them.
+fn parents(value: &Value) -> Option<BTreeSet<Namespace>> {
+    match value {
+        Value::Proc(proc) => Some(BTreeSet::from([proc.namespace.clone()])),
+        Value::ProcNamespace(namespace) => Some(BTreeSet::from([namespace.clone()])),
+        Value::DataArray(list) => {
+            let namespace = |element: &Value| match element {
+                Value::Proc(proc) => Some(proc.namespace.clone()),
+                Value::ProcNamespace(namespace) => Some(namespace.clone()),
+                _ => None,
+            };
+            list.elements.iter().map(namespace).collect()
+        }
+        _ => None,
+    }
+}
+
+/// Variables that a job gets: those that the first list names and the second one does not.
+type Selection = (EnvironmentPatterns, EnvironmentPatterns);
+
+fn selections(
+    job: &JobEnvironment,
+    infos: &[Info],
+    variables: &[(OsString, OsString)],
+) -> Result<Vec<Selection>, SetupError> {
+    let mut unwanted = variable(variables, UNWANTED)?.unwrap_or_default();
+    for info in infos.iter().filter(|info| info.key.as_str() == EXCLUDE) {
+        let refused = |error| SetupError::Pattern { place: EXCLUDE.into(), error };
+        let patterns = info.value.as_str().unwrap_or_default().parse().map_err(refused)?;
+        unwanted.add(&patterns).map_err(refused)?;
+    }
+    let joined = |patterns: &EnvironmentPatterns| -> Result<EnvironmentPatterns, SetupError> {
+        let mut all = unwanted.clone();
+        all.add(patterns).map_err(|error| SetupError::Pattern { place: UNWANTED.into(), error })?;
+        Ok(all)
+    };
+    let mut selections = vec![(job.wanted.clone(), joined(&job.unwanted)?)];
+    if let Some(wanted) = variable(variables, WANTED)? {
+        selections.push((wanted, unwanted.clone()));
+    }
+    for model in models_of(infos) {
+        let wanted = variable(variables, &format!("PMIX_MCA_pmdl_{}_include_envars", model.name))?;
+        let excluded = variable(variables, &format!("PMIX_MCA_pmdl_{}_exclude_envars", model.name))?;
+        let mut excluded = joined(&excluded.unwrap_or_default())?;
+        // The texts of the table are patterns.
+        let fixed = |text: &str| EnvironmentPatterns::from_str(text).unwrap_or_default();
+        let of_process = fixed(model.of_process);
+        excluded.add(&of_process).map_err(|error| SetupError::Pattern { place: UNWANTED.into(), error })?;
+        selections.push((wanted.unwrap_or_else(|| fixed(model.variables)), excluded));
+    }
+    Ok(selections)
+}
+
+/// The patterns in a variable of the environment.
+fn variable(variables: &[(OsString, OsString)], name: &str) -> Result<Option<EnvironmentPatterns>, SetupError> {
+    let found = variables.iter().find(|(found, _)| found == name).filter(|(_, text)| !text.is_empty());
+    let parse = |(_, text): &(OsString, OsString)| text.to_string_lossy().parse();
+    found.map(parse).transpose().map_err(|error: PatternError| SetupError::Pattern { place: name.into(), error })
+}
+
+/// The variables that a selection names, in the order of their names: the environment has no order, and two calls give the
+/// same. A server's own variables are left out, since they would lead the processes to another server.
+fn harvest(selections: &[Selection], variables: &[(OsString, OsString)]) -> Vec<EnvironmentChange> {
+    let is_selected = |name: &OsStr| {
+        let is_named = |(wanted, unwanted): &Selection| wanted.matches(name) && !unwanted.matches(name);
+        !ServerEnvironment::is_of_server(name) && selections.iter().any(is_named)
+    };
+    let mut selected: Vec<&(OsString, OsString)> = variables.iter().filter(|(name, _)| is_selected(name)).collect();
+    selected.sort_by_key(|(name, _)| name);
+    selected.into_iter().map(|(name, value)| EnvironmentChange::set(name, value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Key, ProcId, Text};
+
+    const VARIABLES: [(&str, &str); 9] = [
+        ("OMP_X", "1=2"),
+        ("OMP_Y", "\u{1b}"),
+        ("OMP_SECRET", "s"),
+        ("HOME", "/h"),
+        ("PMIX_RANK", "7"),
+        ("MODEX_SERVER_URI", "elsewhere"),
+        ("OMPI_MCA_btl", "self"),
+        ("OMPI_COMM_WORLD_RANK", "3"),
+        ("MPIR_CVAR_X", "m"),
+    ];
+
+    fn environment(more: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        more.iter().chain(&VARIABLES).map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
+    }
+
+    fn job(name: &str) -> Namespace {
+        Namespace::new(name).unwrap()
+    }
+
+    fn patterns(text: &str) -> EnvironmentPatterns {
+        text.parse().unwrap()
+    }
+
+    fn names(changes: Result<Vec<EnvironmentChange>, SetupError>) -> Vec<String> {
+        changes.unwrap().iter().map(|change| change.name().to_str().unwrap().to_owned()).collect()
+    }
+
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    #[test]
+    fn registered_patterns_add_up_and_are_for_their_job_alone() {
+        let harvest = Harvest::default();
+        harvest.forward(&job("a"), &patterns("OMP_*"), &patterns("OMP_SECRET")).unwrap();
+        harvest.forward(&job("a"), &patterns("HO?E"), &EnvironmentPatterns::default()).unwrap();
+        assert_eq!(names(harvest.collect(&job("a"), &[], &environment(&[]))), ["HOME", "OMP_X", "OMP_Y"]);
+        assert_eq!(names(harvest.collect(&job("b"), &[], &environment(&[]))), [""; 0]);
+        harvest.forget(&job("a"));
+        assert_eq!(names(harvest.collect(&job("a"), &[], &environment(&[]))), [""; 0]);
+    }
+
+    #[test]
+    fn the_user_names_variables_and_exceptions_in_the_environment() {
+        let harvest = Harvest::default();
+        let collect = |more: &[(&str, &str)], infos: &[Info]| harvest.collect(&job("a"), infos, &environment(more));
+        assert_eq!(names(collect(&[(WANTED, "OMP_X,HOME")], &[])), ["HOME", "OMP_X"]);
+        assert_eq!(names(collect(&[(WANTED, "OMP_*"), (UNWANTED, "OMP_S*;OMP_Y")], &[])), ["OMP_X"]);
+        assert_eq!(names(collect(&[(WANTED, "OMP_*"), (UNWANTED, "OMP_S*")], &[])), ["OMP_X", "OMP_Y"]);
+        let except = info(EXCLUDE, "OMP_Y");
+        assert_eq!(names(collect(&[(WANTED, "OMP_?")], &[except])), ["OMP_X"]);
+        let refused = collect(&[(WANTED, "FOO_[A-Z]")], &[]);
+        assert!(matches!(&refused, Err(SetupError::Pattern { place, .. }) if &**place == WANTED), "{refused:?}");
+    }
+
+    /// Regression: a launcher inside a job forwarded its own rank and server to its processes with `*`.
+    #[test]
+    fn the_variables_of_a_server_are_never_forwarded() {
+        let found = names(Harvest::default().collect(&job("a"), &[], &environment(&[(WANTED, "*")])));
+        assert!(!found.iter().any(|name| name == "PMIX_RANK" || name == "MODEX_SERVER_URI"), "{found:?}");
+        assert!(found.iter().any(|name| name == "HOME"));
+    }
+
+    #[test]
+    fn a_programming_model_brings_its_variables() {
+        let harvest = Harvest::default();
+        let model = |name: &str| info(keys::PROGRAMMING_MODEL.name(), name);
+        let collect =
+            |more: &[(&str, &str)], name: &str| harvest.collect(&job("a"), &[model(name)], &environment(more));
+        assert_eq!(names(collect(&[], "ompi")), ["OMPI_MCA_btl"]);
+        assert_eq!(names(collect(&[], "MPI")), ["MPIR_CVAR_X", "OMPI_MCA_btl"]);
+        assert_eq!(names(collect(&[], "OpenMP")), [""; 0]);
+        let include = ("PMIX_MCA_pmdl_ompi_include_envars", "HOME,OMPI_*");
+        assert_eq!(names(collect(&[include], "ompi")), ["HOME", "OMPI_MCA_btl"]);
+        let exclude = ("PMIX_MCA_pmdl_ompi_exclude_envars", "OMPI_MCA_*");
+        assert_eq!(names(collect(&[include, exclude], "ompi")), ["HOME"]);
+    }
+
+    #[test]
+    fn a_job_gets_the_environment_of_its_parents() {
+        let harvest = Harvest::default();
+        harvest.forward(&job("parent"), &patterns("OMP_X"), &EnvironmentPatterns::default()).unwrap();
+        let set = EnvironmentChange::set("COLOUR".as_ref(), "red".as_ref());
+        harvest.collect(&job("parent"), &[set.info()], &environment(&[])).unwrap();
+        let parent = |name: &str| info(keys::PARENT_ID.name(), ProcId::new(job(name), 0));
+        assert_eq!(names(harvest.collect(&job("a"), &[parent("parent")], &environment(&[]))), ["OMP_X", "COLOUR"]);
+        assert_eq!(names(harvest.collect(&job("b"), &[parent("a")], &environment(&[]))), ["OMP_X", "COLOUR"]);
+        assert_eq!(names(harvest.collect(&job("c"), &[parent("unknown")], &environment(&[]))), [""; 0]);
+        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..parent("unknown") };
+        let refused = harvest.collect(&job("c"), &[required], &environment(&[]));
+        assert!(matches!(refused, Err(SetupError::UnknownParent { .. })), "{refused:?}");
+        let odd = info(keys::PARENT_ID.name(), Text::from("parent"));
+        assert!(matches!(harvest.collect(&job("c"), &[odd], &environment(&[])), Err(SetupError::Parent)));
+    }
+
+    #[test]
+    fn the_oldest_job_is_forgotten_when_there_are_too_many() {
+        let harvest = Harvest::default();
+        for number in 0..=JOBS_MAX {
+            harvest.forward(&job(&format!("j{number}")), &patterns("HOME"), &EnvironmentPatterns::default()).unwrap();
+        }
+        assert_eq!(harvest.jobs.lock().environments.len(), JOBS_MAX);
+        assert_eq!(names(harvest.collect(&job("j1"), &[], &environment(&[]))), ["HOME"]);
+        assert_eq!(names(harvest.collect(&job("j0"), &[], &environment(&[]))), [""; 0]);
+    }
+}
