@@ -28,7 +28,7 @@ pub(crate) const PULL_BUFFER_BYTES_MAX: usize = 1 << 20;
 pub(super) const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Directives of [`OutputSettings`].
-const DIRECTIVES: [&str; 5] = [
+pub(crate) const OUTPUT_DIRECTIVES: [&str; 5] = [
     keys::IOF_CACHE_SIZE.name(),
     keys::IOF_DROP_OLDEST.name(),
     keys::IOF_DROP_NEWEST.name(),
@@ -40,7 +40,7 @@ impl OutputSettings {
     /// Whether a key is one of these directives.
     #[must_use]
     pub fn is_directive(key: &str) -> bool {
-        DIRECTIVES.contains(&key)
+        OUTPUT_DIRECTIVES.contains(&key)
     }
 
     /// Reads directives. Others are ignored.
@@ -68,7 +68,7 @@ impl OutputSettings {
         } else if key == keys::IOF_BUFFERING_TIME.name() {
             let seconds = value.as_u32().ok_or(Status::ERR_BAD_PARAM)?;
             self.buffering_time = Some(Duration::from_secs(seconds.into()));
-        } else if DIRECTIVES.contains(&key) {
+        } else if OUTPUT_DIRECTIVES.contains(&key) {
             let is_set = value.as_bool().ok_or(Status::ERR_BAD_PARAM)?;
             let drops_oldest = is_set == (key == keys::IOF_DROP_OLDEST.name());
             if self.drops_oldest.is_some_and(|other| other != drops_oldest) {

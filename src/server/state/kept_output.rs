@@ -57,12 +57,13 @@ impl KeptOutput {
             // A piece with infos may say that the channel is closed.
             is_dropped = had_bytes && output.bytes.is_empty() && output.info.is_empty();
         }
-        let room = bytes_max.saturating_sub(self.size_bytes).saturating_sub(size_bytes(&output));
-        if drops_oldest && channel.size_bytes > room {
-            let surplus = channel.size_bytes.saturating_sub(room);
+        let room = bytes_max.checked_sub(self.size_bytes.saturating_add(size_bytes(&output)));
+        if let Some(surplus) = room.and_then(|room| channel.size_bytes.checked_sub(room))
+            && drops_oldest
+        {
             channel.keep_newest(channel.output_bytes.saturating_sub(surplus));
         }
-        let has_room = channel.size_bytes <= room && bytes_max >= size_bytes(&output);
+        let has_room = room.is_some_and(|room| channel.size_bytes <= room);
         if has_room && !is_dropped {
             self.revision = self.revision.saturating_add(1);
             channel.add(self.revision, output, settings.cache_bytes_max.is_some());

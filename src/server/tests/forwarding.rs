@@ -531,7 +531,7 @@ fn a_delivery_waits_no_longer_than_the_pull_wants() {
 
 #[test]
 fn the_end_of_a_job_delivers_what_waits() {
-    let mut rig = Rig::of_root(Capabilities::IOF_PULL);
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
     let peer = rig.job(1, 1)[0];
     rig.register("other", Some(1), Some(0));
     let procs = [ProcId::new(namespace("other"), 0)];
