@@ -24,6 +24,7 @@ use nix::libc;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::client::KeptValues;
+use super::output::PullOutputs;
 use super::server_role::ServerRole;
 use super::stdin_reading;
 
@@ -41,11 +42,13 @@ pub(super) struct Membership {
     client: Client,
     /// Values that callers look at without owning them.
     pub(super) kept: KeptValues,
+    /// Pulls whose output this process writes.
+    pub(super) outputs: PullOutputs,
 }
 
 impl Membership {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, kept: KeptValues::default() }
+        Self { client, kept: KeptValues::default(), outputs: PullOutputs::default() }
     }
 }
 

@@ -143,8 +143,12 @@ fn end() -> Result<(), Failure> {
     for other in others.into_iter().filter(|other| !client.as_ref().is_some_and(|client| Arc::ptr_eq(other, client))) {
         // Errors of other servers change nothing.
         let _ = other.leave();
+        other.outputs.finish();
     }
-    Ok(client.map_or(Ok(()), |client| client.leave())?)
+    let Some(client) = client else { return Ok(()) };
+    let left = client.leave();
+    client.outputs.finish();
+    Ok(left?)
 }
 
 /// Whether this process has a server. See the standard's function of the same name.

@@ -18,7 +18,11 @@ impl Client {
     /// Asks for the output of processes (wildcard rank: all of a namespace) on some channels
     /// ([`crate::types::codes::iof_channel`], without standard input). It goes to `handler`, piece by piece, on a
     /// thread of the client; no bytes mean that the source has closed the channel. From then on the client reads its
-    /// connection without a pending call. Returns the number for [`Client::iof_deregister`], counted from 1.
+    /// connection without a pending call. Returns the number for [`Client::iof_deregister`], counted from 1. With
+    /// [`Pending::then`] output is handled after the callback.
+    ///
+    /// The directives may bound what the server has kept, and let deliveries wait for more output
+    /// ([`OutputSettings`](crate::OutputSettings)).
     ///
     /// Fails with [`RequestError`].
     pub fn iof_pull(
@@ -71,7 +75,9 @@ impl Operation for Pull {
     fn run(mut self) -> Result<u64, RequestError> {
         let (id, request, limit) = self.open()?;
         let reply = self.session.exchange(request, limit);
-        settle_pull(&self.session, id, reply)
+        let settled = settle_pull(&self.session, id, reply);
+        self.session.release_pull(id);
+        settled
     }
 
     fn run_with(
@@ -82,6 +88,9 @@ impl Operation for Pull {
         let session = Arc::downgrade(&self.session);
         let begun = self.session.exchange_with(request, limit, move |reply| {
             callback(while_held(&session, Command::IofPull, |session| settle_pull(session, id, reply)));
+            if let Some(session) = session.upgrade() {
+                session.release_pull(id);
+            }
         });
         begun.map_err(|error| {
             self.session.close_pull(id);

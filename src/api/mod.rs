@@ -45,8 +45,8 @@ pub use crate::runtime::{
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,
-    FenceData, FenceUpcall, GroupOperation, GroupRequest, IofOutput, OpenOperation, OperationKind, RegisterEvents,
-    Requester, ToolAdmission, ToolKind, ToolUpcall,
+    FenceData, FenceUpcall, GroupOperation, GroupRequest, IofOutput, OpenOperation, OperationKind, OutputSettings,
+    RegisterEvents, Requester, ToolAdmission, ToolKind, ToolUpcall,
 };
 pub use crate::shmem::BackingKind;
 pub use crate::types::AsStatus;

@@ -7,7 +7,7 @@ use crate::ptl::{ForeignClients, SocketAccess};
 use crate::runtime::{
     self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport, TopologyOptions,
 };
-use crate::server::{Capabilities, ServerConfig};
+use crate::server::{Capabilities, OutputSettings, ServerConfig};
 use crate::shmem::BackingKind;
 use crate::types::{AsStatus, Namespace, NamespaceError, ProcId, Status};
 
@@ -141,6 +141,21 @@ impl ServerBuilder {
     /// Time limit for the host's answer to an upcall; none if not given.
     pub fn host_timeout(mut self, timeout: Duration) -> Self {
         self.core.host_timeout = Some(timeout);
+        self
+    }
+
+    /// Directives for the output of all jobs: bounds of kept output, and the size of deliveries. Those of a spawn and of a
+    /// job's description have precedence, and those of a pull over both.
+    ///
+    /// ```
+    /// use modex::{LocalHost, OutputSettings, Server};
+    ///
+    /// let output = OutputSettings { cache_bytes_max: Some(4096), ..OutputSettings::default() };
+    /// let server = Server::builder().output_settings(output).start(LocalHost)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn output_settings(mut self, settings: OutputSettings) -> Self {
+        self.core.output = settings;
         self
     }
 

@@ -62,6 +62,8 @@ pub use interface::host::{
 pub use interface::io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
 pub use interface::job_data::JobData;
 pub use interface::open_operation::{OpenOperation, OperationKind};
+pub(crate) use interface::output_settings::OUTPUT_DIRECTIVES;
+pub use interface::output_settings::OutputSettings;
 pub use interface::own_keys::{INVENTORY, TOPOLOGY};
 #[cfg(test)]
 pub(crate) use interface::query_answers::QueryAnswer;

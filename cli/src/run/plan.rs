@@ -59,7 +59,7 @@ pub(super) struct Plan {
     pub(super) parent: Option<ProcId>,
     /// Whether this process wants to hear of the job's end.
     pub(super) is_awaited: bool,
-    /// Values that the parent has given to all of its ranks.
+    /// Values that the parent has given to the job, for its description.
     pub(super) values: Vec<Info>,
     /// The time that it may run.
     pub(super) run_limit: Option<Duration>,

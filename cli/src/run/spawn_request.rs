@@ -11,9 +11,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use modex::Spawn;
 use modex::keys::{self, TypedKey};
 use modex::types::{self, Envar, Info, InfoFlags, Rank, Status, Text, Value};
+use modex::{OutputSettings, Spawn};
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 
@@ -253,9 +253,11 @@ fn working_directory(
     Ok(app.working_directory.as_ref().map(os_string).filter(|directory| !directory.is_empty()).map(PathBuf::from))
 }
 
-/// Values for all ranks of the job that its requester has put into the key space of PMI-1.
-pub(super) fn pmi_values(request: &Spawn) -> impl Iterator<Item = &Info> {
-    request.job.iter().filter(|info| info.key.as_str().starts_with("pmi."))
+/// Values for the job's description: those that its requester has put into the key space of PMI-1, and directives for kept
+/// output and for the size of deliveries.
+pub(super) fn described_values(request: &Spawn) -> impl Iterator<Item = &Info> {
+    let is_described = |key: &str| key.starts_with("pmi.") || OutputSettings::is_directive(key);
+    request.job.iter().filter(move |info| is_described(info.key.as_str()))
 }
 
 /// Whether the requester wants to hear of the job's end, if need be in its default handler.

@@ -3,16 +3,15 @@
 use std::sync::{Arc, OnceLock};
 
 use modex::types::codes::iof_channel;
-use modex::types::{Info, Namespace, ProcId, Rank, Status};
-use modex::{IofOutput, IofPush};
-use parking_lot::Mutex;
+use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status};
+use modex::{IofPush, OutputSettings};
 
 use super::asynchronous::{start_or_wait, start_with};
 use crate::argument::{Count, In, Items};
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, OutputHandler, Results};
 use crate::guard::{Failure, guard_status};
-use crate::output::{Channel, Lines, OutputStyle, Stream, time};
+use crate::output::{OutputStyle, PullOutput};
 use crate::pointer::CallerData;
 use crate::stdin::{self, StdinDirective};
 use crate::to_c;
@@ -23,8 +22,11 @@ use crate::types::{
 use crate::{call, from_c, process};
 
 /// Asks for output of processes, which goes to `cbfunc` piece by piece. With `regcbfunc` the callback gets the
-/// registration's number; without it the call waits and returns the number. Without `cbfunc` the library writes the
-/// output to this process's own output. See the standard's function of the same name.
+/// registration's number, before any output; without it the call waits and returns the number.
+///
+/// Without `cbfunc` the library writes the output, line by line: to this process's own output, or to the files that the
+/// directives name. `PMIX_IOF_TAG_OUTPUT` and its like give lines a form. With `cbfunc` such a directive is refused if it is
+/// marked as required. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -41,18 +43,19 @@ pub extern "C" fn PMIx_IOF_pull<'a>(
     guard_status(|| {
         let own = process::member()?.proc().namespace;
         let procs = from_c::procs(procs.counted(nprocs), Some(&own))?;
-        let directives = from_c::infos(directives.counted(ndirs))?;
+        let mut directives = from_c::infos(directives.counted(ndirs))?;
         if channel & iof_channel::FWD_STDIN_CHANNEL != 0 {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
         if procs.is_empty() || channel == 0 {
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
+        take_style_mark(&mut directives, cbfunc.is_none())?;
         let id = Arc::new(OnceLock::new());
         // A waiting caller may set the number late, so the handler waits for it. A callback gets the number on the
         // handler's thread, before any output.
         let number_of: NumberOf = if regcbfunc.is_none() { |id| Some(*id.wait()) } else { |id| id.get().copied() };
-        let handler = handler(cbfunc, Arc::clone(&id), number_of);
+        let handler = handler(cbfunc, OutputStyle::of(&directives), Arc::clone(&id), number_of);
         let request = ClientRequest::IofPull { procs, directives, channels: channel, handler, id };
         let Some(registered) = regcbfunc.with(regcbdata) else {
             return id_of(&call::run(request)?);
@@ -78,11 +81,25 @@ fn id_of(answer: &Answer) -> Result<Status, Failure> {
 /// Lookup of a registration's number by its handler.
 type NumberOf = fn(&OnceLock<u64>) -> Option<u64>;
 
+/// Takes the mark off the directives that this process honours itself, because it writes the output. Otherwise nobody does.
+fn take_style_mark(directives: &mut [Info], is_written_here: bool) -> Result<(), Failure> {
+    for info in directives.iter_mut().filter(|info| OutputStyle::is_directive(info.key.as_str())) {
+        if !is_written_here && info.flags().contains(InfoFlags::REQUIRED) {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
+        info.flags &= !InfoFlags::REQUIRED.bits();
+    }
+    Ok(())
+}
+
 /// The handler for each piece of output.
-fn handler(cbfunc: Callback<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_of: NumberOf) -> OutputHandler {
-    let Some(callback) = cbfunc.for_output() else {
-        return Box::new(|output| write_out(&output));
-    };
+fn handler(
+    cbfunc: Callback<pmix_iof_cbfunc_t>,
+    style: OutputStyle,
+    id: Arc<OnceLock<u64>>,
+    number_of: NumberOf,
+) -> OutputHandler {
+    let Some(callback) = cbfunc.for_output() else { return writing(style) };
     Box::new(move |output| {
         let id = number_of(&id).and_then(|id| usize::try_from(id).ok()).unwrap_or(usize::MAX);
         let (Ok(bytes), Ok(infos)) = (to_c::byte_object(&output.bytes), to_c::infos(&output.info)) else {
@@ -93,11 +110,19 @@ fn handler(cbfunc: Callback<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_o
     })
 }
 
+/// A handler that writes the output in a form. Lines that are still open are written at the end.
+fn writing(style: OutputStyle) -> OutputHandler {
+    let pull = Arc::new(PullOutput::new(style));
+    if let Ok(process::Member::Client(client)) = process::member() {
+        client.outputs.add(&pull);
+    }
+    Box::new(move |output| pull.write(output))
+}
+
 /// Writes the output of a job to this process's own output, in a form. A failure to get it is no error of the job.
 pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t, style: OutputStyle) {
     let procs = vec![ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
-    let shown = Shown { style, lines: Mutex::default() };
-    let handler: OutputHandler = Box::new(move |output| shown.write(output));
+    let handler = writing(style.for_own_output());
     let request = ClientRequest::IofPull { procs, directives: Vec::new(), channels, handler, id: Arc::default() };
     let job = namespace.clone();
     let begun = start_with(request, move |result| {
@@ -108,39 +133,6 @@ pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t, style: O
     if let Err(Failure(status)) = begun {
         tracing::warn!(%namespace, %status, "the output of a job is not forwarded");
     }
-}
-
-/// Output of a job on its way to this process's own output. Lines that are still open are written at the end.
-struct Shown {
-    style: OutputStyle,
-    lines: Mutex<Lines>,
-}
-
-impl Shown {
-    fn write(&self, output: IofOutput) {
-        if !self.style.is_set() {
-            return write_out(&output);
-        }
-        self.take(&(output.source, Stream::of(output.channel)), &output.bytes);
-    }
-
-    fn take(&self, channel: &Channel, bytes: &[u8]) {
-        let now = if self.style.needs_time() { time() } else { String::new() };
-        let formed = self.lines.lock().take(&self.style, channel, bytes, None, &now);
-        self.style.write_to_own(channel.1, &formed);
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        let open = self.lines.lock().open_channels(None);
-        open.iter().for_each(|channel| self.take(channel, &[]));
-    }
-}
-
-/// Writes to the process's own output, piece by piece. A closed output is ignored.
-fn write_out(output: &IofOutput) {
-    OutputStyle::default().write_to_own(Stream::of(output.channel), &output.bytes);
 }
 
 /// Ends the forwarding that [`PMIx_IOF_pull`] began; without a callback it waits. See the standard's function of the
@@ -185,6 +177,14 @@ pub extern "C" fn PMIx_IOF_push<'a>(
         let own = process::member()?.proc().namespace;
         let targets = from_c::procs(targets.counted(ntargets), Some(&own))?;
         let directives = from_c::infos(directives.counted(ndirs))?;
+        let is_refused = |info: &Info| {
+            let key = info.key.as_str();
+            let is_of_output = OutputSettings::is_directive(key) || OutputStyle::is_directive(key);
+            is_of_output && info.flags().contains(InfoFlags::REQUIRED)
+        };
+        if directives.iter().any(is_refused) {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
         if bo.is_null() {
             return without_data(targets, directives);
         }

@@ -122,7 +122,9 @@ fn end() -> Result<(), Failure> {
     drop(changes);
     stdin::end();
     process::renew_copy();
-    Ok(client.leave()?)
+    let left = client.leave();
+    client.outputs.finish();
+    Ok(left?)
 }
 
 /// Whether this process is initialized, in any role. See the standard's function of the same name.

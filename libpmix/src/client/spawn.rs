@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use modex::keys;
 use modex::proto::{Service, Spawn};
 use modex::types::codes::iof_channel;
-use modex::types::{App, Info, Namespace, ProcId, Status, Text};
+use modex::types::{App, Info, InfoFlags, Namespace, ProcId, Status, Text};
 
 use super::asynchronous::{run, start, start_with};
 use super::iof;
@@ -85,6 +85,12 @@ fn forwarded(request: &ClientRequest) -> (pmix_iof_channel_t, OutputStyle) {
         return (0, OutputStyle::default());
     };
     let style = OutputStyle::of(job);
+    let is_hidden = style.is_file_only || style.is_local == Some(false);
+    (if is_hidden { 0 } else { channels_of(job, apps) }, style)
+}
+
+/// The channels that a job forwards to its starter.
+fn channels_of(job: &[Info], apps: &[App]) -> pmix_iof_channel_t {
     let channels = [
         (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
         (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
@@ -95,8 +101,7 @@ fn forwarded(request: &ClientRequest) -> (pmix_iof_channel_t, OutputStyle) {
         let of = channels.iter().filter(|(key, _)| info.key.as_str() == key.name());
         wanted |= of.filter(|_| info.value.as_bool() == Some(true)).fold(0, |all, (_, channel)| all | channel);
     }
-    let is_hidden = style.is_file_only || style.is_local == Some(false);
-    (if is_hidden { 0 } else { wanted }, style)
+    wanted
 }
 
 /// Shows the output of a job that a tool has started. An application's output is shown by its own launcher.
@@ -118,7 +123,13 @@ fn job(job_info: Counted<'_, pmix_info_t>, apps: Counted<'_, pmix_app_t>) -> Res
     if !spawn.has_valid_parents() {
         return Err(Failure(Status::ERR_BAD_PARAM));
     }
-    let Spawn { job, apps } = spawn;
+    let Spawn { mut job, apps } = spawn;
+    // A tool that shows the output of its job gives it its form.
+    if channels_of(&job, &apps) != 0 && process::read(|state| state.tool_count > 0) {
+        for info in job.iter_mut().filter(|info| OutputStyle::is_form(info.key.as_str())) {
+            info.flags &= !InfoFlags::REQUIRED.bits();
+        }
+    }
     Ok(Spawn::new(job, apps.into_iter().map(completed).collect()).into())
 }
 

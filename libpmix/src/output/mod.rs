@@ -7,13 +7,15 @@
 //! | `stream` | streams of processes |
 //! | `lines` | pieces of output, put together to whole lines |
 //! | `writer` | the thread that writes |
+//! | `pull_output` | output that a pull without a callback brings |
 
 mod lines;
+mod pull_output;
 mod stream;
 mod style;
 mod writer;
 
-pub(crate) use lines::Lines;
-pub(crate) use stream::{Channel, Stream};
+pub(crate) use pull_output::{PullOutput, PullOutputs};
+pub(crate) use stream::Stream;
 pub(crate) use style::{Origin, OutputStyle};
-pub(crate) use writer::{FindOrigin, JobOutput, OutputWriter, time};
+pub(crate) use writer::{FindOrigin, JobOutput, OutputWriter};

@@ -25,8 +25,8 @@ pub(crate) struct OutputStyle {
     pub(crate) destination: Option<Destination>,
     /// Nothing beside the file.
     pub(crate) is_file_only: bool,
-    /// The name of the file is used as it is.
-    pub(crate) is_file_name_final: bool,
+    /// The name of the file is a pattern: `%n` stands for the namespace, and `%r` for the rank.
+    pub(crate) is_file_pattern: bool,
 }
 
 /// The source of a line, as its prefix names it.
@@ -69,6 +69,19 @@ impl OutputStyle {
         *self != Self::default()
     }
 
+    /// The style for this process's own output, if another process writes the files. Without directives each piece is
+    /// written as it comes.
+    pub(crate) fn for_own_output(self) -> Self {
+        let is_raw = self.is_raw || !self.is_set();
+        Self { destination: None, is_raw, ..self }
+    }
+
+    /// Whether a key is a directive for the form of lines, not for files.
+    pub(crate) fn is_form(key: &str) -> bool {
+        let of_files = [keys::IOF_FILE_ONLY.name(), keys::OUTPUT_NOCOPY.name(), keys::IOF_FILE_PATTERN.name()];
+        Self::default().place_of(key).is_some() && !of_files.contains(&key)
+    }
+
     /// Whether a key is one of these directives.
     pub(crate) fn is_directive(key: &str) -> bool {
         Self::default().place_of(key).is_some() || names_destination(key)
@@ -100,7 +113,7 @@ impl OutputStyle {
             (keys::IOF_OUTPUT_RAW, &mut self.is_raw),
             (keys::IOF_MERGE_STDERR_STDOUT, &mut self.is_merged),
             (keys::IOF_FILE_ONLY, &mut self.is_file_only),
-            (keys::IOF_FILE_PATTERN, &mut self.is_file_name_final),
+            (keys::IOF_FILE_PATTERN, &mut self.is_file_pattern),
         ];
         let name = OLD_NAMES.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new);
         flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
@@ -293,6 +306,8 @@ mod tests {
         assert_eq!(style.destination, Some(Destination::Directory("/tmp/d".into())));
         assert!(style.is_local == Some(true) && style.is_file_only && style.is_set() && !style.changes_lines());
         assert!(!OutputStyle::of(&[Info::new(Key::from_static("pmix.job.size"), 4_u32)]).is_set());
+        assert!(OutputStyle::is_form("pmix.tagout") && !OutputStyle::is_form("pmix.iof.fonly"));
+        assert!(!OutputStyle::is_form("pmix.outdir") && !OutputStyle::is_form("pmix.job.size"));
         assert!(OutputStyle::is_directive("pmix.tagout") && !OutputStyle::is_directive("pmix.job.size"));
     }
 }

@@ -4,11 +4,13 @@
 //! is written.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use modex::runtime::spawn_thread;
@@ -140,15 +142,17 @@ struct Sinks {
     lines: Lines,
     jobs: BTreeMap<Channel, Arc<JobOutput>>,
     /// Files by source and stream; `None` for a file that can't be made.
-    files: BTreeMap<Channel, Option<File>>,
+    files: BTreeMap<Channel, Option<Arc<File>>>,
+    /// Open files by name. Processes share a file if its pattern has no `%r`.
+    paths: BTreeMap<PathBuf, Weak<File>>,
     origins: BTreeMap<ProcId, Origin>,
     find_origin: FindOrigin,
 }
 
 impl Sinks {
     fn new(find_origin: FindOrigin) -> Self {
-        let (jobs, files, origins) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { lines: Lines::default(), jobs, files, origins, find_origin }
+        let (jobs, files, paths, origins) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { lines: Lines::default(), jobs, files, paths, origins, find_origin }
     }
 
     fn run(mut self, shared: &Shared) {
@@ -184,7 +188,8 @@ impl Sinks {
         let (source, stream) = channel;
         let stream = if job.style.is_merged { Stream::Stdout } else { *stream };
         if job.style.destination.is_some() {
-            let file = self.files.entry((source.clone(), stream)).or_insert_with(|| open(job, source, stream));
+            let paths = &mut self.paths;
+            let file = self.files.entry((source.clone(), stream)).or_insert_with(|| shared(paths, job, source, stream));
             if let Some(file) = file {
                 write_to(file.as_fd(), formed);
             }
@@ -199,6 +204,7 @@ impl Sinks {
         self.end_lines(Some(namespace));
         self.jobs.retain(|(source, _), _| source.namespace != *namespace);
         self.files.retain(|(source, _), _| source.namespace != *namespace);
+        self.paths.retain(|_, file| file.strong_count() > 0);
         self.origins.retain(|source, _| source.namespace != *namespace);
     }
 
@@ -253,8 +259,23 @@ fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
     }
 }
 
-fn open(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<File> {
+/// The file for a stream, which may be open for another.
+fn shared(
+    paths: &mut BTreeMap<PathBuf, Weak<File>>,
+    job: &JobOutput,
+    source: &ProcId,
+    stream: Stream,
+) -> Option<Arc<File>> {
     let path = path_of(job, source, stream)?;
+    if let Some(file) = paths.get(&path).and_then(Weak::upgrade) {
+        return Some(file);
+    }
+    let file = Arc::new(open(&path, source)?);
+    paths.insert(path, Arc::downgrade(&file));
+    Some(file)
+}
+
+fn open(path: &Path, source: &ProcId) -> Option<File> {
     let opened = path.parent().map_or(Ok(()), make_directory).and_then(|()| {
         OpenOptions::new()
             .create(true)
@@ -262,7 +283,7 @@ fn open(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<File> {
             .write(true)
             .mode(FILE_MODE)
             .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
+            .open(path)
     });
     match opened {
         Ok(file) => Some(file),
@@ -288,15 +309,33 @@ fn path_of(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<PathBuf> 
             directory.join(namespace).join(format!("rank.{rank:0digits$}")).join(name)
         }
         Destination::File(file) => {
-            let mut name = file.clone().into_os_string();
-            if job.style.is_file_name_final {
-                name.push(format!(".{end}"));
+            let rank = format!("{rank:0digits$}");
+            if job.style.is_file_pattern {
+                filled_pattern(file, &namespace, &rank, end)
             } else {
-                name.push(format!(".{namespace}.{rank:0digits$}.{end}"));
+                let mut name = file.clone().into_os_string();
+                name.push(format!(".{namespace}.{rank}.{end}"));
+                name.into()
             }
-            name.into()
         }
     })
+}
+
+/// A pattern for the name of a file, with the names of a process in it.
+fn filled_pattern(pattern: &Path, namespace: &str, rank: &str, end: &str) -> PathBuf {
+    let mut name = Vec::new();
+    let mut rest = pattern.as_os_str().as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let (text, after) = match (byte, after.split_first()) {
+            (b'%', Some((b'n', after))) => (namespace.as_bytes(), after),
+            (b'%', Some((b'r', after))) => (rank.as_bytes(), after),
+            _ => (std::slice::from_ref(&byte), after),
+        };
+        name.extend_from_slice(text);
+        rest = after;
+    }
+    name.extend_from_slice(format!(".{end}").as_bytes());
+    OsString::from_vec(name).into()
 }
 
 /// A name of a job as one component of a path, which does not leave its directory.
@@ -308,7 +347,7 @@ fn as_component(name: &str) -> String {
 }
 
 /// The time of this machine, as `ctime` writes it.
-pub(crate) fn time() -> String {
+fn time() -> String {
     let mut text = [0_u8; 32];
     // SAFETY: looks at the clock; NULL is permitted.
     let now = unsafe { libc::time(std::ptr::null_mut()) };
@@ -346,8 +385,10 @@ mod tests {
         assert_eq!(path(&directory, Stream::Stdout), Path::new("/d/job/rank.03/stdout"));
         let mut file = job(Destination::File("/d/f".into()));
         assert_eq!(path(&file, Stream::Stderr), Path::new("/d/f.job.03.err"));
-        file.style.is_file_name_final = true;
+        file.style.is_file_pattern = true;
         assert_eq!(path(&file, Stream::Stdout), Path::new("/d/f.out"));
+        file.style.destination = Some(Destination::File("/d/%n/100%-%r%".into()));
+        assert_eq!(path(&file, Stream::Stderr), Path::new("/d/job/100%-03%.err"));
     }
 
     #[test]
@@ -367,8 +408,23 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let other = directory.path().join("other");
         std::os::unix::fs::symlink(&other, directory.path().join("f.job.03.out")).unwrap();
-        assert!(open(&job(Destination::File(directory.path().join("f"))), &source(3), Stream::Stdout).is_none());
+        let job = job(Destination::File(directory.path().join("f")));
+        assert!(shared(&mut BTreeMap::new(), &job, &source(3), Stream::Stdout).is_none());
         assert!(!other.exists());
+    }
+
+    /// Regression: with a pattern that names no rank each process emptied the file of the others.
+    #[test]
+    fn processes_may_share_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut job = job(Destination::File(directory.path().join("all")));
+        job.style.is_file_pattern = true;
+        let (job, writer) = (Arc::new(job), OutputWriter::new(|_| None));
+        for rank in 0..3 {
+            writer.write(Arc::clone(&job), source(rank), Stream::Stdout, format!("{rank}\n").into_bytes());
+        }
+        writer.finish();
+        assert_eq!(std::fs::read_to_string(directory.path().join("all.out")).unwrap(), "0\n1\n2\n");
     }
 
     /// Regression: pieces without bytes and the ends of jobs did not count, so the queue had no bound.

@@ -9,8 +9,8 @@ use modex::proto::exchange::ExchangeForm;
 use modex::runtime::trusted_variable;
 use modex::types::{InfoFlags, ProcId, Status, Value};
 use modex::{
-    AddressReport, ForeignClients, Host, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport,
-    TopologySharing,
+    AddressReport, ForeignClients, Host, OutputSettings, Server, ServerBuilder, SocketAccess, ToolAdmission,
+    ToolSupport, TopologySharing,
 };
 use nix::unistd::{geteuid, getpid};
 
@@ -119,6 +119,8 @@ struct Options {
     topology: TopologyOptions,
     /// Output that the server writes itself.
     output: OutputStyle,
+    /// Kept output, and the size of deliveries.
+    forwarding: OutputSettings,
 }
 
 impl Options {
@@ -135,6 +137,15 @@ impl Options {
             }
             if OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name() {
                 options.output.take(name, &from_c::value(info.value())?);
+                continue;
+            }
+            if OutputSettings::is_directive(name) {
+                let value = from_c::value(info.value())?;
+                let is_required = info.flags & InfoFlags::REQUIRED.bits() != 0;
+                if is_required && OutputSettings::is_beyond_bounds(name, &value) {
+                    return Err(Failure(Status::ERR_NOT_SUPPORTED));
+                }
+                options.forwarding.take(name, &value)?;
                 continue;
             }
             if options.flag_mut(name).is_none() && !OTHER_OPTIONS.contains(&name) {
@@ -239,6 +250,7 @@ impl Options {
         };
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
         let builder = builder.foreign_clients(clients).topology(topology).topology_sharing(sharing);
+        let builder = builder.output_settings(self.forwarding);
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = if self.has_name_service { builder.name_service() } else { builder };
         let builder = if self.has_file_monitor { builder.file_monitor() } else { builder };

@@ -12,7 +12,7 @@ use crate::events::Event;
 use crate::keys;
 use crate::proto::Get;
 use crate::server::{
-    CLEANUP_PATHS, CLEANUP_RULES, QUERY_QUALIFIERS, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES,
+    CLEANUP_PATHS, CLEANUP_RULES, OUTPUT_DIRECTIVES, QUERY_QUALIFIERS, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES,
     UNDERSTOOD_OF_GROUPS,
 };
 use crate::types::{DataArray, DataType, Info, Key, Regattr, Text, Value};
@@ -77,6 +77,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
         ]],
     ),
     (Level::Server, "PMIx_Group_construct", &[&UNDERSTOOD_OF_GROUPS]),
+    (Level::Server, "PMIx_IOF_pull", &[&OUTPUT_DIRECTIVES]),
     (Level::Server, "PMIx_Job_control", &[&CLEANUP_PATHS, &CLEANUP_RULES]),
     (Level::Server, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),
     (
@@ -108,16 +109,19 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     (
         Level::Server,
         "PMIx_server_init",
-        &[&[
-            keys::SERVER_NSPACE.name(),
-            keys::SERVER_RANK.name(),
-            keys::SERVER_TMPDIR.name(),
-            keys::SYSTEM_TMPDIR.name(),
-            keys::SERVER_TOOL_SUPPORT.name(),
-            keys::SERVER_SYSTEM_SUPPORT.name(),
-            keys::SERVER_SESSION_SUPPORT.name(),
-            keys::SERVER_SCHEDULER.name(),
-        ]],
+        &[
+            &OUTPUT_DIRECTIVES,
+            &[
+                keys::SERVER_NSPACE.name(),
+                keys::SERVER_RANK.name(),
+                keys::SERVER_TMPDIR.name(),
+                keys::SYSTEM_TMPDIR.name(),
+                keys::SERVER_TOOL_SUPPORT.name(),
+                keys::SERVER_SYSTEM_SUPPORT.name(),
+                keys::SERVER_SESSION_SUPPORT.name(),
+                keys::SERVER_SCHEDULER.name(),
+            ],
+        ],
     ),
     (
         Level::Server,

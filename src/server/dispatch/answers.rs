@@ -17,7 +17,7 @@ impl<S: Datastore> ServerCore<S> {
                 self.outputs.reply_status(ticket, reply.status());
             }
             Purpose::RegisterEvents => self.complete_environment(now, id, reply.status()),
-            Purpose::Passed(ticket, expected) => self.settle_passed(ticket, expected, reply),
+            Purpose::Passed(ticket, expected) => self.settle_passed(now, id, (ticket, expected), reply),
             Purpose::MissedFence(operation, proc) => self.caught_up(now, operation, proc, reply),
             Purpose::Operation(operation) => self.complete_operation(now, operation, reply),
             Purpose::DirectModex(fetch) => match reply {

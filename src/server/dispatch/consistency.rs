@@ -137,6 +137,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Verdicts(id) => self.collectives.get(id).and_then(decided_until),
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.watches.due(id),
+                Timer::Output(pull) => self.forwarding.pull(pull).and_then(|pull| pull.collected.deadline),
                 Timer::Mourning => self.mourning.due(),
                 Timer::Reviews => self.held_gets.reviews.next_step(),
                 Timer::Advances => self.collectives.next_step(),
@@ -155,7 +156,8 @@ impl<S: Datastore> ServerCore<S> {
             .into_iter()
             .fold(waits, usize::saturating_add);
         let steps = [self.mourning.due(), self.held_gets.reviews.next_step(), self.collectives.next_step()];
-        let deadlines = deadlines.saturating_add(steps.iter().flatten().count());
+        let deliveries = self.forwarding.granted().filter(|pull| pull.collected.deadline.is_some()).count();
+        let deadlines = deadlines.saturating_add(steps.iter().flatten().count()).saturating_add(deliveries);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
     }
 

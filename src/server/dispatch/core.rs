@@ -128,6 +128,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Verdicts(operation) => self.expire_verdicts(now, operation),
                 Timer::Bootstrap(bootstrap) => self.expire_bootstrap(bootstrap),
                 Timer::Watch(watch) => self.expire_watch(now, watch),
+                Timer::Output(pull) => self.deliver_collected(pull),
                 Timer::Mourning => self.mourn_some(now),
                 Timer::Reviews => self.review_some(now),
                 Timer::Advances => self.advance_some(now),

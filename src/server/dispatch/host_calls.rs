@@ -31,9 +31,9 @@ impl<S: Datastore> ServerCore<S> {
                 return self.outputs.complete(ticket, result);
             }
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
-            HostCall::IofDeliver(output) => self.deliver_output(output),
-            HostCall::IofOffer(output) => self.offer_output(output),
-            HostCall::IofOfferOrKeep(output) => self.offer_or_keep_output(output),
+            HostCall::IofDeliver(output) => self.deliver_output(now, output),
+            HostCall::IofOffer(output) => self.offer_output(now, output),
+            HostCall::IofOfferOrKeep(output) => self.offer_or_keep_output(now, output),
             HostCall::Capabilities(capabilities) => {
                 self.config.capabilities = capabilities;
                 Status::SUCCESS

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::output_settings::{KEPT_BYTES_MAX, OutputSettings};
 use crate::proto::with_services;
 use crate::types::{ProcId, Text};
 
@@ -87,6 +88,8 @@ pub struct ServerConfig {
     pub tools: ToolPolicy,
     /// Bounds on the state that peers can make the server hold.
     pub limits: Limits,
+    /// Directives for output. Those of spawns and of pulls have precedence.
+    pub output: OutputSettings,
     /// Time that the host has to answer an upcall; then waiting requests get a timeout status. `None`: no bound.
     pub host_timeout: Option<Duration>,
     /// Commit numbers start after this one. Other nodes keep the newest number of each process, so a replacement of a
@@ -179,6 +182,8 @@ pub struct Limits {
     pub pulls_per_process_max: usize,
     /// Bytes of output kept for a later request.
     pub kept_output_bytes_max: usize,
+    /// Bytes of output that deliveries to processes wait with (`PMIX_IOF_BUFFERING_SIZE`). Beyond them they wait no longer.
+    pub collected_output_bytes_max: usize,
     /// Paths registered for removal at the end of processes.
     pub cleanup_paths_max: usize,
     /// Bytes of these paths.
@@ -221,7 +226,8 @@ impl Default for Limits {
             ties_per_process_max: 4096,
             pulls_max: 65_536,
             pulls_per_process_max: 1024,
-            kept_output_bytes_max: 1 << 20,
+            kept_output_bytes_max: KEPT_BYTES_MAX,
+            collected_output_bytes_max: 64 << 20,
             cleanup_paths_max: 65_536,
             cleanup_bytes_max: 16 << 20,
             cleanup_paths_per_process_max: 8192,

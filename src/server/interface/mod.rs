@@ -15,6 +15,7 @@
 //! | `job_data` | answers that begin with the description of a job |
 //! | `query_answers` | answers to queries, with tables of processes in compact form |
 //! | `unread` | posted values that another thread reads |
+//! | `output_settings` | directives for kept output and for the size of deliveries |
 //! | `open_operation` | operations under way, for people |
 //! | `own_keys` | keys of this library for questions about hardware |
 
@@ -27,6 +28,7 @@ pub(super) mod host;
 pub(super) mod io;
 pub(super) mod job_data;
 pub(super) mod open_operation;
+pub(super) mod output_settings;
 pub(super) mod own_keys;
 pub(super) mod query_answers;
 pub(super) mod refusal;
@@ -48,6 +50,7 @@ pub(super) use host::{
 pub(super) use io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
 pub(super) use job_data::JobData;
 pub(super) use open_operation::{OpenOperation, OperationKind};
+pub(super) use output_settings::{OutputSettings, PULL_BUFFER_BYTES_MAX};
 pub(super) use own_keys::{INVENTORY, TOPOLOGY};
 pub(super) use query_answers::{ProcessRow, QueryAnswer, QueryAnswers, QueryTable};
 pub(super) use refusal::{Reason, Refusal};

@@ -1,9 +1,12 @@
 //! Output from the host to the clients that have pulled it.
 //!
 //! A pull is granted at once if the same user has been granted all of it already, and nothing in it needs the host. The
-//! host must allow any other. Delivered output without a pull is kept within a bound, and goes to the first matching
-//! pull. A spawner can't request output before it knows the job's name. At the bound, newer output without a pull is
-//! dropped.
+//! host must allow any other, and pulls of the same share a question to it. Delivered output without a pull is kept within
+//! bounds, and goes to the first matching pull. A spawner can't request output before it knows the job's name. At a bound,
+//! newer output is dropped, or older if the settings say so ([`OutputSettings`]).
+//!
+//! Deliveries may wait for more output. They wait no longer at the end of their channel, their job, their pull or its
+//! connection.
 //!
 //! A host that writes output elsewhere offers it first. Offered output is not kept. The answer says whether a pull wants
 //! it in place of the host (`PMIX_IOF_REDIRECT`).
@@ -15,10 +18,14 @@ use super::access::Action;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
-use crate::server::interface::{Capabilities, Delivery, Forwarded, IofOutput, Output, PeerId, Requester, Upcall, flag};
-use crate::server::state::{Expected, OutputPull, Pool, Purpose, ServerCore, Ticket};
+use crate::server::interface::{
+    Capabilities, Delivery, Forwarded, IofOutput, Output, OutputSettings, PeerId, Requester, Upcall, UpcallId, flag,
+};
+use crate::server::state::{
+    AskedPull, Collected, Expected, FollowingPull, OutputPull, Pool, Purpose, ServerCore, Ticket, Timer,
+};
 use crate::types::codes::iof_channel;
-use crate::types::{Info, InfoFlags, Key, ProcId, Status, Time};
+use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pull_output(
@@ -28,7 +35,7 @@ impl<S: Datastore> ServerCore<S> {
         requester: Requester,
         pull: proto::IofPull,
     ) {
-        let proto::IofPull { procs, directives, channels, local_id } = pull;
+        let proto::IofPull { procs, mut directives, channels, local_id } = pull;
         if !self.config.capabilities.contains(Capabilities::IOF_PULL) || channels & iof_channel::FWD_STDIN_CHANNEL != 0
         {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
@@ -40,6 +47,10 @@ impl<S: Datastore> ServerCore<S> {
         if procs.is_empty() || channels & OUTPUT_CHANNELS == 0 {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
+        let settings = match OutputSettings::honoured(&mut directives, self.config.limits.kept_output_bytes_max) {
+            Ok(settings) => settings,
+            Err(status) => return self.outputs.reply_status(ticket, status),
+        };
         let procs: BTreeSet<ProcId> = match self.with_members(procs, &requester.proc) {
             Ok(procs) => procs.into_iter().collect(),
             Err(status) => return self.outputs.reply_status(ticket, status),
@@ -58,13 +69,62 @@ impl<S: Datastore> ServerCore<S> {
             channels: channels & OUTPUT_CHANNELS,
             local_id: local_id.unwrap_or(0),
             is_redirect: flag(&directives, keys::IOF_REDIRECT) && !flag(&directives, keys::IOF_COPY),
+            settings,
+            collected: Collected::default(),
         };
-        if !needs_host(&directives) && self.forwarding.has_granted(&pull) {
-            return self.grant_pull(ticket, pull);
+        let needs_host = needs_host(&directives);
+        if !needs_host && self.forwarding.has_granted(&pull) {
+            self.grant_pull(now, ticket, pull);
+            return;
         }
         let directives = requester.signed(directives);
         let upcall = Upcall::IofPull(requester, proto::IofPull { procs: listed, directives, channels, local_id: None });
-        self.ask_host(now, Purpose::Passed(ticket, Expected::Pull(Box::new(pull))), upcall);
+        let deadline = self.config.host_timeout.map(|timeout| now + timeout);
+        let id = self.upcalls.insert(Purpose::Passed(ticket, Expected::Pull), deadline);
+        self.timers.arm(deadline, Timer::Upcall(id));
+        let following = FollowingPull { id, upcall, pull };
+        if needs_host { self.ask_for_pull(following) } else { self.ask_or_follow(following) }
+    }
+
+    fn ask_for_pull(&mut self, FollowingPull { id, upcall, pull }: FollowingPull) {
+        self.forwarding.ask(id, pull);
+        self.outputs.push(Output::Upcall(id, upcall));
+    }
+
+    /// Waits for an answer that the host owes for the same output, or asks.
+    fn ask_or_follow(&mut self, following: FollowingPull) {
+        match self.forwarding.asked_like(&following.pull) {
+            Some(asked) => asked.followers.push_back(following),
+            None => self.ask_for_pull(following),
+        }
+    }
+
+    /// The host's answer to a pull, or the end of the wait for it.
+    pub(in crate::server) fn settle_pull(&mut self, now: Time, id: UpcallId, ticket: Ticket, status: Status) {
+        let Some(AskedPull { pull, followers }) = self.forwarding.take_asked(id) else {
+            self.forwarding.forget_followers(|following| following.id == id);
+            return self.outputs.reply_status(ticket, status);
+        };
+        let is_granted = if status == Status::SUCCESS {
+            self.grant_pull(now, ticket, pull)
+        } else {
+            self.outputs.reply_status(ticket, status);
+            false
+        };
+        for following in followers {
+            if !is_granted {
+                self.ask_or_follow(following);
+            } else if let Some(Purpose::Passed(ticket, _)) = self.cancel_upcall(following.id) {
+                self.grant_pull(now, ticket, following.pull);
+            }
+        }
+    }
+
+    /// Nobody waits for the host's answer any more. Others may still want the output.
+    pub(super) fn abandon_pull(&mut self, id: UpcallId) {
+        let Some(AskedPull { pull, followers }) = self.forwarding.take_asked(id) else { return };
+        followers.into_iter().for_each(|following| self.ask_or_follow(following));
+        self.stop(pull);
     }
 
     fn has_room_for_pull(&self, requester: &Requester, proc_count: usize) -> bool {
@@ -81,23 +141,27 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The host forwards the output: from now on it goes to the client, after the kept part. If the bound has been
-    /// reached since, the host gets a notice to stop.
-    pub(super) fn grant_pull(&mut self, ticket: Ticket, pull: OutputPull) {
+    /// reached since, the host gets a notice to stop. Returns whether the pull is granted.
+    fn grant_pull(&mut self, now: Time, ticket: Ticket, pull: OutputPull) -> bool {
         if !self.has_room_for_pull(&pull.requester, pull.procs.len()) {
             self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
-            return self.stop(pull);
+            self.stop(pull);
+            return false;
         }
         let reference = self.forwarding.next_reference();
         self.outputs.reply(ticket, Reply::IofPulled(reference));
-        for output in self.forwarding.take_kept(&pull) {
-            self.outputs.push(forward(&pull, &Arc::new(output)));
-        }
+        let kept = self.forwarding.kept.take(&pull);
         self.forwarding.insert(reference, pull);
+        for output in kept {
+            self.pass_to(now, reference, &Arc::new(output));
+        }
+        true
     }
 
     pub(in crate::server) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
         let is_own = self.forwarding.is_of(reference, ticket.peer());
         if is_own {
+            self.deliver_collected(reference);
             self.drop_pulls(|id, _| id == reference);
         }
         self.outputs.reply_status(ticket, if is_own { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
@@ -110,7 +174,8 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Ends pulls. The host gets a notice about output without any pull left; its answer has no effect.
     fn drop_pulls(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) {
-        for pull in self.forwarding.extract(is_over) {
+        for (reference, pull) in self.forwarding.extract(is_over) {
+            self.timers.disarm(pull.collected.deadline, Timer::Output(reference));
             self.stop(pull);
         }
     }
@@ -130,46 +195,142 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Forwards the host's output, or keeps it.
-    pub(in crate::server) fn deliver_output(&mut self, output: IofOutput) -> Status {
+    pub(in crate::server) fn deliver_output(&mut self, now: Time, output: IofOutput) -> Status {
         if !is_of_one_channel(&output) {
             return Status::ERR_BAD_PARAM;
         }
-        self.forward_or_keep(output);
+        self.forward_or_keep(now, output);
         Status::SUCCESS
     }
 
     /// As above. Tells the host the fate of the output.
-    pub(in crate::server) fn offer_or_keep_output(&mut self, output: IofOutput) -> Status {
-        if is_of_one_channel(&output) { self.forward_or_keep(output).status() } else { Status::ERR_BAD_PARAM }
+    pub(in crate::server) fn offer_or_keep_output(&mut self, now: Time, output: IofOutput) -> Status {
+        if is_of_one_channel(&output) { self.forward_or_keep(now, output).status() } else { Status::ERR_BAD_PARAM }
     }
 
-    fn forward_or_keep(&mut self, output: IofOutput) -> Delivery {
-        let output = Arc::new(output);
-        let delivery = self.forward_to_all(&output);
-        let kept_bytes_max = self.config.limits.kept_output_bytes_max;
-        if delivery == Delivery::Unwanted && self.forwarding.keep(Arc::unwrap_or_clone(output), kept_bytes_max) {
-            return Delivery::Kept;
+    fn forward_or_keep(&mut self, now: Time, output: IofOutput) -> Delivery {
+        let output = Arc::new(with_end(output));
+        let delivery = self.forward_to_all(now, &output);
+        if delivery != Delivery::Unwanted {
+            return delivery;
         }
-        delivery
+        let kept_bytes_max = self.config.limits.kept_output_bytes_max;
+        let is_kept = self.forwarding.keep(Arc::unwrap_or_clone(output), self.config.output, kept_bytes_max);
+        if is_kept { Delivery::Kept } else { delivery }
     }
 
     /// Forwards the host's output, if anybody has pulled it.
-    pub(in crate::server) fn offer_output(&mut self, output: IofOutput) -> Status {
+    pub(in crate::server) fn offer_output(&mut self, now: Time, output: IofOutput) -> Status {
         if !is_of_one_channel(&output) {
             return Status::ERR_BAD_PARAM;
         }
-        self.forward_to_all(&Arc::new(output)).status()
+        self.forward_to_all(now, &Arc::new(with_end(output))).status()
     }
 
-    fn forward_to_all(&mut self, output: &Arc<IofOutput>) -> Delivery {
+    fn forward_to_all(&mut self, now: Time, output: &Arc<IofOutput>) -> Delivery {
         let mut delivery = Delivery::Unwanted;
-        for pull in self.forwarding.granted().filter(|pull| pull.wants(&output.source, output.channel)) {
-            self.outputs.push(forward(pull, output));
-            let is_redirected = pull.is_redirect || delivery == Delivery::Redirected;
+        for reference in self.forwarding.numbers_of(|pull| pull.wants(&output.source, output.channel)) {
+            let is_redirect = self.forwarding.pull(reference).is_some_and(|pull| pull.is_redirect);
+            let is_redirected = is_redirect || delivery == Delivery::Redirected;
             delivery = if is_redirected { Delivery::Redirected } else { Delivery::Copied };
+            self.pass_to(now, reference, output);
         }
         delivery
     }
+
+    /// Gives output to a pull, at once or together with later output.
+    fn pass_to(&mut self, now: Time, reference: u64, output: &Arc<IofOutput>) {
+        let Some(pull) = self.forwarding.pull(reference) else { return };
+        let of_job = self.forwarding.settings_of_job(&output.source.namespace);
+        let settings = pull.settings.or(of_job).or(self.config.output);
+        if settings.collects() && output.info.is_empty() && self.collect(now, reference, output, settings) {
+            return;
+        }
+        self.deliver_channel(reference, output);
+        if let Some(pull) = self.forwarding.pull(reference) {
+            self.outputs.push(forward(pull, output));
+        }
+    }
+
+    /// Lets output wait for more, or delivers it if that is enough. Returns whether there was room.
+    fn collect(&mut self, now: Time, reference: u64, output: &IofOutput, settings: OutputSettings) -> bool {
+        if self.forwarding.collected_bytes() >= self.config.limits.collected_output_bytes_max {
+            return false;
+        }
+        let deadline = settings.buffering_time.map(|time| now + time);
+        let added = self.forwarding.change_collected(reference, |collected| {
+            let gathered_bytes = collected.add(output)?;
+            let (previous, wanted) = (collected.deadline, deadline);
+            collected.deadline = previous.into_iter().chain(wanted).min();
+            Some((gathered_bytes, previous, collected.deadline))
+        });
+        let Some((gathered_bytes, previous, next)) = added.flatten() else { return false };
+        self.timers.disarm(previous, Timer::Output(reference));
+        self.timers.arm(next, Timer::Output(reference));
+        if settings.buffered_bytes.is_some_and(|size| gathered_bytes >= size) {
+            self.deliver_channel(reference, output);
+        }
+        true
+    }
+
+    /// Delivers the output of the same channel that a pull waits with.
+    fn deliver_channel(&mut self, reference: u64, like: &IofOutput) {
+        let taken = self.forwarding.change_collected(reference, |collected| {
+            let taken = collected.take(&like.source, like.channel);
+            let ended = collected.is_empty().then(|| collected.deadline.take()).flatten();
+            (taken, ended)
+        });
+        let Some((taken, ended)) = taken else { return };
+        self.timers.disarm(ended, Timer::Output(reference));
+        self.deliver_to(reference, taken);
+    }
+
+    /// Delivers all output that a pull waits with.
+    pub(in crate::server) fn deliver_collected(&mut self, reference: u64) {
+        let taken =
+            self.forwarding.change_collected(reference, |collected| (collected.deadline.take(), collected.take_all()));
+        if let Some((deadline, outputs)) = taken {
+            self.timers.disarm(deadline, Timer::Output(reference));
+            self.deliver_to(reference, outputs);
+        }
+    }
+
+    /// Delivers all output that waits for a connection, before its end.
+    pub(super) fn deliver_all_to(&mut self, peer: PeerId) {
+        for reference in self.forwarding.numbers_of(|pull| pull.peer == peer && !pull.collected.is_empty()) {
+            self.deliver_collected(reference);
+        }
+    }
+
+    /// Delivers all output of a job that waits, at the end of the job.
+    pub(super) fn deliver_all_of_job(&mut self, namespace: &Namespace) {
+        for reference in self.forwarding.numbers_of(|pull| !pull.collected.is_empty()) {
+            let taken = self.forwarding.change_collected(reference, |collected| {
+                let taken = collected.take_job(namespace);
+                (collected.is_empty().then(|| collected.deadline.take()).flatten(), taken)
+            });
+            if let Some((ended, outputs)) = taken {
+                self.timers.disarm(ended, Timer::Output(reference));
+                self.deliver_to(reference, outputs);
+            }
+        }
+    }
+
+    fn deliver_to(&mut self, reference: u64, outputs: impl IntoIterator<Item = IofOutput>) {
+        let Some(pull) = self.forwarding.pull(reference) else { return };
+        for output in outputs {
+            self.outputs.push(forward(pull, &Arc::new(output)));
+        }
+    }
+}
+
+/// Output without bytes ends its channel. The receivers find that among the infos, too.
+fn with_end(mut output: IofOutput) -> IofOutput {
+    let key = keys::IOF_COMPLETE.name();
+    if output.bytes.is_empty() && output.info.iter().all(|info| info.key.as_str() != key) {
+        output.info.push(Info::new(Key::from_static(key), true));
+    }
+    output
 }
 
 /// Whether a host that was asked about such output before may decide otherwise for this request.

@@ -4,9 +4,9 @@ use super::access::Action;
 use super::cleanup::CleanupPart;
 use crate::gds::Datastore;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
-use crate::server::interface::{Capabilities, HostReply, PeerId, Requester, Signed, Upcall};
+use crate::server::interface::{Capabilities, HostReply, OutputSettings, PeerId, Requester, Signed, Upcall, UpcallId};
 use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, Ticket};
-use crate::types::{Namespace, ProcId, Query, Status, Text, Time, footprint};
+use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pass_service(
@@ -21,11 +21,32 @@ impl<S: Datastore> ServerCore<S> {
         {
             return self.outputs.reply(ticket, reply);
         }
+        let mut service = service;
+        let expected = match self.read_output_directives(&mut service) {
+            Ok(expected) => expected,
+            Err(status) => return self.outputs.reply_status(ticket, status),
+        };
         let permitted = self.permit_service(&requester, &service);
         let is_tool = self.peers.get(ticket.peer()).is_some_and(Peer::is_tool);
         match permitted.and_then(|()| service.of_peer(&requester, is_tool)) {
-            Ok(service) => self.pass_up(now, ticket, requester, service),
+            Ok(service) => self.pass_up(now, (ticket, expected), requester, service),
             Err(status) => self.outputs.reply_status(ticket, status),
+        }
+    }
+
+    /// Takes the directives for output that this server honours. A push has none of them.
+    fn read_output_directives(&self, service: &mut Service) -> Result<Expected, Status> {
+        let kept_bytes_max = self.config.limits.kept_output_bytes_max;
+        match service {
+            Service::Spawn(spawn) => OutputSettings::honoured(&mut spawn.job, kept_bytes_max).map(Expected::Spawned),
+            Service::IofPush(push) => {
+                let is_refused = |info: &Info| {
+                    info.flags().contains(InfoFlags::REQUIRED) && OutputSettings::is_directive(info.key.as_str())
+                };
+                let is_refused = push.directives.iter().any(is_refused);
+                if is_refused { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(Expected::Answer(AnswerForm::Status)) }
+            }
+            service => Ok(Expected::Answer(service.form())),
         }
     }
 
@@ -66,7 +87,8 @@ impl<S: Datastore> ServerCore<S> {
             Ok(CleanupPart::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
             Ok(CleanupPart::Nothing | CleanupPart::Part) => {
                 control.directives.sign(&requester);
-                self.pass_up(now, ticket, requester, Service::JobControl(control));
+                let service = Service::JobControl(control);
+                self.pass_up(now, (ticket, Expected::Answer(service.form())), requester, service);
             }
             Err(status) => self.outputs.reply_status(ticket, status),
         }
@@ -103,12 +125,12 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Gives a service in the host's form to the host.
-    fn pass_up(&mut self, now: Time, ticket: Ticket, requester: Requester, service: Service) {
+    fn pass_up(&mut self, now: Time, (ticket, expected): (Ticket, Expected), requester: Requester, service: Service) {
         let is_for_host = self.config.capabilities.contains(service.needs());
         if !is_for_host && !self.is_own_service(&service) {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
-        let purpose = Purpose::Passed(ticket, Expected::Answer(service.form()));
+        let purpose = Purpose::Passed(ticket, expected);
         // The host's time limit does not apply to services of the runtime. A lookup has its own limit.
         let timeout = self.config.host_timeout.filter(|_| is_for_host);
         self.ask_host_until(timeout.map(|timeout| now + timeout), purpose, Upcall::Service(requester, service));
@@ -122,12 +144,15 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The host's answer to a request that was passed up.
-    pub(in crate::server) fn settle_passed(&mut self, ticket: Ticket, expected: Expected, reply: HostReply) {
+    pub(in crate::server) fn settle_passed(
+        &mut self,
+        now: Time,
+        upcall: UpcallId,
+        (ticket, expected): (Ticket, Expected),
+        reply: HostReply,
+    ) {
         let reply = match (expected, reply) {
-            (Expected::Pull(pull), reply) => match reply.status() {
-                Status::SUCCESS => return self.grant_pull(ticket, *pull),
-                status => Reply::Status(status),
-            },
+            (Expected::Pull, reply) => return self.settle_pull(now, upcall, ticket, reply.status()),
             (Expected::Queries(asked), HostReply::Status(status)) if is_incomplete(status) => {
                 return self.answer_queries(ticket, Questions { verdict: Some(status), ..*asked });
             }
@@ -137,9 +162,11 @@ impl<S: Datastore> ServerCore<S> {
                 let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
                 return self.answer_queries(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
             }
-            (Expected::Answer(AnswerForm::Namespace), HostReply::Spawned(namespace)) => {
+            (Expected::Spawned(settings), HostReply::Spawned(namespace)) => {
+                self.forwarding.describe_job(&namespace, settings);
                 self.spawned(ticket.peer(), &namespace)
             }
+            (Expected::Spawned(_), reply) => AnswerForm::Namespace.reply(reply),
             (Expected::Answer(form), reply) => form.reply(reply),
             (Expected::Queries(_), reply) => AnswerForm::Infos.reply(reply),
         };

@@ -4,7 +4,8 @@ use crate::gds::Datastore;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::server::interface::{
-    Credentials, HostResult, Output, PeerId, ProcessFacts, Reason, RegisterClient, RegisterNamespace, find,
+    Credentials, HostResult, Output, OutputSettings, PeerId, ProcessFacts, Reason, RegisterClient, RegisterNamespace,
+    find,
 };
 use crate::server::state::{Concerned, Presence, RegisteredClient, RegisteredJob, ServerCore};
 use crate::types::{AsStatus, Info, Namespace, ProcId, Status, Time, Value};
@@ -14,6 +15,10 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> HostResult {
         let RegisterNamespace { namespace, local_count, .. } = registration;
         self.evict_guests(now, namespace);
+        match OutputSettings::of(output_infos(registration.description.infos())) {
+            Ok(settings) => self.forwarding.describe_job(namespace, settings),
+            Err(status) => tracing::warn!(%namespace, %status, "directives for the output of a job are wrong"),
+        }
         let job_size = match self.store_description(registration) {
             Ok(job_size) => job_size,
             Err(error) => {
@@ -145,6 +150,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         self.untie_namespace(namespace);
         self.clean_up_after_job(namespace);
+        self.deliver_all_of_job(namespace);
         self.forwarding.forget_namespace(namespace);
         self.groups.forget_namespace(namespace);
         self.given.forget_namespace(namespace);
@@ -172,6 +178,15 @@ impl<S: Datastore> ServerCore<S> {
         self.review(now, [Concerned::Job(namespace.clone())]);
         self.advance_with(now, namespace);
     }
+}
+
+/// Directives for output in a job's description, perhaps among the job's own infos.
+fn output_infos(description: &[Info]) -> impl Iterator<Item = &Info> {
+    let inner = description.iter().filter(|info| info.key.as_str() == keys::JOB_INFO_ARRAY.name());
+    let inner = inner.filter_map(|info| if let Value::DataArray(array) = &info.value { Some(array) } else { None });
+    let inner = inner.flat_map(|array| &array.elements);
+    let inner = inner.filter_map(|element| if let Value::Info(info) = element { Some(info.as_ref()) } else { None });
+    description.iter().chain(inner)
 }
 
 /// The user in a job's description, perhaps among the job's own infos.

@@ -7,7 +7,7 @@ use crate::proto::Reply;
 use crate::server::interface::{
     Answer, Capabilities, ClientConnected, ClientFinalized, Credentials, Hello, Output, PeerId, Reason, Refusal, Upcall,
 };
-use crate::server::state::{Asker, Peer, PeerStage, Presence, Purpose, ServerCore, Ticket, Timer};
+use crate::server::state::{Asker, Expected, Peer, PeerStage, Presence, Purpose, ServerCore, Ticket, Timer};
 use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
 impl<S: Datastore> ServerCore<S> {
@@ -132,6 +132,7 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.finalize();
         }
+        self.deliver_all_to(id);
         self.forget_puller(id);
         self.forget_listener(id);
         self.cancel_watches(id, None);
@@ -203,6 +204,7 @@ impl<S: Datastore> ServerCore<S> {
         let Some(peer) = self.peers.get(id) else { return };
         let is_arriving = peer.stage() == PeerStage::Arriving;
         let proc = peer.proc().clone();
+        self.deliver_all_to(id);
         for (ticket, is_finalization) in self.withdraw(id) {
             self.outputs.reply_status(ticket, if is_finalization { Status::SUCCESS } else { status });
         }
@@ -232,9 +234,14 @@ impl<S: Datastore> ServerCore<S> {
             self.outputs.push(Output::Discard(garbage));
         }
         tickets.extend(self.deferred.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        self.forwarding.forget_followers(|following| following.pull.peer == id);
         for upcall in self.upcalls.of_peer(id) {
             match self.cancel_upcall(upcall) {
                 Some(Purpose::ClientFinalized(ticket)) => tickets.push((ticket, true)),
+                Some(Purpose::Passed(ticket, Expected::Pull)) => {
+                    self.abandon_pull(upcall);
+                    tickets.push((ticket, false));
+                }
                 Some(Purpose::Abort(ticket) | Purpose::Passed(ticket, _) | Purpose::Notify(ticket)) => {
                     tickets.push((ticket, false));
                 }

@@ -1,33 +1,43 @@
 //! Pulls of output, and kept output without a pull.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::server::interface::{IofOutput, PeerId, Requester};
-use crate::types::{Namespace, ProcId, Rank, footprint};
-
-/// A standing request for output.
-#[derive(Debug)]
-pub(crate) struct OutputPull {
-    pub(crate) peer: PeerId,
-    pub(crate) requester: Requester,
-    pub(crate) procs: BTreeSet<ProcId>,
-    pub(crate) channels: u16,
-    /// The client's own number for the request.
-    pub(crate) local_id: u64,
-    /// Whether the client gets the output in place of its usual destination.
-    pub(crate) is_redirect: bool,
-}
+use super::kept_output::KeptOutput;
+use super::output_pull::{Collected, OutputPull, PROCS_COMPARED_MAX};
+use crate::server::interface::{IofOutput, OutputSettings, PeerId, Upcall, UpcallId};
+use crate::types::{Namespace, ProcId, Rank};
 
 /// Pulls of output, and kept output without a pull.
 #[derive(Debug, Default)]
 pub(crate) struct Forwarding {
     granted: BTreeMap<u64, OutputPull>,
+    asked: BTreeMap<UpcallId, AskedPull>,
     wanted: BTreeMap<Namespace, WantedOutput>,
-    /// Total number of processes in all pulls.
+    /// Total number of processes in all granted pulls.
     proc_count: usize,
-    kept: VecDeque<IofOutput>,
-    kept_bytes: usize,
+    /// Memory of the output that waits for more.
+    collected_bytes: usize,
+    /// Directives of spawns and of descriptions.
+    jobs: BTreeMap<Namespace, OutputSettings>,
+    pub(crate) kept: KeptOutput,
     last: u64,
+}
+
+/// A pull that the host has to allow.
+#[derive(Debug)]
+pub(crate) struct AskedPull {
+    pub(crate) pull: OutputPull,
+    /// Pulls of the same or less, which wait for the same answer.
+    pub(crate) followers: VecDeque<FollowingPull>,
+}
+
+/// A pull that waits for the answer to another.
+#[derive(Debug)]
+pub(crate) struct FollowingPull {
+    /// The number of its own request to the host, in case the other is refused.
+    pub(crate) id: UpcallId,
+    pub(crate) upcall: Upcall,
+    pub(crate) pull: OutputPull,
 }
 
 /// Number of pulls for a job's output.
@@ -41,27 +51,40 @@ struct WantedOutput {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts([usize; u16::BITS as usize]);
 
-impl OutputPull {
-    fn is_of_user_of(&self, other: &Self) -> bool {
-        let owner = |pull: &Self| (pull.requester.uid, pull.requester.gid);
-        owner(self) == owner(other)
-    }
-
-    pub(crate) fn wants(&self, source: &ProcId, channel: u16) -> bool {
-        let everybody = || ProcId { namespace: source.namespace.clone(), rank: Rank::Wildcard };
-        self.channels & channel != 0 && (self.procs.contains(source) || self.procs.contains(&everybody()))
-    }
-}
-
 impl Forwarding {
     pub(crate) fn len(&self) -> usize {
-        self.granted.len().saturating_add(self.wanted.len()).saturating_add(self.kept.len())
+        let of_pulls = self.granted.len().saturating_add(self.asked.len()).saturating_add(self.wanted.len());
+        of_pulls.saturating_add(self.kept.len()).saturating_add(self.jobs.len())
     }
 
-    /// Drops kept output of a deregistered job.
+    /// Drops kept output and settings of a deregistered job.
     pub(crate) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.kept.retain(|output| output.source.namespace != *namespace);
-        self.kept_bytes = self.kept.iter().map(size_bytes).fold(0, usize::saturating_add);
+        self.kept.forget_namespace(namespace);
+        self.jobs.remove(namespace);
+    }
+
+    /// Takes directives for a job's output. Those of a later call have precedence.
+    pub(crate) fn describe_job(&mut self, namespace: &Namespace, settings: OutputSettings) {
+        if settings == OutputSettings::default() {
+            return;
+        }
+        // A job that is spawned here and runs elsewhere is never deregistered here.
+        if self.jobs.len() >= DESCRIBED_JOBS_MAX && !self.jobs.contains_key(namespace) {
+            self.jobs.pop_first();
+        }
+        let known = self.jobs.entry(namespace.clone()).or_default();
+        *known = settings.or(*known);
+    }
+
+    /// Directives for a job's output.
+    pub(crate) fn settings_of_job(&self, namespace: &Namespace) -> OutputSettings {
+        self.jobs.get(namespace).copied().unwrap_or_default()
+    }
+
+    /// Directives of pulls that the host has yet to allow, for a source and channel.
+    pub(crate) fn settings_asked(&self, source: &ProcId, channel: u16) -> OutputSettings {
+        let asked = self.asked.values().map(|asked| &asked.pull).filter(|pull| pull.wants(source, channel));
+        asked.fold(OutputSettings::default(), |settings, pull| settings.or(pull.settings))
     }
 
     /// A number for the next granted pull.
@@ -85,24 +108,81 @@ impl Forwarding {
         (self.granted.len(), self.proc_count)
     }
 
+    /// The numbers of the granted pulls that meet a condition.
+    pub(crate) fn numbers_of(&self, is_meant: impl Fn(&OutputPull) -> bool) -> Vec<u64> {
+        self.granted.iter().filter(|(_, pull)| is_meant(pull)).map(|(&reference, _)| reference).collect()
+    }
+
+    pub(crate) fn pull(&self, reference: u64) -> Option<&OutputPull> {
+        self.granted.get(&reference)
+    }
+
+    /// Changes the output that a pull waits with.
+    pub(crate) fn change_collected<T>(
+        &mut self,
+        reference: u64,
+        change: impl FnOnce(&mut Collected) -> T,
+    ) -> Option<T> {
+        let collected = &mut self.granted.get_mut(&reference)?.collected;
+        let rest = self.collected_bytes.saturating_sub(collected.size_bytes());
+        let result = change(collected);
+        self.collected_bytes = rest.saturating_add(collected.size_bytes());
+        Some(result)
+    }
+
+    pub(crate) const fn collected_bytes(&self) -> usize {
+        self.collected_bytes
+    }
+
+    /// Remembers a pull that the host has to allow.
+    pub(crate) fn ask(&mut self, upcall: UpcallId, pull: OutputPull) {
+        self.want_more(&pull);
+        self.asked.insert(upcall, AskedPull { pull, followers: VecDeque::new() });
+    }
+
+    /// The request to the host whose answer holds for this pull, too.
+    pub(crate) fn asked_like(&mut self, wanted: &OutputPull) -> Option<&mut AskedPull> {
+        self.asked.values_mut().find(|asked| asked.pull.is_of_user_of(wanted) && asked.pull.includes(wanted))
+    }
+
+    /// Takes a pull that the host has answered.
+    pub(crate) fn take_asked(&mut self, upcall: UpcallId) -> Option<AskedPull> {
+        let asked = self.asked.remove(&upcall)?;
+        self.want_less_of(&asked.pull);
+        Some(asked)
+    }
+
+    /// Forgets pulls that wait for the answer to another.
+    pub(crate) fn forget_followers(&mut self, is_over: impl Fn(&FollowingPull) -> bool) {
+        self.asked.values_mut().for_each(|asked| asked.followers.retain(|following| !is_over(following)));
+    }
+
     pub(crate) fn insert(&mut self, reference: u64, pull: OutputPull) {
         self.proc_count = self.proc_count.saturating_add(pull.procs.len());
+        self.want_more(&pull);
+        self.granted.insert(reference, pull);
+    }
+
+    fn want_more(&mut self, pull: &OutputPull) {
         for proc in &pull.procs {
             let wanted = self.wanted.entry(proc.namespace.clone()).or_default();
             wanted.of_any.change(pull.channels, 1);
             wanted.of_rank.entry(proc.rank).or_default().change(pull.channels, 1);
         }
-        self.granted.insert(reference, pull);
     }
 
-    pub(crate) fn extract(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) -> Vec<OutputPull> {
-        let over: Vec<OutputPull> =
-            self.granted.extract_if(.., |&id, pull| is_over(id, pull)).map(|(_, pull)| pull).collect();
-        for pull in &over {
+    pub(crate) fn extract(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) -> Vec<(u64, OutputPull)> {
+        let over: Vec<(u64, OutputPull)> = self.granted.extract_if(.., |&id, pull| is_over(id, pull)).collect();
+        for (_, pull) in &over {
             self.proc_count = self.proc_count.saturating_sub(pull.procs.len());
-            pull.procs.iter().for_each(|proc| self.want_less(proc, pull.channels));
+            self.collected_bytes = self.collected_bytes.saturating_sub(pull.collected.size_bytes());
+            self.want_less_of(pull);
         }
         over
+    }
+
+    fn want_less_of(&mut self, pull: &OutputPull) {
+        pull.procs.iter().for_each(|proc| self.want_less(proc, pull.channels));
     }
 
     fn want_less(&mut self, proc: &ProcId, channels: u16) {
@@ -132,10 +212,12 @@ impl Forwarding {
         if proc.rank == Rank::Wildcard { of_any.has(channels) } else { has(proc.rank) || has(Rank::Wildcard) }
     }
 
-    /// Whether the host already forwards all of this for the same user. Long lists are not compared: the host is asked.
+    /// Whether the host already forwards all of this for the same user. Long lists are only compared as a whole, with the
+    /// pulls of the same connection: otherwise the host is asked.
     pub(crate) fn has_granted(&self, wanted: &OutputPull) -> bool {
         if wanted.procs.len() > PROCS_COMPARED_MAX {
-            return false;
+            let is_alike = |pull: &&OutputPull| pull.peer == wanted.peer && pull.procs.len() == wanted.procs.len();
+            return self.granted.values().filter(is_alike).take(LISTS_COMPARED_MAX).any(|pull| pull.includes(wanted));
         }
         let channels = (0..u16::BITS).map(|bit| 1 << bit).filter(|channel| wanted.channels & channel != 0);
         let pulls: Vec<&OutputPull> = self.granted.values().filter(|pull| pull.is_of_user_of(wanted)).collect();
@@ -145,22 +227,10 @@ impl Forwarding {
     }
 
     /// Keeps output if there is room. Returns whether there was.
-    pub(crate) fn keep(&mut self, output: IofOutput, kept_bytes_max: usize) -> bool {
-        let kept_bytes = self.kept_bytes.saturating_add(size_bytes(&output));
-        let has_room = kept_bytes <= kept_bytes_max;
-        if has_room {
-            self.kept_bytes = kept_bytes;
-            self.kept.push_back(output);
-        }
-        has_room
-    }
-
-    pub(crate) fn take_kept(&mut self, pull: &OutputPull) -> Vec<IofOutput> {
-        let is_wanted = |output: &IofOutput| pull.wants(&output.source, output.channel);
-        let (wanted, kept) = std::mem::take(&mut self.kept).into_iter().partition::<Vec<_>, _>(is_wanted);
-        self.kept = kept.into();
-        self.kept_bytes = self.kept.iter().map(size_bytes).fold(0, usize::saturating_add);
-        wanted
+    pub(crate) fn keep(&mut self, output: IofOutput, defaults: OutputSettings, kept_bytes_max: usize) -> bool {
+        let of_job = self.settings_of_job(&output.source.namespace).or(defaults);
+        let settings = self.settings_asked(&output.source, output.channel).or(of_job);
+        self.kept.keep(output, &settings, kept_bytes_max)
     }
 }
 
@@ -180,11 +250,8 @@ impl Counts {
     }
 }
 
-/// Memory of a piece of output. It includes the record, so that empty pieces are bounded, too.
-fn size_bytes(output: &IofOutput) -> usize {
-    let info = output.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
-    info.fold(output.bytes.len(), usize::saturating_add).saturating_add(size_of::<IofOutput>())
-}
+/// Long lists of processes that one request is compared with.
+const LISTS_COMPARED_MAX: usize = 16;
 
-/// Longest list of processes that is compared with the granted pulls.
-const PROCS_COMPARED_MAX: usize = 64;
+/// Jobs with directives for their output.
+const DESCRIBED_JOBS_MAX: usize = 4096;

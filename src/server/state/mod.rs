@@ -18,7 +18,8 @@
 //! | `hardware`, `deferred` | what is known of the topology; requests that wait for it |
 //! | `interest`, `events` | codes that listeners want; registrations and recent events |
 //! | `watches` | watches of processes and files |
-//! | `forwarding` | pulls of output, and kept output |
+//! | `forwarding`, `output_pull` | pulls of output; one pull, and what its next delivery waits with |
+//! | `kept_output` | output that nobody has pulled |
 //! | `cleanups` | paths registered for removal |
 //! | `process_sets` | process sets of the host |
 //! | `tools` | tools that wait for the host |
@@ -45,9 +46,11 @@ mod group;
 mod hardware;
 mod held_gets;
 mod interest;
+mod kept_output;
 mod merged_directives;
 mod missed_fences;
 mod operation;
+mod output_pull;
 mod outputs;
 mod peer;
 mod pending;
@@ -75,7 +78,7 @@ pub(super) use commit_rest::{CommitRest, PARTS_MAX, PIECE_ENTRIES_MAX};
 pub(super) use deferred::DeferredRequest;
 pub(super) use early_connect::EarlyConnect;
 pub(super) use events::{EventOrigin, Voice, listener_of};
-pub(super) use forwarding::OutputPull;
+pub(super) use forwarding::{AskedPull, FollowingPull};
 pub(super) use group::bootstraps::{Bootstrap, BootstrapArrival, BootstrapId};
 pub(super) use group::group_table::Group;
 pub(super) use group::invitations::{Bereaved, Invited};
@@ -85,6 +88,7 @@ pub(super) use hardware::{Hardware, Topology};
 pub(super) use held_gets::{Asker, DirectModexData, HeldGet, RequestedData, Review, Settlement};
 pub(super) use interest::{Codes, Listener};
 pub(super) use operation::{Collective, FenceRequest, Gathered, HostAnswer, OperationId, OperationStage, brings_about};
+pub(super) use output_pull::{Collected, OutputPull};
 pub(super) use outputs::{CallTicket, Ticket};
 pub(super) use peer::{Peer, PeerStage};
 pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose};

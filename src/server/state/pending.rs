@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::forwarding::OutputPull;
 use super::operation::OperationId;
 use super::outputs::Ticket;
 use super::questions::Questions;
 use crate::proto::AnswerForm;
-use crate::server::interface::{PeerId, UpcallId};
+use crate::server::interface::{OutputSettings, PeerId, UpcallId};
 use crate::types::{Key, Namespace, ProcId, Time};
 
 /// The purpose of an upcall.
@@ -34,8 +33,10 @@ pub(crate) enum Expected {
     Answer(AnswerForm),
     /// Infos; this server answers what the host does not, as far as it can.
     Queries(Box<Questions>),
-    /// Success, which grants this pull.
-    Pull(Box<OutputPull>),
+    /// Success, which grants the pull that the host was asked for.
+    Pull,
+    /// The namespace of a job with these directives for its output.
+    Spawned(OutputSettings),
 }
 
 /// Data requested from the host. Equal requests share one upcall.

@@ -24,6 +24,8 @@ pub(crate) enum Timer {
     Bootstrap(BootstrapId),
     /// An interval in which a sign of life is due.
     Watch(WatchId),
+    /// The next delivery of a pull.
+    Output(u64),
     /// Ends of processes that the others do not know yet.
     Mourning,
     /// Held requests whose review is due.

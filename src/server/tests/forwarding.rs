@@ -4,10 +4,10 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{IofDeregister, IofPull, Reply, Request};
 use crate::server::{
-    Capabilities, Delivery, Forwarded, HostCall, HostCallId, HostReply, HostResult, IofOutput, Limits, Output, PeerId,
-    ServerConfig, Upcall, UpcallId,
+    Capabilities, Delivery, Forwarded, HostCall, HostCallId, HostReply, HostResult, IofOutput, Limits, Output,
+    OutputSettings, PeerId, ServerConfig, Upcall, UpcallId,
 };
-use crate::types::{ProcId, Status};
+use crate::types::{Info, ProcId, Status};
 
 const STDIN: u16 = 1;
 const STDOUT: u16 = 2;
@@ -223,7 +223,8 @@ fn one_process_has_a_share_of_the_pulls() {
     let mut rig = Rig::with(config, MapStore::new());
     let peers = rig.job(2, 2);
     // Both pulls are at the host when the first is granted.
-    let [(id, _), (late, _)] = [1, 2].map(|number| upcall(&rig.request(peers[0], pull(&[proc(0)], STDOUT, number))));
+    let [(id, _), (late, _)] =
+        [STDOUT, STDERR].map(|channel| upcall(&rig.request(peers[0], pull(&[proc(0)], channel, 1))));
     assert_eq!(replies(&granted(&mut rig, id)), [(peers[0], Reply::IofPulled(1))]);
     let refused = [(peers[0], Status::ERR_OUT_OF_RESOURCE)];
     assert_eq!(statuses(&granted(&mut rig, late)), refused);
@@ -336,4 +337,309 @@ fn each_process_of_a_pull_counts_once_and_no_client_stops_forwarding() {
     let stop = IofPull { procs: vec![proc(1)], directives, channels: STDOUT, local_id: Some(2) };
     let outputs = rig.request(peer, Request::IofPull(stop));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+}
+
+fn size(key: &'static str, size: u32) -> Info {
+    Info::new(crate::types::Key::from_static(key), size)
+}
+
+/// A pull of all standard output, with directives.
+fn pull_as(directives: Vec<Info>, local_id: u64) -> Request {
+    Request::IofPull(IofPull { procs: vec![everybody()], directives, channels: STDOUT, local_id: Some(local_id) })
+}
+
+fn texts(outputs: &[Output]) -> String {
+    forwarded(outputs).into_iter().map(|(_, _, text)| text).collect::<Vec<_>>().join("|")
+}
+
+fn with_defaults(directives: &[Info]) -> ServerConfig {
+    let output = OutputSettings::of(directives).unwrap();
+    ServerConfig { capabilities: Capabilities::IOF_PULL | Capabilities::SPAWN, output, ..ServerConfig::default() }
+}
+
+#[test]
+fn each_channel_keeps_as_many_bytes_as_was_asked() {
+    for (directives, expected) in [
+        (vec![size("pmix.iof.csize", 5)], "abcde"),
+        (vec![size("pmix.iof.csize", 5), flag("pmix.iof.new")], "abcde"),
+        (vec![size("pmix.iof.csize", 5), flag("pmix.iof.old")], "defgh"),
+        (vec![size("pmix.iof.csize", 0)], ""),
+        (vec![flag("pmix.iof.old")], "abc|def|gh"),
+    ] {
+        let mut rig = Rig::with(with_defaults(&directives), MapStore::new());
+        let peers = rig.job(2, 2);
+        for text in ["abc", "def", "gh"] {
+            assert_eq!(deliver(&mut rig, &proc(0), STDOUT, text), (vec![], Status::SUCCESS));
+        }
+        deliver(&mut rig, &proc(1), STDERR, "other");
+        let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 1)));
+        assert_eq!(texts(&granted(&mut rig, id)), expected, "{directives:?}");
+        let kept = expected.len().min(5);
+        let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDERR, 2)));
+        assert_eq!(texts(&granted(&mut rig, id)).len(), kept, "another channel has its own room");
+    }
+}
+
+#[test]
+fn a_spawns_directives_precede_the_servers_and_a_pulls_those_of_both() {
+    let mut rig = Rig::with(with_defaults(&[size("pmix.iof.csize", 8)]), MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    let required = Info { flags: 1, ..size("pmix.iof.csize", 4) };
+    let spawn = crate::proto::Spawn::new(vec![required, flag("pmix.iof.old")], Vec::new());
+    let (id, call) = upcall(&rig.request(peer, Request::from(spawn)));
+    let Upcall::Service(_, crate::proto::Service::Spawn(spawn)) = call else { panic!("{call:?}") };
+    assert!(spawn.job.iter().all(|info| info.flags == 0), "the server honours it");
+    rig.complete(id, HostReply::Spawned(namespace("child")));
+    let child = |rank| ProcId::new(namespace("child"), rank);
+    let of = |name: &str, rank| ProcId::new(namespace(name), rank);
+    for source in [of("child", 0), of("child", 1), proc(0)] {
+        deliver(&mut rig, &source, STDOUT, "0123456789");
+    }
+    let ask = |procs: &[ProcId], directives: Vec<Info>| {
+        Request::IofPull(IofPull { procs: procs.to_vec(), directives, channels: STDOUT, local_id: Some(1) })
+    };
+    for (source, directives, expected) in [
+        (child(0), Vec::new(), "6789"),
+        (child(1), vec![size("pmix.iof.csize", 2), flag("pmix.iof.new")], "67"),
+        (proc(0), Vec::new(), "01234567"),
+    ] {
+        let (id, _) = upcall(&rig.request(peer, ask(&[source], directives)));
+        assert_eq!(texts(&granted(&mut rig, id)), expected);
+    }
+    // A pull that the host has yet to allow has a say, too.
+    let (id, _) = upcall(&rig.request(peer, ask(&[child(7)], vec![size("pmix.iof.csize", 9)])));
+    deliver(&mut rig, &child(7), STDOUT, "0123456789");
+    assert_eq!(texts(&granted(&mut rig, id)), "123456789");
+}
+
+#[test]
+fn a_described_job_has_settings_until_its_end() {
+    let mut rig = Rig::with(with_defaults(&[]), MapStore::new());
+    let mut describe = |infos: Vec<Info>| {
+        let peer = rig.job(1, 1)[0];
+        rig.host(HostCall::ExtendNamespace(namespace("job"), infos.into()));
+        deliver(&mut rig, &proc(0), STDOUT, "abc");
+        let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+        let kept = texts(&granted(&mut rig, id));
+        rig.host(HostCall::DeregisterNamespace(namespace("job")));
+        kept
+    };
+    assert_eq!(describe(vec![size("pmix.iof.csize", 1)]), "a");
+    assert_eq!(describe(Vec::new()), "abc");
+}
+
+/// Kept output of very many sources took as much memory as there was room for all, whatever each had asked for.
+#[test]
+fn a_thousand_sources_keep_what_was_asked_and_no_more_than_fits() {
+    let keep = |cache: u32, kept_output_bytes_max: usize| {
+        let limits = Limits { kept_output_bytes_max, ..Limits::default() };
+        let mut rig =
+            Rig::with(ServerConfig { limits, ..with_defaults(&[size("pmix.iof.csize", cache)]) }, MapStore::new());
+        let peer = rig.job(1000, 1)[0];
+        for _ in 0..20 {
+            (0..1000).for_each(|rank| drop(deliver(&mut rig, &proc(rank), STDOUT, "0123456789")));
+        }
+        assert!(rig.server.holdings().iter().all(|(name, count)| *name != "pull of output" || *count <= 1000));
+        let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+        let kept = forwarded(&granted(&mut rig, id));
+        (kept.len(), kept.iter().map(|(_, _, text)| text.len()).sum::<usize>())
+    };
+    assert_eq!(keep(100, 1 << 20), (1000, 100_000));
+    let (count, bytes) = keep(100, 50_000);
+    assert!(count > 100 && count < 1000 && bytes < 50_000, "{count} {bytes}");
+}
+
+#[test]
+fn the_end_of_a_channel_is_kept_whatever_is_dropped() {
+    for policy in ["pmix.iof.old", "pmix.iof.new"] {
+        let mut rig = Rig::with(with_defaults(&[size("pmix.iof.csize", 2), flag(policy)]), MapStore::new());
+        let peer = rig.job(1, 1)[0];
+        for text in ["abc", ""] {
+            deliver(&mut rig, &proc(0), STDOUT, text);
+        }
+        let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+        assert_eq!(ends(&granted(&mut rig, id)), [(2, false), (0, true)], "{policy}");
+    }
+}
+
+/// Number of bytes, and whether the channel is closed.
+fn ends(outputs: &[Output]) -> Vec<(usize, bool)> {
+    let end = |output: &Output| match output {
+        Output::Forward(_, forwarded) => {
+            let is_end = |info: &Info| info.key.as_str() == "pmix.iof.cmp" && info.value.as_bool() == Some(true);
+            Some((forwarded.output.bytes.len(), forwarded.output.info.iter().any(is_end)))
+        }
+        _ => None,
+    };
+    outputs.iter().filter_map(end).collect()
+}
+
+#[test]
+fn the_last_delivery_of_a_channel_says_so() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    granted(&mut rig, id);
+    let mut send = |bytes: &[u8], info: Vec<Info>| {
+        let output = IofOutput { source: proc(0), channel: STDOUT, bytes: bytes.to_vec(), info };
+        ends(&rig.host(HostCall::IofDeliver(output)))
+    };
+    assert_eq!(send(b"a", Vec::new()), [(1, false)]);
+    assert_eq!(send(b"", Vec::new()), [(0, true)]);
+    assert_eq!(send(b"b", vec![flag("pmix.iof.cmp")]), [(1, true)]);
+    assert_eq!(send(b"", vec![flag("pmix.iof.cmp")]), [(0, true)]);
+}
+
+#[test]
+fn a_delivery_waits_for_as_many_bytes_as_the_pull_wants() {
+    let mut rig = Rig::with(with_defaults(&[]), MapStore::new());
+    let peers = rig.job(2, 2);
+    let (id, _) = upcall(&rig.request(peers[0], pull_as(vec![size("pmix.iof.bsize", 4)], 1)));
+    granted(&mut rig, id);
+    rig.request(peers[1], pull_as(Vec::new(), 2));
+    let other = |text: &str| to(peers[1], 2, text);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "abc").0, [other("abc")]);
+    assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "x").0, [other("x")], "each source waits by itself");
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "de").0, [to(peers[0], 1, "abcde"), other("de")]);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "f").0, [other("f")]);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "").0, [to(peers[0], 1, "f"), to(peers[0], 1, ""), other("")]);
+    let end = Request::IofDeregister(IofDeregister { directives: Vec::new(), reference: 1 });
+    let outputs = rig.request(peers[0], end);
+    assert_eq!(texts(&outputs), "x");
+    assert!(matches!(outputs[0], Output::Forward(..)), "before the answer");
+    assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "y").0, [other("y")]);
+}
+
+#[test]
+fn a_delivery_waits_no_longer_than_the_pull_wants() {
+    let mut rig = Rig::with(with_defaults(&[size("pmix.iof.btime", 9)]), MapStore::new());
+    let peer = rig.job(2, 1)[0];
+    let directives = vec![size("pmix.iof.bsize", 100), size("pmix.iof.btime", 3)];
+    let (id, _) = upcall(&rig.request(peer, pull_as(directives, 1)));
+    granted(&mut rig, id);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "a").0, []);
+    rig.wait(2);
+    assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "b").0, []);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "c").0, []);
+    assert_eq!(texts(&rig.wait(1)), "ac|b");
+    assert_eq!(rig.server.poll_timeout(), None);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "d").0, []);
+    assert_eq!(texts(&rig.host(HostCall::DeregisterNamespace(namespace("else")))), "");
+    assert_eq!(texts(&rig.request(peer, Request::Finalize)), "d", "the end of the connection");
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+#[test]
+fn the_end_of_a_job_delivers_what_waits() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    rig.register("other", Some(1), Some(0));
+    let procs = [ProcId::new(namespace("other"), 0)];
+    let directives = vec![size("pmix.iof.btime", 9)];
+    let request = IofPull { procs: procs.to_vec(), directives, channels: STDOUT, local_id: Some(1) };
+    let (id, _) = upcall(&rig.request(peer, Request::IofPull(request)));
+    granted(&mut rig, id);
+    assert_eq!(deliver(&mut rig, &procs[0], STDOUT, "a").0, []);
+    assert_eq!(texts(&rig.host(HostCall::DeregisterNamespace(namespace("other")))), "a");
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+/// Memory of deliveries that wait had no bound but the size that the puller named.
+#[test]
+fn deliveries_do_not_wait_beyond_a_bound() {
+    let limits = Limits { collected_output_bytes_max: 1000, ..Limits::default() };
+    let mut rig = Rig::with(ServerConfig { limits, ..with_defaults(&[]) }, MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, pull_as(vec![size("pmix.iof.bsize", u32::MAX)], 1)));
+    granted(&mut rig, id);
+    let large = "x".repeat(999);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large).0, []);
+    assert_eq!(
+        texts(&rig.host(HostCall::IofDeliver(IofOutput {
+            source: proc(0),
+            channel: STDOUT,
+            bytes: b"y".to_vec(),
+            info: Vec::new(),
+        }))),
+        format!("{large}|y")
+    );
+    let refused = Info { flags: 1, ..size("pmix.iof.bsize", u32::MAX) };
+    let outputs = rig.request(peer, pull_as(vec![refused], 2));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+}
+
+/// The host got one request to start for each pull of a tool, and one to stop in all.
+#[test]
+fn pulls_of_the_same_output_ask_the_host_once_and_stop_once() {
+    for count in [1, 100] {
+        let mut rig = Rig::new(Capabilities::IOF_PULL);
+        let peer = rig.job(1, 1)[0];
+        let procs: Vec<ProcId> = (0..count).map(proc).collect();
+        let (id, _) = upcall(&rig.request(peer, pull(&procs, STDOUT, 1)));
+        assert_eq!(rig.request(peer, pull(&procs, STDOUT, 2)), [], "the first is at the host");
+        deliver(&mut rig, &proc(0), STDOUT, "kept");
+        let outputs = granted(&mut rig, id);
+        assert_eq!(replies(&outputs), [(peer, Reply::IofPulled(1)), (peer, Reply::IofPulled(2))]);
+        assert_eq!(forwarded(&outputs), [to(peer, 1, "kept")]);
+        assert_eq!(replies(&rig.request(peer, pull(&procs, STDOUT, 3))), [(peer, Reply::IofPulled(3))]);
+        assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x").0, [to(peer, 1, "x"), to(peer, 2, "x"), to(peer, 3, "x")]);
+        let end = |reference| Request::IofDeregister(IofDeregister { directives: Vec::new(), reference });
+        assert_eq!([1, 2, 3].map(|number| upcalls(&rig.request(peer, end(number))).len()), [0, 0, 1]);
+    }
+}
+
+#[test]
+fn a_refusal_or_the_end_of_the_first_puller_does_not_end_the_others() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(3, 3);
+    let ask = |rig: &mut Rig, peer: PeerId| rig.request(peer, pull(&[everybody()], STDOUT, 1));
+    let (first, _) = upcall(&ask(&mut rig, peers[0]));
+    assert_eq!((ask(&mut rig, peers[1]), ask(&mut rig, peers[2])), (vec![], vec![]));
+    let outputs = rig.complete(first, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NO_PERMISSIONS)]);
+    let (second, _) = upcall(&outputs);
+    let outputs = rig.lose(peers[1]);
+    let (third, call) = upcall(&outputs);
+    assert!(matches!(call, Upcall::IofPull(requester, _) if requester.proc == proc(2)), "no stop, as another waits");
+    assert_eq!(granted(&mut rig, second), []);
+    assert_eq!(replies(&granted(&mut rig, third)), [(peers[2], Reply::IofPulled(1))]);
+}
+
+/// A puller that ended before the host's answer left the host forwarding for ever.
+#[test]
+fn the_host_hears_of_a_puller_that_ends_before_the_answer() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    rig.request(peer, pull(&[everybody()], STDOUT, 2));
+    let calls = upcalls(&rig.lose(peer));
+    let [(_, Upcall::IofPull(_, stop))] = calls.as_slice() else { panic!("{calls:?}") };
+    assert_eq!(stop.directives[0], flag("pmix.iof.stop"));
+}
+
+/// The end of a pull stopped output that another pull had just asked for.
+#[test]
+fn output_that_another_pull_has_asked_for_is_not_stopped() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    granted(&mut rig, id);
+    let (id, _) = upcall(&rig.request(peer, pull_with("pmix.iof.cpy", 2)));
+    let end = Request::IofDeregister(IofDeregister { directives: Vec::new(), reference: 1 });
+    assert_eq!(upcalls(&rig.request(peer, end)), []);
+    granted(&mut rig, id);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x").0, [to(peer, 2, "x")]);
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL | Capabilities::IOF_PUSH);
+    let peer = rig.job(1, 1)[0];
+    let wrong = Info::new(crate::types::Key::from_static("pmix.iof.csize"), "many");
+    assert_eq!(statuses(&rig.request(peer, pull_as(vec![wrong], 1))), [(peer, Status::ERR_BAD_PARAM)]);
+    let both = vec![flag("pmix.iof.old"), flag("pmix.iof.new")];
+    assert_eq!(statuses(&rig.request(peer, pull_as(both, 1))), [(peer, Status::ERR_BAD_PARAM)]);
+    let required = Info { flags: 1, ..flag("pmix.iof.old") };
+    let push = crate::proto::IofPush { targets: vec![proc(0)], directives: vec![required], bytes: b"x".to_vec() };
+    assert_eq!(statuses(&rig.request(peer, Request::from(push))), [(peer, Status::ERR_NOT_SUPPORTED)]);
 }

@@ -191,7 +191,7 @@ impl LaunchedJob {
         plan.io = spawn_request::io(request, plan.rank_count(), self.settings.is_merged)?;
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
         plan.is_awaited = spawn_request::is_awaited(request);
-        plan.values = spawn_request::pmi_values(request).cloned().collect();
+        plan.values = spawn_request::described_values(request).cloned().collect();
         (_, plan.run_limit) = spawn_request::time_limits(request)?;
         plan.stops = spawn_request::stops(request, plan.rank_count())?;
         self.jobs.insert(number, Job::of(&plan));

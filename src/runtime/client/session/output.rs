@@ -24,6 +24,11 @@ impl Session {
         })
     }
 
+    /// The owner has the number of a pull: output for it is handled from now on, in its order.
+    pub fn release_pull(&self, id: u64) {
+        self.link.change(|state| state.pulls.release(id).into_iter().for_each(|job| state.results.push(job)));
+    }
+
     /// The server's number of a pull; `None` if the pull is not open, or if the server has not granted it.
     #[must_use]
     pub fn pull_reference(&self, id: u64) -> Option<u64> {

@@ -1,0 +1,97 @@
+//! Output that this process has pulled to write it.
+
+use std::sync::{Arc, Weak};
+
+use modex::{IofOutput, keys};
+use parking_lot::Mutex;
+
+use super::stream::Stream;
+use super::style::OutputStyle;
+use super::writer::{JobOutput, OutputWriter};
+
+/// The way of pulled output to this process's own output, or to files.
+pub(crate) struct PullOutput {
+    job: Arc<JobOutput>,
+    writer: OutputWriter,
+}
+
+impl PullOutput {
+    pub(crate) fn new(style: OutputStyle) -> Self {
+        let is_copied = !style.is_file_only;
+        let job = Arc::new(JobOutput { style, is_copied, ..JobOutput::default() });
+        Self { job, writer: OutputWriter::new(|_| None) }
+    }
+
+    /// Writes output. At the end of a stream its open line is written, too.
+    pub(crate) fn write(&self, output: IofOutput) {
+        let IofOutput { source, channel, bytes, info } = output;
+        let stream = Stream::of(channel);
+        let is_end = info
+            .iter()
+            .any(|info| info.key.as_str() == keys::IOF_COMPLETE.name() && info.value.as_bool() == Some(true));
+        if is_end && !bytes.is_empty() {
+            self.writer.write(Arc::clone(&self.job), source.clone(), stream, bytes);
+            self.writer.write(Arc::clone(&self.job), source, stream, Vec::new());
+        } else {
+            self.writer.write(Arc::clone(&self.job), source, stream, bytes);
+        }
+    }
+}
+
+impl Drop for PullOutput {
+    fn drop(&mut self) {
+        self.writer.finish();
+    }
+}
+
+/// The pulls of a connection that write.
+#[derive(Default)]
+pub(crate) struct PullOutputs(Mutex<Vec<Weak<PullOutput>>>);
+
+impl PullOutputs {
+    pub(crate) fn add(&self, output: &Arc<PullOutput>) {
+        let mut outputs = self.0.lock();
+        outputs.retain(|output| output.strong_count() > 0);
+        outputs.push(Arc::downgrade(output));
+    }
+
+    /// Writes everything, at the end of the connection.
+    pub(crate) fn finish(&self) {
+        let outputs = std::mem::take(&mut *self.0.lock());
+        outputs.iter().filter_map(Weak::upgrade).for_each(|output| output.writer.finish());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modex::types::{Info, Key, Namespace, ProcId};
+
+    use super::*;
+
+    #[test]
+    fn pulled_lines_get_their_form_and_the_end_writes_the_rest() {
+        let directory = tempfile::tempdir().unwrap();
+        let pattern = directory.path().join("%n-of-%r").to_str().unwrap().to_owned();
+        let info = |key: &'static str, value: modex::types::Value| Info::new(Key::from_static(key), value);
+        let directives = [
+            info(keys::IOF_OUTPUT_TO_FILE.name(), pattern.as_str().into()),
+            info(keys::IOF_FILE_PATTERN.name(), true.into()),
+            info(keys::IOF_FILE_ONLY.name(), true.into()),
+            info(keys::IOF_TAG_OUTPUT.name(), true.into()),
+        ];
+        let pull = Arc::new(PullOutput::new(OutputStyle::of(&directives)));
+        let outputs = PullOutputs::default();
+        outputs.add(&pull);
+        let send = |rank, bytes: &[u8], info| {
+            let source = ProcId::new(Namespace::new("job").unwrap(), rank);
+            pull.write(IofOutput { source, channel: 2, bytes: bytes.to_vec(), info });
+        };
+        send(0, b"one\ntw", Vec::new());
+        send(1, b"other", vec![info(keys::IOF_COMPLETE.name(), true.into())]);
+        send(0, b"o", Vec::new());
+        outputs.finish();
+        let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+        assert_eq!(read("job-of-0.out"), "[job,0]<stdout>: one\n[job,0]<stdout>: two");
+        assert_eq!(read("job-of-1.out"), "[job,1]<stdout>: other");
+    }
+}
