@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::output_pull::{OutputPull, SourceChannel};
+use super::output_pull::{OutputPull, SourceChannel, size_bytes};
 use crate::server::interface::{IofOutput, OutputSettings};
-use crate::types::{Namespace, footprint};
+use crate::types::Namespace;
 
 /// Kept output. Each source and channel has the bound that was asked for, and all together have another.
 #[derive(Debug, Default)]
@@ -158,12 +158,6 @@ impl KeptChannel {
             self.pieces.retain(|piece| !emptied.contains(&piece.revision));
         }
     }
-}
-
-/// Memory of a piece of output. It includes the record, so that empty pieces are bounded, too.
-pub(super) fn size_bytes(output: &IofOutput) -> usize {
-    let info = output.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
-    info.fold(output.bytes.len(), usize::saturating_add).saturating_add(size_of::<IofOutput>())
 }
 
 /// Size up to which small pieces are joined.

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kept_output::size_bytes;
 use crate::server::interface::{IofOutput, OutputSettings, PULL_BUFFER_BYTES_MAX, PeerId, Requester};
-use crate::types::{Namespace, ProcId, Rank, Time};
+use crate::types::{Namespace, ProcId, Rank, Time, footprint};
 
 /// A source and one channel of it.
 pub(crate) type SourceChannel = (ProcId, u16);
@@ -104,6 +103,12 @@ impl Collected {
         self.size_bytes = 0;
         std::mem::take(&mut self.channels).into_values()
     }
+}
+
+/// Memory of a piece of output. It includes the record, so that empty pieces are bounded, too.
+pub(super) fn size_bytes(output: &IofOutput) -> usize {
+    let info = output.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
+    info.fold(output.bytes.len(), usize::saturating_add).saturating_add(size_of::<IofOutput>())
 }
 
 /// Longest list of processes that is compared one by one.
