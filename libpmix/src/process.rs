@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use modex::types::{AsStatus, ProcId, Status};
+use modex::types::{AsStatus, Info, ProcId, Status};
 use modex::{Client, Roster};
 use nix::libc;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -75,6 +75,8 @@ pub(super) struct State {
     pub(super) server_count: u32,
     /// `PMIx_tool_init` less `PMIx_tool_finalize`.
     pub(super) tool_count: u32,
+    /// Directives of the first `PMIx_Init`.
+    pub(super) init_directives: Vec<Info>,
     /// Set by the first `PMIx_Init` in a process that is no server, or by a tool's first connection.
     pub(super) client: Option<Arc<Membership>>,
     /// A tool's connections, the oldest first; `client` is one of them, or has no server.

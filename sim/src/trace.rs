@@ -129,7 +129,9 @@ fn words_of_reply(reply: &Reply) -> u64 {
 
 fn words_of_result(result: &HostResult) -> u64 {
     match result {
-        HostResult::Status(status) | HostResult::Failed { status, .. } => words_of_status(*status),
+        HostResult::Status(status) | HostResult::Failed { status, .. } | HostResult::Answers(status, _) => {
+            words_of_status(*status)
+        }
         HostResult::Entries(entries) => (1 << 32) | u64::try_from(entries.len()).unwrap_or(0),
     }
 }

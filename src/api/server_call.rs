@@ -129,7 +129,7 @@ pub(super) fn refused(doing: &'static str, failure: HostResult) -> ServerError {
         HostResult::Failed { status, reason } => ServerError::Refused { doing, status, reason },
         HostResult::Status(status) => ServerError::Refused { doing, status, reason: status.to_string() },
         // Data is no failure, but an error where none is expected.
-        HostResult::Entries(_) => {
+        HostResult::Entries(_) | HostResult::Answers(..) => {
             ServerError::Refused { doing, status: Status::ERROR, reason: "unexpected data".into() }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::gds::qualified::{self, QUALIFIED_VALUE, Qualified};
+use crate::keys;
 use crate::proto::Commit;
 use crate::types::{AsStatus, Info, Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value, footprint};
 
@@ -75,7 +76,7 @@ pub enum StagingError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// A reserved key of a whole job: only the host sets data of a job.
-    #[error("key {key:?} describes the job {proc}; only the host may set it")]
+    #[error("key {key:?} describes the job of {proc}; only the host may set it")]
     JobData {
         /// The key.
         key: Key,
@@ -139,6 +140,33 @@ impl AsStatus for StagingError {
         }
     }
 }
+
+/// Reserved keys that no process may put. They name processes, servers and jobs, and a process that puts another value would
+/// mislead its peers. MPI libraries put others: Open MPI the name of its node and its binding. OpenPMIx accepts all keys.
+const OF_SERVER: [&str; 22] = [
+    keys::NSPACE.name(),
+    keys::RANK.name(),
+    keys::PROCID.name(),
+    keys::JOBID.name(),
+    keys::JOB_SIZE.name(),
+    keys::JOB_NUM_APPS.name(),
+    keys::UNIV_SIZE.name(),
+    keys::MAX_PROCS.name(),
+    keys::NUM_NODES.name(),
+    keys::NODE_MAP.name(),
+    keys::PROC_MAP.name(),
+    keys::LOCAL_SIZE.name(),
+    keys::LOCAL_PEERS.name(),
+    keys::LOCAL_PROCS.name(),
+    keys::PARENT_ID.name(),
+    keys::SPAWNED.name(),
+    keys::SESSION_ID.name(),
+    keys::USERID.name(),
+    keys::GRPID.name(),
+    keys::SERVER_NSPACE.name(),
+    keys::SERVER_RANK.name(),
+    keys::SERVER_URI.name(),
+];
 
 /// The result of [`Staging::take_commit`].
 #[derive(Clone, Debug, PartialEq)]
@@ -208,6 +236,9 @@ impl Staging {
     /// # Errors
     /// [`StagingError`] at the limits.
     pub fn put_any(&mut self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
+        if OF_SERVER.contains(&key.as_str()) {
+            return Err(StagingError::JobData { key, proc: self.own.clone() });
+        }
         self.insert_own(scope, key, value)
     }
 

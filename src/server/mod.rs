@@ -56,7 +56,7 @@ pub use interface::config::{Capabilities, Contact, Limits, ServerConfig, ToolAdm
 pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub use interface::host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest, FenceData,
-    FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet,
+    FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,
     RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use interface::io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};

@@ -37,6 +37,64 @@ static pmix_server_module_t module = {
     .abort = up_abort,
 };
 
+/* Keys that only a server may set. Regression: a rank could give its peers another size of the job. */
+static void puts_of_server_keys(void)
+{
+    static const char *const keys[] = {PMIX_JOB_SIZE, PMIX_RANK, PMIX_NSPACE, PMIX_PARENT_ID, PMIX_SERVER_URI};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        CHECK_UNLESS_STOCK("takes them", put_text(PMIX_GLOBAL, keys[i], "mine") == PMIX_ERR_BAD_PARAM);
+}
+
+/* Regression: a further initialization that contradicted the first one, or required what Init does not do, succeeded. */
+static void contradictions(void)
+{
+    pmix_info_t info;
+    uint32_t other = me.rank + 1;
+    bool yes = true;
+
+    if (stock()) return; /* it takes everything */
+    PMIX_INFO_LOAD(&info, PMIX_SERVER_URI, "elsewhere.0;tcp4://127.0.0.1:1", PMIX_STRING);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Init(NULL, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_RANK, &other, PMIX_PROC_RANK);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Init(NULL, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_INFO_LOAD(&info, "some.directive", &yes, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&info);
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Init(NULL, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    /* The facts, and the models of several libraries, are no contradiction. */
+    PMIX_INFO_LOAD(&info, PMIX_NSPACE, me.nspace, PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Init(NULL, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_PROGRAMMING_MODEL, "MPI", PMIX_STRING);
+    PMIX_INFO_REQUIRED(&info);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Init(NULL, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
+    CHECK_NUMBER(1, PMIx_Initialized());
+}
+
+/* No fence spreads what servers computed: each server computes it. Regression: a fence that required it succeeded. */
+static void generated_info(void)
+{
+    pmix_info_t info;
+    bool yes = true, no = false;
+
+    if (stock()) return; /* it ignores the directive */
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_GENERATED_JOB_INFO, &yes, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(NULL, 0, &info, 1));
+    PMIX_INFO_REQUIRED(&info);
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Fence(NULL, 0, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_GENERATED_JOB_INFO, &no, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&info);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(NULL, 0, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+}
+
 static void put_all(void)
 {
     pmix_value_t value;
@@ -243,6 +301,9 @@ static int client(const char *role)
     without_blocking();
     halves();
     threads();
+    puts_of_server_keys();
+    contradictions();
+    generated_info();
     /* Counted: only the last Finalize disconnects. */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Init(&again, NULL, 0));
     CHECK(PMIX_CHECK_PROCID(&again, &me));

@@ -269,6 +269,43 @@ static void fetched(pmix_status_t status, char *data, size_t size, void *cbdata)
 
 static pmix_server_module_t module; /* nothing */
 
+/* Without a query function of the host, the library answers the host's own queries. Regression: PMIX_ERR_NOT_SUPPORTED. */
+static void queries(void)
+{
+    pmix_query_t query;
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+    int status;
+
+    if (stock()) return; /* it has no such answers */
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, PMIX_QUERY_NAMESPACES);
+    PMIX_ARGV_APPEND(status, query.keys, PMIX_QUERY_LOCAL_PROC_TABLE);
+    PMIX_ARGV_APPEND(status, query.keys, PMIX_JOB_SIZE);
+    CHECK_NUMBER(PMIX_SUCCESS, status);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+    PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, "described", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Query_info(&query, 1, &results, &count));
+    CHECK_NUMBER(3, count);
+    const pmix_info_t *names = info_of(results, count, PMIX_QUERY_NAMESPACES);
+    CHECK(names && names->value.type == PMIX_STRING && strstr(names->value.data.string, "described"));
+    const pmix_info_t *table = info_of(results, count, PMIX_QUERY_LOCAL_PROC_TABLE);
+    CHECK(table && table->value.type == PMIX_DATA_ARRAY && table->value.data.darray->size == 2);
+    const pmix_info_t *size = info_of(results, count, PMIX_JOB_SIZE);
+    CHECK(size && size->value.type == PMIX_UINT32 && size->value.data.uint32 == 5);
+    if (results) PMIX_INFO_FREE(results, count);
+    PMIX_ARGV_APPEND(status, query.keys, "no.such.key");
+    CHECK_STATUS(PMIX_ERR_PARTIAL_SUCCESS, PMIx_Query_info(&query, 1, &results, &count));
+    CHECK_NUMBER(3, count);
+    if (results) PMIX_INFO_FREE(results, count);
+    PMIX_QUERY_DESTRUCT(&query);
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, "no.such.key");
+    CHECK(PMIx_Query_info(&query, 1, &results, &count) != PMIX_SUCCESS);
+    CHECK(results == NULL && count == 0);
+    PMIX_QUERY_DESTRUCT(&query);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) return client(argv[1]);
@@ -280,6 +317,7 @@ int main(int argc, char **argv)
     generated();
     describe();
     environment();
+    queries();
     /* Requested before the ranks exist: held until they have committed. Local values stay here. */
     for (uint32_t rank = 0; rank < 2; rank++) {
         pmix_proc_t proc = proc_of("described", rank);

@@ -21,8 +21,9 @@ use crate::types::{
 };
 use crate::{from_c, pointer};
 
-/// Puts a value of this process; other processes see it after [`PMIx_Commit`]. Reserved keys are accepted: MPI libraries put some. See
-/// the standard's function of the same name.
+/// Puts a value of this process; other processes see it after [`PMIx_Commit`]. Reserved keys are accepted, because MPI libraries put
+/// some: Open MPI the name of its node and its binding. Keys of the server, such as `PMIX_JOB_SIZE`, are refused. See the standard's function of
+/// the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use modex::keys;
 use modex::runtime::has_more_rights_than_its_starter;
-use modex::types::{Info, Status};
+use modex::types::{Info, InfoFlags, Key, Status, Value};
 use modex::{Client, ConnectError};
 
 use super::asynchronous::run;
@@ -24,6 +24,9 @@ use crate::{from_c, munge, spoken, stand_in, stdin, to_c, tool};
 /// each rank of the job takes itself for the whole job. `proc` gets the launcher's name for this process even then, or else an empty namespace and
 /// the undefined rank.
 ///
+/// A further call must not contradict the first one or the facts: another value of a directive, another server, or another name of this process
+/// is refused with `PMIX_ERR_BAD_PARAM`. A required directive that is not about a programming model is not supported.
+///
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Init<'a>(
@@ -34,7 +37,8 @@ pub extern "C" fn PMIx_Init<'a>(
     guard_status(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
         let place = proc.optional("place for the process")?;
-        let joined = join();
+        refuse_required(&infos)?;
+        let joined = join(&infos);
         if let Some(place) = place {
             let name = joined.as_ref().map_or_else(|_| Client::launched_as(), |(member, _)| Some(member.proc()));
             *place = to_c::optional_proc(name.as_ref());
@@ -55,21 +59,103 @@ pub extern "C" fn PMIx_Init<'a>(
 }
 
 /// Makes this process a client if it has no role, and raises the count. The flag says whether it became a client.
-fn join() -> Result<(Member, bool), Failure> {
+fn join(infos: &[Info]) -> Result<(Member, bool), Failure> {
     let _changes = process::begin_to_join();
     let known = process::member().ok();
     let is_first = known.is_none();
+    if let Some(member) = &known {
+        refuse_contradiction(member, infos)?;
+    }
     let member = match known {
         Some(member) => member,
         None => Member::Client(Arc::new(Membership::new(connect()?))),
     };
     process::change(|state| {
+        if state.client_count == 0 {
+            state.init_directives = infos.to_vec();
+        }
         state.client_count += 1;
         if let (true, Member::Client(client)) = (is_first, &member) {
             state.client = Some(Arc::clone(client));
         }
     });
     Ok((member, is_first))
+}
+
+/// Facts about this process and its server, which no initialization changes.
+const FACTS: [&str; 6] = [
+    keys::NSPACE.name(),
+    keys::RANK.name(),
+    keys::PROCID.name(),
+    keys::SERVER_URI.name(),
+    keys::SERVER_NSPACE.name(),
+    keys::SERVER_RANK.name(),
+];
+
+/// Directives about a programming model: each library in a process declares its own.
+const OF_MODEL: [&str; 8] = [
+    keys::PROGRAMMING_MODEL.name(),
+    keys::MODEL_LIBRARY_NAME.name(),
+    keys::MODEL_LIBRARY_VERSION.name(),
+    keys::THREADING_MODEL.name(),
+    keys::MODEL_NUM_THREADS.name(),
+    keys::MODEL_NUM_CPUS.name(),
+    keys::MODEL_CPU_TYPE.name(),
+    keys::MODEL_AFFINITY_POLICY.name(),
+];
+
+fn refuse_required(infos: &[Info]) -> Result<(), Failure> {
+    let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
+    match infos.iter().filter(is_required).find(|info| !OF_MODEL.contains(&info.key.as_str())) {
+        None => Ok(()),
+        Some(info) => {
+            tracing::error!(key = info.key.as_str(), "PMIx_Init does not honour a required directive; leave it out");
+            Err(Failure(Status::ERR_NOT_SUPPORTED))
+        }
+    }
+}
+
+/// Refuses a further initialization that contradicts the first one.
+fn refuse_contradiction(member: &Member, infos: &[Info]) -> Result<(), Failure> {
+    let earlier = process::read(|state| state.init_directives.clone());
+    let contradicts = |info: &&Info| match info.key.as_str() {
+        key if OF_MODEL.contains(&key) => false,
+        key if FACTS.contains(&key) => fact(member, &info.key).is_some_and(|fact| !is_same(&fact, &info.value)),
+        key => earlier.iter().any(|earlier| earlier.key.as_str() == key && earlier.value != info.value),
+    };
+    match infos.iter().find(contradicts) {
+        None => Ok(()),
+        Some(info) => {
+            tracing::error!(key = info.key.as_str(), "a directive of PMIx_Init contradicts an earlier initialization");
+            Err(Failure(Status::ERR_BAD_PARAM))
+        }
+    }
+}
+
+/// What this process knows of itself and its server.
+fn fact(member: &Member, key: &Key) -> Option<Value> {
+    let proc = member.proc();
+    match key.as_str() {
+        key if key == keys::NSPACE.name() => Some(Value::from(proc.namespace.as_str())),
+        key if key == keys::RANK.name() => Some(Value::from(proc.rank)),
+        key if key == keys::PROCID.name() => Some(Value::from(proc)),
+        _ => {
+            let Member::Client(client) = member else { return None };
+            let optional = [Info::new(Key::from_static(keys::OPTIONAL.name()), true)];
+            client.find(Some(proc), Some(key.clone()), &optional).ok()?.into_value().ok()
+        }
+    }
+}
+
+/// Whether two values say the same, whatever types programs give them.
+fn is_same(fact: &Value, given: &Value) -> bool {
+    let text = |value: &Value| match value {
+        Value::ProcNamespace(namespace) => Some(namespace.as_str().to_owned()),
+        value => value.as_str().map(str::to_owned),
+    };
+    fact == given
+        || (fact.as_u32().is_some() && fact.as_u32() == given.as_u32())
+        || (text(fact).is_some() && text(fact) == text(given))
 }
 
 fn connect() -> Result<Client, Failure> {
@@ -114,6 +200,9 @@ fn end() -> Result<(), Failure> {
     let mut changes = process::begin();
     let leaving = process::change(|state| {
         state.client_count = state.client_count.checked_sub(1).ok_or(Status::ERR_INIT)?;
+        if state.client_count == 0 {
+            state.init_directives.clear();
+        }
         let is_last = state.client_count == 0 && state.tool_count == 0;
         Ok::<_, Status>(if is_last { state.client.take() } else { None })
     })?;

@@ -20,8 +20,9 @@ use crate::types::{
 };
 use crate::{from_c, process, to_c};
 
-/// Queries the host. Queries about the interface itself are answered here, also before the first initialization. See
-/// the standard's function of the same name.
+/// Queries the host. The server answers what the host does not support, also for the server's own process if the host has no
+/// function for queries. Queries about the interface itself are answered here, also before the first initialization. See the
+/// standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]

@@ -357,7 +357,9 @@ impl World {
         let Some((asker, upcall)) = self.host.calls.remove(&(server, call)) else { return };
         let reply = match result {
             HostResult::Entries(entries) => HostReply::DirectModex(entries),
-            HostResult::Status(status) | HostResult::Failed { status, .. } => HostReply::Status(status),
+            HostResult::Status(status) | HostResult::Failed { status, .. } | HostResult::Answers(status, _) => {
+                HostReply::Status(status)
+            }
         };
         self.answer_later(asker, upcall, reply);
     }

@@ -172,6 +172,20 @@ fn a_reserved_key_cannot_be_put() {
     assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
 }
 
+/// Regression: a C program could give its peers another size of the job, or another name of itself.
+#[test]
+fn a_key_of_the_server_cannot_be_put_and_those_of_mpi_libraries_can() {
+    let mut staging = staging();
+    for name in ["pmix.job.size", "pmix.rank", "pmix.nspace", "pmix.parent", "pmix.srvr.uri"] {
+        let refused = staging.put_any(Scope::Global, key(name), Value::Uint32(1)).unwrap_err();
+        assert!(matches!(refused, StagingError::JobData { .. }), "{name}");
+        assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
+    }
+    for name in ["pmix.hname", "pmix.cpuset", "pmix.locstr", "pmix.puri"] {
+        staging.put_any(Scope::Global, key(name), Value::Uint32(1)).unwrap();
+    }
+}
+
 #[test]
 fn anything_can_be_stored_internally_for_a_process_of_any_namespace() {
     let mut staging = staging();

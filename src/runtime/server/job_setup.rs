@@ -275,7 +275,7 @@ impl JobSetup {
             return Ok(());
         }
         match self.own.call(HostCall::ExtendNamespace(namespace.clone(), values.into()))? {
-            HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
+            HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) | HostResult::Answers(..) => Ok(()),
             // The job was deregistered meanwhile.
             HostResult::Status(Status::ERR_NOT_FOUND) | HostResult::Failed { status: Status::ERR_NOT_FOUND, .. } => {
                 Ok(())

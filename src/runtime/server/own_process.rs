@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! api::Server ── Request ──┬─ services, abort, connect, groups ──> host
+//!                          ├─ queries that the host leaves ──> core
 //!                          ├─ fence ──> the process is alone
 //!                          └─ peers and nodes ──┐
 //! api::Server ── find ──────> own values ──> core
@@ -25,15 +26,15 @@ use crate::client::CallError;
 use crate::events::Event;
 use crate::gds::qualified;
 use crate::keys;
-use crate::proto::{self, AnswerForm, Command, Reply, Request, Service};
+use crate::proto::{self, AnswerForm, Command, QueryInfo, Reply, Request, Service};
 use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
     AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, OwnGet,
-    Requester, is_own_service,
+    OwnQuery, Requester, is_own_service,
 };
-use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Value, ranks_in};
+use crate::types::{Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value, ranks_in};
 
 /// The server's own process, as a requester.
 pub struct OwnProcess {
@@ -244,7 +245,36 @@ impl OwnProcess {
         if is_own_service(needs, self.own_services, self.capabilities()) {
             return self.ask_own_service(requester, service, receive);
         }
+        let receive = match &service {
+            Service::QueryInfo(QueryInfo { queries }) => self.with_core(&requester, queries, receive),
+            _ => receive,
+        };
         self.guarded(|host| call_service(host, requester, service, Taker::Caller(receive)));
+    }
+
+    /// Takes the host's answer to queries. The core answers what the host leaves, as for a client.
+    fn with_core(&self, requester: &Requester, queries: &[Query], receive: NameCallback) -> NameCallback {
+        let (requester, queries, loop_sender) = (requester.clone(), queries.to_vec(), self.loop_sender.clone());
+        Box::new(move |reply: HostReply| {
+            let (status, host_answers) = match reply {
+                HostReply::Status(status) if OwnQuery::is_left(status) => (status, Vec::new()),
+                HostReply::Infos { status, info } if OwnQuery::is_left(status) => (status, info),
+                reply => return receive(reply),
+            };
+            let query = OwnQuery { requester, queries, host_status: Some(status), host_answers };
+            let take = Box::new(move |result: HostResult| {
+                receive(match result {
+                    HostResult::Answers(status, info) => HostReply::Infos { status, info },
+                    failure => HostReply::Status(status_of(&failure)),
+                });
+            });
+            let message = LoopMessage::Call(HostCall::Query(query), ResultReceiver::Callback(take));
+            if let Err(late) = loop_sender.give(message)
+                && let LoopMessage::Call(_, ResultReceiver::Callback(take)) = *late
+            {
+                take(HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
+            }
+        })
     }
 
     /// Asks one of the server's own services. A server that has ended answers with an error.
@@ -408,6 +438,6 @@ fn named(namespace: Option<&Text>) -> Result<Namespace, Status> {
 fn status_of(failure: &HostResult) -> Status {
     match failure {
         HostResult::Status(status) | HostResult::Failed { status, .. } => *status,
-        HostResult::Entries(_) => Status::ERROR,
+        HostResult::Entries(_) | HostResult::Answers(..) => Status::ERROR,
     }
 }

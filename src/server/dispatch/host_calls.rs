@@ -46,6 +46,10 @@ impl<S: Datastore> ServerCore<S> {
             }
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
             HostCall::Get(get) => return self.get_for_host(now, ticket, get),
+            HostCall::Query(query) => {
+                let result = self.answer_queries_of_host(query);
+                return self.outputs.complete(ticket, result);
+            }
             HostCall::DeliverInventories(blobs) => {
                 let result = self.deliver_inventories(&blobs);
                 return self.outputs.complete(ticket, result);

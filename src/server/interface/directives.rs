@@ -22,6 +22,13 @@ pub(crate) fn requires_more_than(directives: &[Info], understood: &[&str]) -> bo
     directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str()))
 }
 
+/// Whether a fence must spread values that servers computed. Each server computes them from its own description of the job,
+/// so no fence spreads them.
+pub(crate) fn requires_generated_info(directives: &[Info]) -> bool {
+    let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && info.value.as_bool() != Some(false);
+    find(directives, keys::COLLECT_GENERATED_JOB_INFO).is_some_and(is_required)
+}
+
 /// The first entry with this key.
 pub(crate) fn find<T: ?Sized>(directives: &[Info], key: TypedKey<T>) -> Option<&Info> {
     directives.iter().find(|info| info.key.as_str() == key.name())

@@ -14,7 +14,7 @@ use crate::gds::LookupError;
 use crate::gds::registration::Description;
 use crate::proto::exchange::PackedFence;
 use crate::proto::{Credential, IofPull, Service};
-use crate::types::{AsStatus, Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
+use crate::types::{AsStatus, Info, Key, Kval, Namespace, Pdata, ProcId, Query, Status, Text};
 
 /// Identifies one call of the host; chosen by the caller, returned with [`HostResult`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +55,8 @@ pub enum HostCall {
     DirectModexRequest(DirectModexRequest),
     /// A Get of the server's own process, as a local client would do it.
     Get(OwnGet),
+    /// Queries of the server's own process that the host does not answer, or not all of them.
+    Query(OwnQuery),
     /// Delivers inventories of nodes, as blobs. A node's inventory replaces its older one.
     DeliverInventories(Vec<Vec<u8>>),
     /// Delivers output of a process to its pullers. Output without a puller is kept for a while.
@@ -73,6 +75,27 @@ pub enum HostCall {
     /// Deregisters the server's own process from these events. The marker of default handlers is
     /// [`events::DEFAULT_HANDLER`](crate::events::DEFAULT_HANDLER).
     DeregisterEvents(Vec<Status>),
+}
+
+/// Queries of the server's own process. The result has a status of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnQuery {
+    /// The server's own process.
+    pub requester: Requester,
+    /// The queries.
+    pub queries: Vec<Query>,
+    /// The host's status, if it was asked.
+    pub host_status: Option<Status>,
+    /// The host's answers.
+    pub host_answers: Vec<Info>,
+}
+
+impl OwnQuery {
+    /// Whether the host's status leaves parts of a query to the server.
+    #[must_use]
+    pub const fn is_left(status: Status) -> bool {
+        matches!(status, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND | Status::ERR_PARTIAL_SUCCESS)
+    }
 }
 
 /// A job's description. Operations of many processes wait for the description of each job that they name, so servers
@@ -154,6 +177,8 @@ pub enum HostResult<D = Vec<Kval>> {
     Status(Status),
     /// The requested data.
     Entries(D),
+    /// The answers to queries, and whether they are all.
+    Answers(Status, Vec<Info>),
     /// An error whose text says more than a status can. Text, because each datastore has errors of its own.
     Failed {
         /// The error in the standard's terms.
@@ -211,6 +236,7 @@ impl From<HostResult> for HostResult<HostData> {
         match result {
             HostResult::Status(status) => Self::Status(status),
             HostResult::Failed { status, reason } => Self::Failed { status, reason },
+            HostResult::Answers(status, infos) => Self::Answers(status, infos),
             HostResult::Entries(entries) => Self::Entries(HostData::Read(entries)),
         }
     }
@@ -223,6 +249,7 @@ impl HostResult<HostData> {
         match self {
             Self::Status(status) => HostResult::Status(status),
             Self::Failed { status, reason } => HostResult::Failed { status, reason },
+            Self::Answers(status, infos) => HostResult::Answers(status, infos),
             Self::Entries(HostData::Read(entries)) => HostResult::Entries(entries),
             Self::Entries(HostData::Unread(values)) => {
                 values.read().map_or_else(|error| HostResult::Status(error.status()), HostResult::Entries)

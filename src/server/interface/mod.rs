@@ -41,10 +41,10 @@ pub(super) use cleanup::{Cleanup, DirectoryRules};
 pub(super) use config::{Capabilities, Limits, ServerConfig, ToolAdmission, is_own_service};
 pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub(super) use directives::{GetDirectives, OwnedRealm, flag, processes};
-pub(crate) use directives::{find, requires_more_than, timeout};
+pub(crate) use directives::{find, requires_generated_info, requires_more_than, timeout};
 pub(super) use host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest,
-    FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet,
+    FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,
     RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
 };
 pub(super) use io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};

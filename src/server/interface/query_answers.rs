@@ -173,11 +173,17 @@ impl QueryAnswers {
     /// The reply. Its size grows with the number of rows.
     #[must_use]
     pub fn into_reply(self) -> Reply {
+        let (status, infos) = self.into_parts();
+        Reply::Infos(infos).with_status(status)
+    }
+
+    /// The status and the answers as infos. Their size grows with the number of rows.
+    pub(in crate::server) fn into_parts(self) -> (Status, Vec<Info>) {
         let info = |answer| match answer {
             QueryAnswer::Info(info) => info,
             QueryAnswer::Table(key, namespace, table) => Info { key, flags: 0, value: table.into_value(&namespace) },
         };
-        Reply::Infos(self.answers.into_iter().map(info).collect()).with_status(self.status)
+        (self.status, self.answers.into_iter().map(info).collect())
     }
 }
 

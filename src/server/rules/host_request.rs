@@ -4,7 +4,9 @@ use super::access::Action;
 use super::cleanup::CleanupPart;
 use crate::gds::Datastore;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
-use crate::server::interface::{Capabilities, HostReply, OutputSettings, PeerId, Requester, Signed, Upcall, UpcallId};
+use crate::server::interface::{
+    Capabilities, HostReply, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId,
+};
 use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, Ticket};
 use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
 
@@ -102,11 +104,7 @@ impl<S: Datastore> ServerCore<S> {
         requester: Requester,
         queries: Vec<Query>,
     ) {
-        let key_count = queries.iter().map(|query| query.keys.len()).fold(0, usize::saturating_add);
-        let qualifier_count =
-            queries.iter().map(|query| query.qualifiers.len()).fold(queries.len(), usize::saturating_add);
-        let keys_max = self.config.limits.query_keys_max;
-        if key_count > keys_max || qualifier_count > keys_max.saturating_mul(QUALIFIERS_PER_KEY) {
+        if self.is_beyond_limits(&queries) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         if !self.config.capabilities.contains(Capabilities::QUERY) {
@@ -122,6 +120,15 @@ impl<S: Datastore> ServerCore<S> {
         let questions = Questions { is_withheld, ..Questions::new(requester, queries) };
         let expected = Expected::Queries(Box::new(questions));
         self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
+    }
+
+    /// Whether a request has too many queries, keys or qualifiers.
+    pub(super) fn is_beyond_limits(&self, queries: &[Query]) -> bool {
+        let key_count = queries.iter().map(|query| query.keys.len()).fold(0, usize::saturating_add);
+        let qualifier_count =
+            queries.iter().map(|query| query.qualifiers.len()).fold(queries.len(), usize::saturating_add);
+        let keys_max = self.config.limits.query_keys_max;
+        key_count > keys_max || qualifier_count > keys_max.saturating_mul(QUALIFIERS_PER_KEY)
     }
 
     /// Gives a service in the host's form to the host.
@@ -153,11 +160,11 @@ impl<S: Datastore> ServerCore<S> {
     ) {
         let reply = match (expected, reply) {
             (Expected::Pull, reply) => return self.settle_pull(now, upcall, ticket, reply.status()),
-            (Expected::Queries(asked), HostReply::Status(status)) if is_incomplete(status) => {
+            (Expected::Queries(asked), HostReply::Status(status)) if OwnQuery::is_left(status) => {
                 return self.answer_queries(ticket, Questions { verdict: Some(status), ..*asked });
             }
             (Expected::Queries(asked), HostReply::Infos { status, info })
-                if is_incomplete(status) || (status == Status::SUCCESS && asked.is_withheld) =>
+                if OwnQuery::is_left(status) || (status == Status::SUCCESS && asked.is_withheld) =>
             {
                 let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
                 return self.answer_queries(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
@@ -197,8 +204,3 @@ impl<S: Datastore> ServerCore<S> {
 const JOB_DATA_RANKS_MAX: u32 = 4096;
 /// Qualifiers of queries, and queries, for each allowed key.
 const QUALIFIERS_PER_KEY: usize = 4;
-
-/// Whether the host has left parts of a query unanswered that this server may answer.
-const fn is_incomplete(status: Status) -> bool {
-    matches!(status, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND | Status::ERR_PARTIAL_SUCCESS)
-}

@@ -4,8 +4,8 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{
-    Connect, FenceUpcall, Garbage, GroupRequest, HostReply, Output, PeerId, Upcall, flag, requires_more_than, settled,
-    timeout,
+    Connect, FenceUpcall, Garbage, GroupRequest, HostReply, Output, PeerId, Upcall, flag, requires_generated_info,
+    requires_more_than, settled, timeout,
 };
 use crate::server::state::{
     Collective, CollectiveKind, CollectivePhase, Concerned, FenceRequest, Gathered, GroupProgress, HostAnswer,
@@ -231,6 +231,9 @@ impl<S: Datastore> ServerCore<S> {
         }
         if operation.awaits_decisions() {
             return;
+        }
+        if requires_generated_info(operation.directives()) {
+            return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
         let status = operation.local_status(&self.registry);
         let understood = operation.signature().kind.understood();

@@ -82,7 +82,7 @@ fn call_of((codes, directives): WantedEvents) -> HostCall {
 
 fn answer_of(result: HostResult) -> Result<(), EventError> {
     match result {
-        HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
+        HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) | HostResult::Answers(..) => Ok(()),
         HostResult::Status(status) | HostResult::Failed { status, .. } => Err(EventError::Refused(status)),
     }
 }

@@ -4,7 +4,7 @@ use super::asking::{Asking, about_self};
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
 use crate::server::interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
-use crate::server::interface::{Answer, Output, ProcessRow, QueryAnswer, Requester};
+use crate::server::interface::{Answer, HostResult, Output, OwnQuery, ProcessRow, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::state::{
@@ -58,7 +58,8 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Answers the next keys.
     pub(in crate::server) fn proceed_queries(&mut self, mut answering: Box<Answering>) {
-        let outcome = self.answer_some(&mut answering);
+        let Answering { questions, topology, progress, .. } = &mut *answering;
+        let outcome = self.answer_some(questions, topology, progress);
         if let Ok(false) = outcome {
             return self.leave_rest(answering.ticket.peer(), Rest::Queries(answering));
         }
@@ -76,10 +77,35 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
+    /// Answers queries of the server's own process at once: the host itself waits. Values that need the topology are not
+    /// found; the host has functions for it.
+    pub(in crate::server) fn answer_queries_of_host(&self, query: OwnQuery) -> HostResult {
+        let OwnQuery { requester, queries, host_status: verdict, host_answers } = query;
+        if self.is_beyond_limits(&queries) {
+            return HostResult::Status(Status::ERR_OUT_OF_RESOURCE);
+        }
+        let mut progress = QueryProgress::new(&host_answers);
+        let questions = Questions { verdict, ..Questions::new(requester, queries) };
+        loop {
+            match self.answer_some(&questions, &Topology::Absent, &mut progress) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(Unanswered::Refused(status)) => return HostResult::Status(status),
+                Err(Unanswered::NeedsTopology) => return HostResult::Status(Status::ERR_NOT_FOUND),
+            }
+        }
+        let (status, infos) = progress.end(verdict).into_parts();
+        if infos.is_empty() { HostResult::Status(status) } else { HostResult::Answers(status, infos) }
+    }
+
     /// Answers keys until the step has done enough. Returns whether all are answered.
-    fn answer_some(&self, answering: &mut Answering) -> Result<bool, Unanswered> {
-        let Answering { questions, topology, progress, .. } = answering;
-        let Questions { requester, queries, verdict, .. } = &*questions;
+    fn answer_some(
+        &self,
+        questions: &Questions,
+        topology: &Topology,
+        progress: &mut QueryProgress,
+    ) -> Result<bool, Unanswered> {
+        let Questions { requester, queries, verdict, .. } = questions;
         // The host's answers stay, even if a query can't be completed.
         let is_host_first = verdict.is_some();
         let mut units = UNITS_PER_STEP;
