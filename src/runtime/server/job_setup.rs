@@ -191,7 +191,7 @@ impl JobSetup {
     }
 
     /// Collects the infos that the nodes of a job need for [`JobSetup::setup_local_support`]: changes of the environment
-    /// ([`harvest`]), and fabric resources. `variables` is the environment of this process.
+    /// (`harvest`), and fabric resources. `variables` is the environment of this process.
     ///
     /// # Errors
     /// [`SetupError`], before anything is collected. Without it each node's server would report the error.
