@@ -224,7 +224,8 @@ pub extern "C" fn PMIx_Initialized() -> c_int {
     guard_or(0, || c_int::from(process::is_initialized()))
 }
 
-/// Name and version of this library, then the release of the interface, such as `modex-0.1.0 4.2.9 (...)`. The string belongs to the library. See the standard's function of the same name.
+/// Name and version of this library, then the release of the interface, such as `modex-0.1.0 4.2.9 (...)`. The string belongs to the
+/// library. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -15,9 +15,9 @@ use crate::types::{pmix_proc_t, pmix_status_t};
 /// prepared for its job. The caller's array and its strings are libc's memory; the array may move. Works in a forked
 /// child of the server as well, without waiting for the parent: Slurm calls it there, before `exec`.
 ///
-/// The host registers the job first, else `PMIX_ERR_NOT_FOUND` is returned: no server would know the process. Slurm, PRRTE,
-/// Open MPI 4.1, flux-pmix and psmgmt keep this order. The server's own namespace needs no registration. See the standard's
-/// function of the same name.
+/// The host registers the job first, else `PMIX_ERR_NOT_FOUND` is returned: no server would know the process. Slurm, PRRTE
+/// and Open MPI 4.1 keep this order. The server's own namespace needs no registration. See the standard's function of the
+/// same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
