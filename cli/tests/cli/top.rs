@@ -100,11 +100,12 @@ fn a_key_ends_it_on_a_terminal_and_the_terminal_is_as_before() {
 fn a_stop_from_outside_gives_the_terminal_back() {
     let place = tempfile::tempdir().unwrap();
     let body = format!(
-        "before=$(stty -g); set -m
-        (while test \"$before\" = \"$(stty -g < /dev/tty)\"; do sleep 0.05; done; kill -TSTP $(cat {0})) &
+        "before=$(stty -g); set +m
+        ( (while test \"$before\" = \"$(stty -g < /dev/tty)\"; do sleep 0.05; done; kill -TSTP $(cat {0})) & )
+        set -m
         sh -c 'echo $$ > {0}; exec $MODEX top -d 3600'
         echo stopped; test \"$before\" = \"$(stty -g)\" && echo same
-        kill -TERM $(cat {0}); fg %2 > {0}.fg; echo status $?",
+        kill -TERM $(cat {0}); fg %1 > {0}.fg; echo status $?",
         place.path().join("pid").display()
     );
     let ended = on_a_terminal(&body).env("TERM", "xterm").run();
