@@ -149,7 +149,14 @@ impl World {
             procs.is_some_and(|procs| self.collectives.may_bring(connection.server, procs, peer, sought.whose));
         // A process reads values of another job only once the jobs are tied.
         let own = self.process(connection.process).map(|of| of.job);
-        let may_come = self.process(sought.whose).is_some_and(|of| of.state == State::Running && Some(of.job) == own);
+        // A process between two lives has left, as far as its server knows.
+        let is_admitted = |node: u32| {
+            let admitted = self.node(node).and_then(|node| node.admitted.get(&sought.whose));
+            admitted.is_some_and(|connections| !connections.is_empty())
+        };
+        let may_come = self
+            .process(sought.whose)
+            .is_some_and(|of| of.state == State::Running && Some(of.job) == own && is_admitted(of.node));
         let is_miss = matches!(status, Status::ERR_NOT_FOUND | Status::ERR_TIMEOUT);
         may_wait && goes_on && may_come && is_miss && !self.is_ending
     }
