@@ -57,6 +57,8 @@ pub(super) struct Local {
     pub(super) knowledge: Knowledge,
     /// Whether the operation needs a host and has none.
     pub(super) is_impossible: bool,
+    /// Whether the first participant asks for the values of all.
+    pub(super) collects: bool,
 }
 
 /// The key on which participants agree: the kind, and the set as written, sorted.
@@ -83,6 +85,7 @@ pub(super) struct LocalCollective {
     knowledge: Knowledge,
     missing_registrations: MissingRegistrations,
     pub(super) is_impossible: bool,
+    pub(super) collects: bool,
     waiting: BTreeMap<PeerId, Arrival>,
     deadline: Option<Time>,
     /// The same, for participants that hear of its end one after the other.
@@ -172,7 +175,7 @@ impl LocalCollectives {
             }
             None => {
                 self.last += 1;
-                let Local { expected, gone, knowledge, is_impossible } = local();
+                let Local { expected, gone, knowledge, is_impossible, collects } = local();
                 let departed = if knowledge == Knowledge::Little { BTreeSet::new() } else { gone };
                 let mut operation = LocalCollective {
                     number: self.last,
@@ -183,6 +186,7 @@ impl LocalCollectives {
                     knowledge,
                     missing_registrations: MissingRegistrations::default(),
                     is_impossible,
+                    collects,
                     waiting: BTreeMap::new(),
                     deadline: None,
                     due: None,
@@ -203,13 +207,6 @@ impl LocalCollectives {
         let (server, signature, number) = self.by_request.get(&(peer, tag))?;
         let operations = self.places.get(&(*server, signature.clone()))?;
         Some((signature, operations.iter().find(|operation| operation.number == *number)?))
-    }
-
-    /// Whether a connection waits for a fence of these participants at which a process has not arrived.
-    pub(super) fn may_bring(&self, server: ServerId, procs: &[ProcId], peer: PeerId, whose: u32) -> bool {
-        let operations = self.places.get(&(server, signature(CollectiveKind::Fence, procs)));
-        let awaits = |op: &LocalCollective| op.waiting.contains_key(&peer) && !op.contributed.contains(&whose);
-        operations.is_some_and(|operations| operations.iter().any(awaits))
     }
 
     /// The oldest open group of this name that names a process and does not hold its connection yet.

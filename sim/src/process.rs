@@ -8,6 +8,7 @@ use modex::client::{
     ValueCache,
 };
 use modex::gds::{Audience, Lookup, NamespaceReader, ReadError};
+use modex::proto::Tag;
 use modex::server::PeerId;
 use modex::types::{Namespace, ProcId, Rank, Scope, Text, Time, Value};
 
@@ -137,6 +138,8 @@ impl Process {
 }
 
 const FLOORS_MAX: usize = 256;
+/// Collecting fences of a connection that the checker remembers.
+const FENCES_MAX: usize = 16;
 
 /// A call that has not returned.
 #[derive(Debug)]
@@ -151,8 +154,6 @@ pub(super) struct PendingCall {
 #[derive(Debug)]
 pub(super) enum CallPurpose {
     Meeting,
-    /// A collecting fence of these processes.
-    Collect(Vec<ProcId>),
     /// To form a group whose other members the process does not know.
     Group(Text),
     Get(Box<PendingGet>),
@@ -173,7 +174,7 @@ pub(super) struct PendingGet {
     /// The version that the process could expect when it began to look.
     pub(super) floor: u32,
     /// The fence that may bring the value.
-    pub(super) fence: Option<CallId>,
+    pub(super) fence: Option<Tag>,
 }
 
 /// Both ends of a connection, and the process's state for it.
@@ -189,6 +190,8 @@ pub(super) struct Connection {
     pub(super) foreign: BTreeMap<Namespace, Arc<NamespaceReader>>,
     pub(super) calls: BTreeMap<CallId, PendingCall>,
     pub(super) last_call: u64,
+    /// Its last collecting fences, the newest first.
+    pub(super) fences: Vec<(Tag, Vec<ProcId>)>,
     /// Its invitations.
     pub(super) invitations: Invitations,
     /// Groups that it is in by a bootstrap, whose leaders did not know each other.
@@ -218,6 +221,7 @@ impl Connection {
             foreign: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_call: 0,
+            fences: Vec::new(),
             invitations: Invitations::default(),
             groups: BTreeSet::new(),
             up: Time::ZERO,
@@ -229,21 +233,17 @@ impl Connection {
         }
     }
 
-    /// The newest collecting fence with a process that has not ended for this connection.
-    pub(super) fn fence_with(&self, proc: &ProcId) -> Option<CallId> {
-        let names =
-            |entry: &ProcId| entry.namespace == proc.namespace && [proc.rank, Rank::Wildcard].contains(&entry.rank);
-        let brings =
-            |asked: &PendingCall| matches!(&asked.purpose, CallPurpose::Collect(procs) if procs.iter().any(names));
-        self.calls.iter().rev().find(|(_, asked)| brings(asked)).map(|(id, _)| *id)
+    /// Notes a collecting fence of these participants.
+    pub(super) fn note_fence(&mut self, tag: Tag, procs: &[ProcId]) {
+        self.fences.truncate(FENCES_MAX - 1);
+        self.fences.insert(0, (tag, procs.to_vec()));
     }
 
-    /// The participants of a collecting fence that has not ended.
-    pub(super) fn participants(&self, fence: CallId) -> Option<&[ProcId]> {
-        match &self.calls.get(&fence)?.purpose {
-            CallPurpose::Collect(procs) => Some(procs),
-            _ => None,
-        }
+    /// The newest collecting fence with a process, ended or not.
+    pub(super) fn fence_with(&self, proc: &ProcId) -> Option<Tag> {
+        let names =
+            |entry: &ProcId| entry.namespace == proc.namespace && [proc.rank, Rank::Wildcard].contains(&entry.rank);
+        self.fences.iter().find(|(_, procs)| procs.iter().any(names)).map(|(tag, _)| *tag)
     }
 }
 

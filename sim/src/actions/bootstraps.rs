@@ -156,6 +156,7 @@ impl World {
             gone: self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default(),
             knowledge: self.knowledge(server, &kind, procs),
             is_impossible: is_elsewhere,
+            collects: false,
         };
         let signature = local_collectives::signature(kind, procs);
         let request = (caller.peer, caller.tag, caller.process);

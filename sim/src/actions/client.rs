@@ -8,6 +8,7 @@ use modex::proto::{Command, Request, Version};
 use modex::server::{Credentials, Hello, PeerId, StoreOffer};
 use modex::types::{ProcId, Scope};
 
+use super::requests::collects;
 use crate::faults::Canary;
 use crate::process::{CallPurpose, Connection, PendingCall, ProcessStage, State};
 use crate::program::{Meeting, ProgramPhase};
@@ -126,9 +127,7 @@ impl World {
     /// Collective operations that a connection waits for.
     fn meetings_of(&self, peer: PeerId) -> usize {
         let calls = self.connections.get(&peer).map(|connection| connection.calls.values());
-        calls.map_or(0, |calls| {
-            calls.filter(|asked| matches!(asked.purpose, CallPurpose::Meeting | CallPurpose::Collect(_))).count()
-        })
+        calls.map_or(0, |calls| calls.filter(|asked| matches!(asked.purpose, CallPurpose::Meeting)).count())
     }
 
     fn admitted(&mut self, peer: PeerId, process: u32) {
@@ -264,6 +263,12 @@ impl World {
                     let is_commit = request.command() == Command::Commit;
                     let puts = self.process(process).filter(|_| is_commit).map(|of| of.puts.clone());
                     self.trace.words(&[u64::from(tag.0)]);
+                    if let Request::Fence(fence) = &request
+                        && collects(&fence.directives)
+                        && let Some(connection) = self.connections.get_mut(&peer)
+                    {
+                        connection.note_fence(tag, &fence.procs);
+                    }
                     self.send_up(peer, ToServer::Request(tag, request, puts.unwrap_or_default()));
                 }
                 ClientOutput::Received(data) => {
@@ -319,7 +324,7 @@ impl World {
             CallPurpose::Invitation(step) => return self.party_goes_on(peer, process, step, result),
             CallPurpose::Group(name) => self.note_group(peer, name, &result),
             CallPurpose::LeaveGroup(name) => self.note_leave(process, name, &result),
-            CallPurpose::Finalize | CallPurpose::Meeting | CallPurpose::Collect(_) | CallPurpose::Other => {}
+            CallPurpose::Finalize | CallPurpose::Meeting | CallPurpose::Other => {}
         }
         if is_awaited {
             self.wake_soon(process);
@@ -469,7 +474,6 @@ impl World {
         match &phase.meeting {
             Meeting::Bootstrap(bootstrap) => self.bootstrap_call(peer, phase, bootstrap, procs),
             Meeting::Dissolve(name) => self.dissolve_call(peer, phase, name),
-            Meeting::Collect => Some((CallPurpose::Collect(procs.to_vec()), phase.call(procs.to_vec()))),
             _ => Some((CallPurpose::Meeting, phase.call(procs.to_vec()))),
         }
     }

@@ -144,9 +144,8 @@ impl World {
         let Some(connection) = self.connections.get(&peer).filter(|of| !of.is_client_gone) else { return false };
         let GetDirectives { optional, immediate, refresh, timeout, .. } = &sought.request.directives;
         let may_wait = !optional && !immediate && !refresh && timeout.is_none();
-        let procs = sought.fence.and_then(|fence| connection.participants(fence));
-        let goes_on =
-            procs.is_some_and(|procs| self.collectives.may_bring(connection.server, procs, peer, sought.whose));
+        let fence = sought.fence.and_then(|tag| self.collectives.of_request(peer, tag));
+        let goes_on = fence.is_some_and(|(_, fence)| fence.collects && !fence.contributed.contains(&sought.whose));
         // A process reads values of another job only once the jobs are tied.
         let own = self.process(connection.process).map(|of| of.job);
         // A process between two lives has left, as far as its server knows.

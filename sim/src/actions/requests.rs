@@ -87,6 +87,7 @@ impl World {
             gone: self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default(),
             knowledge: self.knowledge(server, &kind, &procs),
             is_impossible: false,
+            collects: collects(directives),
         };
         let signature = local_collectives::signature(kind, &procs);
         let clock = self.collectives.arrive(server, signature, request, (self.now, deadline), || local);
@@ -116,11 +117,11 @@ impl World {
             }
             Request::Get(get) => {
                 let has = |key: &str| get.directives.iter().any(|info| info.key.as_str() == key);
-                let fence = || self.connections.get(&peer).and_then(|of| of.fence_with(&get.proc));
+                let may_wait = || self.connections.get(&peer).is_some_and(|of| of.fence_with(&get.proc).is_some());
                 match timeout_of(&get.directives) {
                     _ if has(keys::IMMEDIATE.name()) => Some(now),
                     Some(timeout) => Some(now + timeout),
-                    None if self.is_elsewhere(server, &get.proc) && fence().is_none() => Some(now + HOST_TIMEOUT),
+                    None if self.is_elsewhere(server, &get.proc) && !may_wait() => Some(now + HOST_TIMEOUT),
                     None => None,
                 }
             }
@@ -134,6 +135,11 @@ impl World {
         let is_registered = self.node(server.node).is_some_and(|node| node.registered.contains(&number));
         is_registered && proc.rank.process().is_some_and(|rank| job.node_of(rank) != server.node)
     }
+}
+
+/// Whether a participant of a fence asks for the values of all.
+pub(crate) fn collects(directives: &[Info]) -> bool {
+    directives.iter().any(|info| info.key.as_str() == keys::COLLECT_DATA.name() && info.value.as_bool() == Some(true))
 }
 
 /// The timeout that a requester sets, in seconds.
