@@ -222,8 +222,7 @@ fn the_library_is_mapped_into_launcher_daemons_and_ranks() {
 
 /// Each kind of process is named this many times, and each has this library and no other.
 fn check_maps(ended: &Ended, expected: &[(&str, usize)], file: &str) {
-    let lines = ended.sorted();
-    let lines: Vec<&String> = lines.iter().filter(|line| line.starts_with("whose ")).collect();
+    let lines: Vec<String> = ended.sorted().into_iter().filter(|line| line.starts_with("whose ")).collect();
     for (who, count) in expected {
         let line = format!("whose {who} {file}");
         assert_eq!(lines.iter().filter(|found| **found == line).count(), *count, "{line}\n{}", ended.transcript());
