@@ -177,6 +177,36 @@ static pmix_status_t push(pmix_proc_t *target, pmix_byte_object_t *bytes)
 }
 
 /* Pulls the output of a job, gives its rank 0 a line, and shows what the rank printed. */
+static int ends; /* callbacks of the deregistration */
+static pmix_status_t end_status;
+
+static void pull_ended(pmix_status_t status, void *data)
+{
+    (void)data;
+    pthread_mutex_lock(&lock);
+    ends++;
+    end_status = status;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The form with a callback: without one, OpenPMIx 4.2.2 now and then waits for a lock that it has freed. */
+static pmix_status_t end_pull(size_t pull)
+{
+    int before = ends;
+    pmix_status_t status = PMIx_IOF_deregister(pull, NULL, 0, pull_ended, NULL);
+
+    if (PMIX_SUCCESS != status) {
+        return status;
+    }
+    pthread_mutex_lock(&lock);
+    while (ends == before) {
+        pthread_cond_wait(&changed, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+    return end_status;
+}
+
 static void talk(const char *nspace, const char *directive)
 {
     pmix_proc_t all, first;
@@ -201,7 +231,7 @@ static void talk(const char *nspace, const char *directive)
     pthread_mutex_unlock(&lock);
     say("heard", PMIX_SUCCESS, heard[0]);
     say("also", PMIX_SUCCESS, heard[1]);
-    say("deregister", PMIx_IOF_deregister((size_t)status, NULL, 0, NULL, NULL), NULL);
+    say("deregister", end_pull((size_t)status), NULL);
 }
 
 int main(int argc, char **argv)
