@@ -24,7 +24,7 @@ use nix::libc;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::client::KeptValues;
-use super::output::PullOutputs;
+use super::output::{PullOutputs, SpawnedOutput};
 use super::server_role::ServerRole;
 use super::stdin_reading;
 
@@ -44,11 +44,19 @@ pub(super) struct Membership {
     pub(super) kept: KeptValues,
     /// Pulls whose output this process writes.
     pub(super) outputs: PullOutputs,
+    /// Output of the jobs that a tool has spawned.
+    pub(super) spawned: Arc<SpawnedOutput>,
 }
 
 impl Membership {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, kept: KeptValues::default(), outputs: PullOutputs::default() }
+        Self { client, kept: KeptValues::default(), outputs: PullOutputs::default(), spawned: Arc::default() }
+    }
+
+    /// Writes all output that has come, at the end of the connection.
+    pub(super) fn finish_output(&self) {
+        self.outputs.finish();
+        self.spawned.finish();
     }
 }
 

@@ -143,11 +143,11 @@ fn end() -> Result<(), Failure> {
     for other in others.into_iter().filter(|other| !client.as_ref().is_some_and(|client| Arc::ptr_eq(other, client))) {
         // Errors of other servers change nothing.
         let _ = other.leave();
-        other.outputs.finish();
+        other.finish_output();
     }
     let Some(client) = client else { return Ok(()) };
     let left = client.leave();
-    client.outputs.finish();
+    client.finish_output();
     Ok(left?)
 }
 

@@ -36,6 +36,16 @@ impl Client {
         Pending(Pull { session: Arc::clone(self.session()), procs, directives, channels, handler })
     }
 
+    /// Takes the output that the server sends without a pull: that of the jobs that a tool spawns, on all channels but those
+    /// with `PMIX_FWD_STDOUT` or its like = false. It goes to `handler` as in [`Client::iof_pull`]. A tool calls this before
+    /// the spawn. Without a handler this output is dropped.
+    ///
+    /// # Errors
+    /// No thread to run the handler could be started.
+    pub fn take_output(&self, handler: impl Fn(IofOutput) + Send + Sync + 'static) -> std::io::Result<()> {
+        self.session().take_output(Arc::new(handler))
+    }
+
     /// Ends the forwarding that [`Client::iof_pull`] began. Output that arrived before may still be handled; later
     /// output is not.
     ///

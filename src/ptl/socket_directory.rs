@@ -20,6 +20,8 @@ use crate::os_error_hint::explain;
 pub(super) struct SocketDirectory {
     directory_path: PathBuf,
     socket_path: PathBuf,
+    /// The parent, if it was missing and made for this directory.
+    made_parent: Option<PathBuf>,
     /// A forked copy of the guard must not remove anything its parent still uses.
     creator_pid: u32,
     /// The directory, locked until the last copy of this descriptor is closed.
@@ -62,12 +64,19 @@ pub enum ListenError {
 }
 
 impl SocketDirectory {
-    /// Makes a directory below `parent`, and removes the leftovers of this user's killed servers.
+    /// Makes a directory below `parent`, and removes the leftovers of this user's killed servers. Launchers name a parent that
+    /// they have not made: it is made, too.
     pub(super) fn create(parent: &Path) -> Result<Self, ListenError> {
+        let is_missing = !parent.exists();
+        if is_missing {
+            let made = DirBuilder::new().mode(0o700).recursive(true).create(parent);
+            made.map_err(|e| failed("make the temporary directory", parent, e))?;
+        }
         let parent = parent.canonicalize().map_err(|e| failed("find the temporary directory", parent, e))?;
         sweep(&parent, is_server_name, remove);
         for _ in 0..ATTEMPTS {
-            if let Some(directory) = Self::attempt(&parent)? {
+            if let Some(mut directory) = Self::attempt(&parent)? {
+                directory.made_parent = is_missing.then_some(parent);
                 return Ok(directory);
             }
         }
@@ -107,7 +116,8 @@ impl SocketDirectory {
             return Ok(None);
         }
         let found = lock.metadata().map_err(|e| failed("examine", &path, e))?.uid();
-        let directory = Self { directory_path: path, socket_path, creator_pid: process::id(), lock };
+        let (made_parent, creator_pid) = (None, process::id());
+        let directory = Self { directory_path: path, socket_path, made_parent, creator_pid, lock };
         let ours = geteuid().as_raw();
         if found != ours {
             return Err(ListenError::ForeignDirectory { path: directory.directory_path.clone(), found, ours });
@@ -139,6 +149,8 @@ impl Drop for SocketDirectory {
         }
         // No caller is left for an error: a path that can't be removed (an administrator was faster, say) stays.
         remove(&self.lock, &self.directory_path);
+        // Others' files keep it.
+        let _ = self.made_parent.take().map(fs::remove_dir);
     }
 }
 
@@ -208,6 +220,21 @@ mod tests {
         expected.extend(others);
         expected.sort();
         assert_eq!(names(parent.path()), expected);
+    }
+
+    /// Regression: `prun` of PRRTE 4.1 names a session's directory that it leaves to the library.
+    #[test]
+    fn a_missing_parent_is_made_and_goes_with_the_server_unless_others_use_it() {
+        let place = tempfile::tempdir().unwrap();
+        let parent = place.path().join("session/of-a-tool");
+        let directory = SocketDirectory::create(&parent).unwrap();
+        assert_eq!(parent.metadata().unwrap().mode() & 0o777, 0o700);
+        drop(directory);
+        assert!(!parent.exists());
+        let directory = SocketDirectory::create(&parent).unwrap();
+        fs::write(parent.join("notes"), "somebody's").unwrap();
+        drop(directory);
+        assert_eq!(names(&parent), ["notes"]);
     }
 
     #[test]

@@ -348,6 +348,14 @@ static void host(void)
 
     set_up("before", PMIX_ERR_NOT_SUPPORTED, true);
     CHECK_NUMBER(0, taken_count);
+    /* PRRTE's prun gives an empty name: it asks for the environment of a job that it has not yet spawned. */
+    struct done unnamed = DONE;
+    envar(&bad, PMIX_SET_ENVAR, "CAPI_UNNAMED", "yes", 0);
+    pmix_status_t status = PMIx_server_setup_application("", &bad, 1, on_setup, &unnamed);
+    CHECK_STATUS(PMIX_SUCCESS, status == PMIX_SUCCESS ? done_result(&unnamed, status) : status);
+    CHECK(taken_count > 0);
+    let_go();
+    PMIX_INFO_DESTRUCT(&bad);
     memset(&bad, 0, sizeof bad);
     envar(&bad, PMIX_SET_ENVAR, "A=B", "c", 0);
     struct done refused = DONE; /* must not be called */

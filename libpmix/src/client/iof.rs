@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use modex::types::codes::iof_channel;
-use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status};
+use modex::types::{Info, InfoFlags, ProcId, Status};
 use modex::{IofPush, OutputSettings};
 
 use super::asynchronous::{start_or_wait, start_with};
@@ -117,22 +117,6 @@ fn writing(style: OutputStyle) -> OutputHandler {
         client.outputs.add(&pull);
     }
     Box::new(move |output| pull.write(output))
-}
-
-/// Writes the output of a job to this process's own output, in a form. A failure to get it is no error of the job.
-pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t, style: OutputStyle) {
-    let procs = vec![ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
-    let handler = writing(style.for_own_output());
-    let request = ClientRequest::IofPull { procs, directives: Vec::new(), channels, handler, id: Arc::default() };
-    let job = namespace.clone();
-    let begun = start_with(request, move |result| {
-        if let Err(status) = result {
-            tracing::warn!(%job, %status, "the output of a job is not forwarded");
-        }
-    });
-    if let Err(Failure(status)) = begun {
-        tracing::warn!(%namespace, %status, "the output of a job is not forwarded");
-    }
 }
 
 /// Ends the forwarding that [`PMIx_IOF_pull`] began; without a callback it waits. See the standard's function of the

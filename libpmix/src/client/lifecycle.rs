@@ -212,7 +212,7 @@ fn end() -> Result<(), Failure> {
     stdin::end();
     process::renew_copy();
     let left = client.leave();
-    client.outputs.finish();
+    client.finish_output();
     Ok(left?)
 }
 

@@ -1,6 +1,7 @@
 //! Spawned jobs and connected processes.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
 
 use modex::keys;
 use modex::proto::{Service, Spawn};
@@ -8,21 +9,21 @@ use modex::types::codes::iof_channel;
 use modex::types::{App, Info, InfoFlags, Namespace, ProcId, Status, Text};
 
 use super::asynchronous::{run, start, start_with};
-use super::iof;
 use crate::argument::{Count, Counted, Items, Out};
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard};
-use crate::output::OutputStyle;
+use crate::output::{OutputStyle, SpawnedOutput};
 use crate::pointer::CallerData;
+use crate::process::{self, Member};
 use crate::types::{
     pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_spawn_cbfunc_t,
     pmix_status_t,
 };
-use crate::{call, from_c, process, to_c};
+use crate::{call, from_c, to_c};
 
-/// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool writes the job's forwarded
-/// output (`PMIX_FWD_STDOUT` and its like) to its own output. See the standard's function of the same name.
+/// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool writes the job's output
+/// to its own, but for channels with `PMIX_FWD_STDOUT` or its like = false. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -36,9 +37,9 @@ pub extern "C" fn PMIx_Spawn<'a>(
     guard(|| {
         let request = job(job_info.counted(ninfo), apps.counted(napps))?;
         let place = nspace.optional("place for the namespace")?;
-        let (channels, style) = forwarded(&request);
+        let shown = ShownSpawn::begin(&request)?;
         let namespace = namespace_of(call::run(request)?)?;
-        show_output(&namespace, channels, style);
+        shown.settle(&namespace);
         if let Some(place) = place {
             *place = to_c::namespace(&namespace);
         }
@@ -61,11 +62,10 @@ pub extern "C" fn PMIx_Spawn_nb<'a>(
     guard(|| {
         let request = job(job_info.counted(ninfo), apps.counted(napps))?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let (channels, style) = forwarded(&request);
+        let shown = ShownSpawn::begin(&request)?;
         start_with(request, move |result| {
-            let result = result.and_then(namespace_of);
-            callback.call(result.map(|namespace| {
-                show_output(&namespace, channels, style);
+            callback.call(result.and_then(namespace_of).map(|namespace| {
+                shown.settle(&namespace);
                 to_c::namespace(&namespace)
             }));
         })
@@ -79,36 +79,65 @@ fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
     }
 }
 
-/// The channels that a job forwards to its starter, and the form of the output there. The server writes files.
+/// The output that a tool shows of the job that it starts.
 fn forwarded(request: &ClientRequest) -> (pmix_iof_channel_t, OutputStyle) {
-    let ClientRequest::Service(Service::Spawn(Spawn { job, apps })) = request else {
-        return (0, OutputStyle::default());
-    };
+    match request {
+        ClientRequest::Service(Service::Spawn(Spawn { job, apps })) => shown(job, apps),
+        _ => (0, OutputStyle::default()),
+    }
+}
+
+/// The channels that a tool shows of its job, and their form. The server writes files.
+fn shown(job: &[Info], apps: &[App]) -> (pmix_iof_channel_t, OutputStyle) {
     let style = OutputStyle::of(job);
     let is_hidden = style.is_file_only || style.is_local == Some(false);
     (if is_hidden { 0 } else { channels_of(job, apps) }, style)
 }
 
-/// The channels that a job forwards to its starter.
+/// The channels that a job forwards to the tool that starts it: all but those that it says no to. Tools of OpenPMIx get the
+/// same, and PRRTE's `prun` counts on that.
 fn channels_of(job: &[Info], apps: &[App]) -> pmix_iof_channel_t {
     let channels = [
         (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
         (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
         (keys::FWD_STDDIAG, iof_channel::FWD_STDDIAG_CHANNEL),
     ];
-    let mut wanted = 0;
-    for info in job.iter().chain(apps.iter().flat_map(|app| &app.info)) {
-        let of = channels.iter().filter(|(key, _)| info.key.as_str() == key.name());
-        wanted |= of.filter(|_| info.value.as_bool() == Some(true)).fold(0, |all, (_, channel)| all | channel);
-    }
-    wanted
+    let is_wanted = |key: &str| {
+        let mut said = job.iter().chain(apps.iter().flat_map(|app| &app.info)).filter(|info| info.key.as_str() == key);
+        said.clone().next().is_none() || said.any(|info| info.value.as_bool() == Some(true))
+    };
+    channels.iter().filter(|(key, _)| is_wanted(key.name())).fold(0, |all, (_, channel)| all | channel)
 }
 
-/// Shows the output of a job that a tool has started. An application's output is shown by its own launcher.
-fn show_output(namespace: &Namespace, channels: pmix_iof_channel_t, style: OutputStyle) {
-    let is_tool = process::read(|state| state.tool_count > 0);
-    if channels != 0 && is_tool && matches!(process::member(), Ok(process::Member::Client(_))) {
-        iof::show(namespace, channels, style);
+/// A tool's spawn, whose output the tool shows. An application's output is shown by its own launcher.
+struct ShownSpawn(Option<(Arc<SpawnedOutput>, u64)>);
+
+impl ShownSpawn {
+    /// Prepares for output before the spawn is asked for.
+    fn begin(request: &ClientRequest) -> Result<Self, Failure> {
+        let is_tool = process::read(|state| state.tool_count > 0);
+        let (true, Member::Client(client)) = (is_tool, process::member()?) else { return Ok(Self(None)) };
+        let (channels, style) = forwarded(request);
+        let spawned = Arc::clone(&client.spawned);
+        let writer = Arc::clone(&spawned);
+        client.take_output(move |output| writer.write(output)).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
+        let number = spawned.begin(channels, style);
+        Ok(Self(Some((spawned, number))))
+    }
+
+    /// The spawn has succeeded.
+    fn settle(mut self, job: &Namespace) {
+        if let Some((spawned, number)) = self.0.take() {
+            spawned.settle(number, Some(job.clone()));
+        }
+    }
+}
+
+impl Drop for ShownSpawn {
+    fn drop(&mut self) {
+        if let Some((spawned, number)) = self.0.take() {
+            spawned.settle(number, None);
+        }
     }
 }
 
@@ -125,7 +154,7 @@ fn job(job_info: Counted<'_, pmix_info_t>, apps: Counted<'_, pmix_app_t>) -> Res
     }
     let Spawn { mut job, apps } = spawn;
     // A tool that shows the output of its job gives it its form.
-    if channels_of(&job, &apps) != 0 && process::read(|state| state.tool_count > 0) {
+    if shown(&job, &apps).0 != 0 && process::read(|state| state.tool_count > 0) {
         for info in job.iter_mut().filter(|info| OutputStyle::is_form(info.key.as_str())) {
             info.flags &= !InfoFlags::REQUIRED.bits();
         }

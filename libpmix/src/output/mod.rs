@@ -8,14 +8,17 @@
 //! | `lines` | pieces of output, put together to whole lines |
 //! | `writer` | the thread that writes |
 //! | `pull_output` | output that a pull without a callback brings |
+//! | `spawned_output` | output of the jobs that a tool has spawned |
 
 mod lines;
 mod pull_output;
+mod spawned_output;
 mod stream;
 mod style;
 mod writer;
 
 pub(crate) use pull_output::{PullOutput, PullOutputs};
+pub(crate) use spawned_output::SpawnedOutput;
 pub(crate) use stream::Stream;
 pub(crate) use style::{Origin, OutputStyle};
 pub(crate) use writer::{FindOrigin, JobOutput, OutputWriter};

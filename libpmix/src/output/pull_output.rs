@@ -24,17 +24,21 @@ impl PullOutput {
 
     /// Writes output. At the end of a stream its open line is written, too.
     pub(crate) fn write(&self, output: IofOutput) {
-        let IofOutput { source, channel, bytes, info } = output;
-        let stream = Stream::of(channel);
-        let is_end = info
-            .iter()
-            .any(|info| info.key.as_str() == keys::IOF_COMPLETE.name() && info.value.as_bool() == Some(true));
-        if is_end && !bytes.is_empty() {
-            self.writer.write(Arc::clone(&self.job), source.clone(), stream, bytes);
-            self.writer.write(Arc::clone(&self.job), source, stream, Vec::new());
-        } else {
-            self.writer.write(Arc::clone(&self.job), source, stream, bytes);
-        }
+        write_to(&self.writer, &self.job, output);
+    }
+}
+
+/// Writes output as above.
+pub(super) fn write_to(writer: &OutputWriter, job: &Arc<JobOutput>, output: IofOutput) {
+    let IofOutput { source, channel, bytes, info } = output;
+    let stream = Stream::of(channel);
+    let is_end =
+        info.iter().any(|info| info.key.as_str() == keys::IOF_COMPLETE.name() && info.value.as_bool() == Some(true));
+    if is_end && !bytes.is_empty() {
+        writer.write(Arc::clone(job), source.clone(), stream, bytes);
+        writer.write(Arc::clone(job), source, stream, Vec::new());
+    } else {
+        writer.write(Arc::clone(job), source, stream, bytes);
     }
 }
 

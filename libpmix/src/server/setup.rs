@@ -12,6 +12,7 @@ use crate::callback::Callback;
 use crate::from_c;
 use crate::guard::{Failure, guard};
 use crate::pointer::CallerData;
+use crate::process;
 use crate::to_c;
 use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t};
 
@@ -81,14 +82,16 @@ pub extern "C" fn PMIx_server_setup_application<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        let process = state::current()?;
+        let server = state::current()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let namespace = from_c::namespace(nspace, None)?;
+        // PRRTE's `prun` gives no name: it does not yet know its job's.
+        let own = process::member()?.proc().namespace;
+        let namespace = from_c::namespace(nspace, Some(&own))?;
         let infos = from_c::infos(info.counted(ninfo))?;
         let infos =
-            process.server().setup_application(&namespace, &infos).map_err(|error| refused(&namespace, &error))?;
+            server.server().setup_application(&namespace, &infos).map_err(|error| refused(&namespace, &error))?;
         let array = to_c::infos(&infos)?;
-        process.server().defer(move || callback.call(array))?;
+        server.server().defer(move || callback.call(array))?;
         Ok(())
     })
 }

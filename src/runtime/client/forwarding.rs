@@ -13,6 +13,8 @@ pub type OutputHandler = Arc<dyn Fn(IofOutput) + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Pulls {
     last: u64,
+    /// Takes output without a pull.
+    pub(super) default: Option<OutputHandler>,
     pub(super) open: BTreeMap<u64, OutputSubscription>,
 }
 
@@ -36,13 +38,17 @@ type OutputJob = Box<dyn FnOnce() + Send>;
 
 impl Pulls {
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.default.is_none()
     }
 
     /// The job that passes a piece of output to its handler; `None`: the pull is closed, or its owner does not have its
     /// number yet.
     pub(super) fn job_for(&mut self, output: notification::OutputNotice) -> Option<OutputJob> {
         let notification::OutputNotice { source, channels, reference, info, bytes } = output;
+        if reference == NO_PULL {
+            let handler = Arc::clone(self.default.as_ref()?);
+            return Some(Box::new(move || handler(IofOutput { source, channel: channels, bytes, info })));
+        }
         let pull = self.open.get_mut(&reference)?;
         let (handler, size_bytes) = (Arc::clone(&pull.handler), bytes.len().saturating_add(PIECE_BYTES));
         let job = Box::new(move || handler(IofOutput { source, channel: channels, bytes, info }));
@@ -70,6 +76,8 @@ impl Pulls {
     }
 }
 
+/// The number of output without a pull.
+const NO_PULL: u64 = 0;
 /// Bound of the output that waits for one owner, in bytes.
 const HELD_BYTES_MAX: usize = 16 << 20;
 /// Memory of a piece beside its bytes, at most.

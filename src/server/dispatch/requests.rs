@@ -42,7 +42,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Any request that the server does not answer itself.
     fn pass(&mut self, now: Time, ticket: Ticket, proc: ProcId, request: Request) {
-        let Some(requester) = self.requester(&ticket, proc) else { return self.outputs.forget(ticket) };
+        let Some(requester) = self.requester(ticket.peer(), proc) else { return self.outputs.forget(ticket) };
         match request {
             Request::Service(Service::JobControl(control)) => self.control_jobs(now, ticket, requester, control),
             Request::Service(Service::QueryInfo(QueryInfo { queries })) => {

@@ -22,10 +22,11 @@ use crate::server::interface::{
     Capabilities, Delivery, Forwarded, IofOutput, Output, OutputSettings, PeerId, Requester, Upcall, UpcallId, flag,
 };
 use crate::server::state::{
-    AskedPull, Collected, Expected, FollowingPull, OutputPull, Pool, Purpose, ServerCore, Ticket, Timer,
+    AskedPull, Collected, Expected, FollowingPull, OutputPull, Peer, Pool, Purpose, ServerCore, SpawnedOutput, Ticket,
+    Timer,
 };
 use crate::types::codes::iof_channel;
-use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Status, Time};
+use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pull_output(
@@ -59,7 +60,7 @@ impl<S: Datastore> ServerCore<S> {
         if let Err(status) = self.permit_all(&requester, Action::PullOutput, &listed) {
             return self.outputs.reply_status(ticket, status);
         }
-        if !self.has_room_for_pull(&requester, procs.len()) {
+        if !self.made_room_for_pull(ticket.peer(), &requester, procs.len()) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let pull = OutputPull {
@@ -68,7 +69,8 @@ impl<S: Datastore> ServerCore<S> {
             procs,
             channels: channels & OUTPUT_CHANNELS,
             local_id: local_id.unwrap_or(0),
-            is_redirect: flag(&directives, keys::IOF_REDIRECT) && !flag(&directives, keys::IOF_COPY),
+            is_redirect: is_redirect(&directives),
+            is_of_spawn: false,
             settings,
             collected: Collected::default(),
         };
@@ -127,6 +129,15 @@ impl<S: Datastore> ServerCore<S> {
         self.stop(pull);
     }
 
+    /// Whether there is room for a pull, once the oldest job has made room whose output goes to its spawner.
+    fn made_room_for_pull(&mut self, peer: PeerId, requester: &Requester, proc_count: usize) -> bool {
+        if !self.has_room_for_pull(requester, proc_count) {
+            let oldest = self.forwarding.numbers_of(|pull| pull.peer == peer && pull.is_of_spawn).into_iter().min();
+            self.drop_pulls(|reference, _| Some(reference) == oldest);
+        }
+        self.has_room_for_pull(requester, proc_count)
+    }
+
     fn has_room_for_pull(&self, requester: &Requester, proc_count: usize) -> bool {
         let limits = &self.config.limits;
         let (pull_count, procs_pulled) = self.forwarding.counts();
@@ -143,19 +154,62 @@ impl<S: Datastore> ServerCore<S> {
     /// The host forwards the output: from now on it goes to the client, after the kept part. If the bound has been
     /// reached since, the host gets a notice to stop. Returns whether the pull is granted.
     fn grant_pull(&mut self, now: Time, ticket: Ticket, pull: OutputPull) -> bool {
-        if !self.has_room_for_pull(&pull.requester, pull.procs.len()) {
+        if !self.made_room_for_pull(pull.peer, &pull.requester, pull.procs.len()) {
             self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
             self.stop(pull);
             return false;
         }
         let reference = self.forwarding.next_reference();
         self.outputs.reply(ticket, Reply::IofPulled(reference));
+        self.begin_pull(now, reference, pull);
+        true
+    }
+
+    /// Lets output go to a pull from now on, after the kept part.
+    fn begin_pull(&mut self, now: Time, reference: u64, pull: OutputPull) {
         let kept = self.forwarding.kept.take(&pull);
         self.forwarding.insert(reference, pull);
         for output in kept {
             self.pass_to(now, reference, &Arc::new(output));
         }
-        true
+    }
+
+    /// The output that a spawner gets without a pull. Tools count on this, and get all channels that the spawn does not
+    /// name.
+    pub(super) fn output_of_spawn(&self, spawner: PeerId, directives: &[Info]) -> SpawnedOutput {
+        if !self.peers.get(spawner).is_some_and(Peer::is_tool) {
+            return SpawnedOutput::default();
+        }
+        let channels = SPAWN_CHANNELS.into_iter().filter(|(key, _)| {
+            let value = directives.iter().rfind(|info| info.key.as_str() == key.name()).map(|info| &info.value);
+            value.is_none_or(|value| value.as_bool() != Some(false))
+        });
+        let channels = channels.fold(0, |all, (_, channel)| all | channel);
+        SpawnedOutput { channels, is_redirect: is_redirect(directives), ..SpawnedOutput::default() }
+    }
+
+    /// Forwards the output of a job to its spawner, with the number that stands for no pull of the spawner.
+    pub(super) fn forward_to_spawner(&mut self, now: Time, peer: PeerId, job: Namespace, wanted: SpawnedOutput) {
+        let Some(proc) = self.peers.get(peer).map(|peer| peer.proc().clone()) else { return };
+        let SpawnedOutput { channels, is_redirect, settings: _ } = wanted;
+        let Some(requester) = (channels != 0).then(|| self.requester(peer, proc)).flatten() else { return };
+        if !self.made_room_for_pull(peer, &requester, 1) {
+            let proc = &requester.proc;
+            return tracing::warn!(%proc, %job, "a tool pulls too much; it does not get the output of its job");
+        }
+        let pull = OutputPull {
+            peer,
+            requester,
+            procs: BTreeSet::from([ProcId { namespace: job, rank: Rank::Wildcard }]),
+            channels,
+            local_id: 0,
+            is_redirect,
+            is_of_spawn: true,
+            settings: OutputSettings::default(),
+            collected: Collected::default(),
+        };
+        let reference = self.forwarding.next_reference();
+        self.begin_pull(now, reference, pull);
     }
 
     pub(in crate::server) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
@@ -180,8 +234,11 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Tells the host to stop the output of a pull that no other pull wants.
+    /// Tells the host to stop the output of a pull that no other pull wants. Output of a spawn began without a pull.
     fn stop(&mut self, pull: OutputPull) {
+        if pull.is_of_spawn {
+            return;
+        }
         let OutputPull { requester, procs, channels, .. } = self.forwarding.without_wanted(pull);
         if procs.is_empty() {
             return;
@@ -229,7 +286,7 @@ impl<S: Datastore> ServerCore<S> {
 
     fn forward_to_all(&mut self, now: Time, output: &Arc<IofOutput>) -> Delivery {
         let mut delivery = Delivery::Unwanted;
-        for reference in self.forwarding.numbers_of(|pull| pull.wants(&output.source, output.channel)) {
+        for reference in self.forwarding.takers_of(output) {
             let is_redirect = self.forwarding.pull(reference).is_some_and(|pull| pull.is_redirect);
             let is_redirected = is_redirect || delivery == Delivery::Redirected;
             delivery = if is_redirected { Delivery::Redirected } else { Delivery::Copied };
@@ -339,6 +396,10 @@ fn needs_host(directives: &[Info]) -> bool {
     directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) || chooses.contains(&info.key.as_str()))
 }
 
+fn is_redirect(directives: &[Info]) -> bool {
+    flag(directives, keys::IOF_REDIRECT) && !flag(directives, keys::IOF_COPY)
+}
+
 const fn is_of_one_channel(output: &IofOutput) -> bool {
     output.channel.is_power_of_two() && output.channel & OUTPUT_CHANNELS != 0
 }
@@ -350,3 +411,9 @@ fn forward(pull: &OutputPull, output: &Arc<IofOutput>) -> Output {
 /// Channels of a process's output.
 const OUTPUT_CHANNELS: u16 =
     iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL | iof_channel::FWD_STDDIAG_CHANNEL;
+/// Directives of a spawn for the channels of its job.
+const SPAWN_CHANNELS: [(keys::TypedKey<bool>, u16); 3] = [
+    (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
+    (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
+    (keys::FWD_STDDIAG, iof_channel::FWD_STDDIAG_CHANNEL),
+];

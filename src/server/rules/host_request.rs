@@ -7,7 +7,7 @@ use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{
     Capabilities, HostReply, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId,
 };
-use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, Ticket};
+use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, SpawnedOutput, Ticket};
 use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
 
 impl<S: Datastore> ServerCore<S> {
@@ -24,7 +24,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply(ticket, reply);
         }
         let mut service = service;
-        let expected = match self.read_output_directives(&mut service) {
+        let expected = match self.read_output_directives(ticket.peer(), &mut service) {
             Ok(expected) => expected,
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
@@ -37,10 +37,13 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Takes the directives for output that this server honours. A push has none of them.
-    fn read_output_directives(&self, service: &mut Service) -> Result<Expected, Status> {
+    fn read_output_directives(&self, peer: PeerId, service: &mut Service) -> Result<Expected, Status> {
         let kept_bytes_max = self.config.limits.kept_output_bytes_max;
         match service {
-            Service::Spawn(spawn) => OutputSettings::honoured(&mut spawn.job, kept_bytes_max).map(Expected::Spawned),
+            Service::Spawn(spawn) => {
+                let settings = OutputSettings::honoured(&mut spawn.job, kept_bytes_max)?;
+                Ok(Expected::Spawned(SpawnedOutput { settings, ..self.output_of_spawn(peer, &spawn.job) }))
+            }
             Service::IofPush(push) => {
                 let is_refused = |info: &Info| {
                     info.flags().contains(InfoFlags::REQUIRED) && OutputSettings::is_directive(info.key.as_str())
@@ -143,9 +146,9 @@ impl<S: Datastore> ServerCore<S> {
         self.ask_host_until(timeout.map(|timeout| now + timeout), purpose, Upcall::Service(requester, service));
     }
 
-    /// The requester behind a ticket, with the kernel's ids.
-    pub(in crate::server) fn requester(&self, ticket: &Ticket, proc: ProcId) -> Option<Requester> {
-        let credentials = self.peers.get(ticket.peer())?.credentials();
+    /// The requester behind a connection, with the kernel's ids.
+    pub(in crate::server) fn requester(&self, peer: PeerId, proc: ProcId) -> Option<Requester> {
+        let credentials = self.peers.get(peer)?.credentials();
         let object = self.registry.client(&proc).map_or(0, |client| client.object());
         Some(Requester { proc, object, uid: credentials.uid, gid: credentials.gid })
     }
@@ -169,9 +172,11 @@ impl<S: Datastore> ServerCore<S> {
                 let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
                 return self.answer_queries(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
             }
-            (Expected::Spawned(settings), HostReply::Spawned(namespace)) => {
-                self.forwarding.describe_job(&namespace, settings);
-                self.spawned(ticket.peer(), &namespace)
+            (Expected::Spawned(output), HostReply::Spawned(namespace)) => {
+                self.forwarding.describe_job(&namespace, output.settings);
+                let (spawner, reply) = (ticket.peer(), self.spawned(ticket.peer(), &namespace));
+                self.outputs.reply(ticket, reply);
+                return self.forward_to_spawner(now, spawner, namespace, output);
             }
             (Expected::Spawned(_), reply) => AnswerForm::Namespace.reply(reply),
             (Expected::Answer(form), reply) => form.reply(reply),

@@ -46,7 +46,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn permit_abort(&self, ticket: &Ticket, requester: &ProcId, procs: &[ProcId]) -> Result<(), Status> {
-        let requester = self.requester(ticket, requester.clone()).ok_or(Status::ERR_NOT_AVAILABLE)?;
+        let requester = self.requester(ticket.peer(), requester.clone()).ok_or(Status::ERR_NOT_AVAILABLE)?;
         self.permit_all(&requester, Action::Abort, procs)
     }
 }

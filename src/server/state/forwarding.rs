@@ -113,6 +113,15 @@ impl Forwarding {
         self.granted.iter().filter(|(_, pull)| is_meant(pull)).map(|(&reference, _)| reference).collect()
     }
 
+    /// The numbers of the granted pulls that get a piece of output. A process that pulls the output of its job itself does
+    /// not get it a second time.
+    pub(crate) fn takers_of(&self, output: &IofOutput) -> Vec<u64> {
+        let wants = |pull: &&OutputPull| pull.wants(&output.source, output.channel);
+        let pulls_itself =
+            |peer| self.granted.values().filter(wants).any(|pull| !pull.is_of_spawn && pull.peer == peer);
+        self.numbers_of(|pull| wants(&pull) && !(pull.is_of_spawn && pulls_itself(pull.peer)))
+    }
+
     pub(crate) fn pull(&self, reference: u64) -> Option<&OutputPull> {
         self.granted.get(&reference)
     }
@@ -220,7 +229,8 @@ impl Forwarding {
             return self.granted.values().filter(is_alike).take(LISTS_COMPARED_MAX).any(|pull| pull.includes(wanted));
         }
         let channels = (0..u16::BITS).map(|bit| 1 << bit).filter(|channel| wanted.channels & channel != 0);
-        let pulls: Vec<&OutputPull> = self.granted.values().filter(|pull| pull.is_of_user_of(wanted)).collect();
+        let is_alike = |pull: &&OutputPull| !pull.is_of_spawn && pull.is_of_user_of(wanted);
+        let pulls: Vec<&OutputPull> = self.granted.values().filter(is_alike).collect();
         channels
             .into_iter()
             .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))

@@ -91,7 +91,7 @@ pub(super) use operation::{Collective, FenceRequest, Gathered, HostAnswer, Opera
 pub(super) use output_pull::{Collected, OutputPull};
 pub(super) use outputs::{CallTicket, Ticket};
 pub(super) use peer::{Peer, PeerStage};
-pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose};
+pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose, SpawnedOutput};
 pub(super) use query_scope::QueryScope;
 pub(super) use questions::{Answering, QueryProgress, Questions};
 pub(super) use registry::{RegisteredJob, Registry, Remote};

@@ -19,6 +19,8 @@ pub(crate) struct OutputPull {
     pub(crate) local_id: u64,
     /// Whether the client gets the output in place of its usual destination.
     pub(crate) is_redirect: bool,
+    /// Whether a spawn asked for it. The host knows it as part of the spawn.
+    pub(crate) is_of_spawn: bool,
     /// The settings of this pull alone.
     pub(crate) settings: OutputSettings,
     pub(crate) collected: Collected,

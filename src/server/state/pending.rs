@@ -36,7 +36,17 @@ pub(crate) enum Expected {
     /// Success, which grants the pull that the host was asked for.
     Pull,
     /// The namespace of a job with these directives for its output.
-    Spawned(OutputSettings),
+    Spawned(SpawnedOutput),
+}
+
+/// Directives of a spawn for the output of its job.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SpawnedOutput {
+    pub(crate) settings: OutputSettings,
+    /// Channels that the spawner gets without a pull.
+    pub(crate) channels: u16,
+    /// Whether it gets them in place of their usual destination.
+    pub(crate) is_redirect: bool,
 }
 
 /// Data requested from the host. Equal requests share one upcall.

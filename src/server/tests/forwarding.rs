@@ -1,11 +1,12 @@
 //! Forwarded output.
 
 use super::harness::*;
+use super::tools;
 use crate::gds::model::MapStore;
 use crate::proto::{IofDeregister, IofPull, Reply, Request};
 use crate::server::{
     Capabilities, Delivery, Forwarded, HostCall, HostCallId, HostReply, HostResult, IofOutput, Limits, Output,
-    OutputSettings, PeerId, ServerConfig, Upcall, UpcallId,
+    OutputSettings, PeerId, ServerConfig, ToolAdmission, Upcall, UpcallId,
 };
 use crate::types::{Info, ProcId, Status};
 
@@ -410,6 +411,53 @@ fn a_spawns_directives_precede_the_servers_and_a_pulls_those_of_both() {
     let (id, _) = upcall(&rig.request(peer, ask(&[child(7)], vec![size("pmix.iof.csize", 9)])));
     deliver(&mut rig, &child(7), STDOUT, "0123456789");
     assert_eq!(texts(&granted(&mut rig, id)), "123456789");
+}
+
+/// Regression: `prun` of PRRTE 4.1 showed no output of its job.
+#[test]
+fn a_tool_that_counts_on_its_server_gets_the_output_of_its_job_without_a_pull() {
+    let off = |name| Info::new(key(name), false);
+    for (directives, channels) in [
+        (vec![flag("pmix.fwd.stdout")], [true, true]),
+        (vec![off("pmix.fwd.stdout")], [false, true]),
+        (vec![off("pmix.fwd.stdout"), off("pmix.fwd.stderr")], [false, false]),
+    ] {
+        let mut rig = tools::rig(Capabilities::SPAWN, ToolAdmission::Assigned);
+        let (tool, _) = tools::tool(&mut rig, 1);
+        let spawn = crate::proto::Spawn::new(directives.clone(), Vec::new());
+        let (id, _) = upcall(&rig.request(tool, Request::from(spawn)));
+        let child = ProcId::new(namespace("child"), 0);
+        deliver(&mut rig, &child, STDOUT, "early");
+        let outputs = rig.complete(id, HostReply::Spawned(namespace("child")));
+        assert!(matches!(replies(&outputs)[..], [(_, Reply::Spawned { .. })]), "{outputs:?}");
+        let of = |is_wanted: bool, text| if is_wanted { vec![to(tool, 0, text)] } else { Vec::new() };
+        assert_eq!(forwarded(&outputs), of(channels[0], "early"), "{directives:?}");
+        assert_eq!(deliver(&mut rig, &child, STDOUT, "out").0, of(channels[0], "out"));
+        assert_eq!(deliver(&mut rig, &child, STDERR, "error").0, of(channels[1], "error"));
+        assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "another job").0, []);
+        assert_eq!(upcalls(&rig.lose(tool)), [], "the host was never asked to forward");
+    }
+}
+
+#[test]
+fn a_tool_that_pulls_the_output_of_its_job_gets_it_once_and_old_jobs_make_room() {
+    let mut rig = tools::rig(Capabilities::SPAWN | Capabilities::IOF_PULL, ToolAdmission::Assigned);
+    let (tool, _) = tools::tool(&mut rig, 1);
+    let pulls_max = ServerConfig::default().limits.pulls_per_process_max;
+    for number in 0..=pulls_max {
+        let spawn = crate::proto::Spawn::new(Vec::new(), Vec::new());
+        let (id, _) = upcall(&rig.request(tool, Request::from(spawn)));
+        rig.complete(id, HostReply::Spawned(namespace(&format!("child{number}"))));
+    }
+    let of = |number: usize| ProcId::new(namespace(&format!("child{number}")), 0);
+    assert_eq!(deliver(&mut rig, &of(0), STDOUT, "lost").0, []);
+    assert_eq!(deliver(&mut rig, &of(pulls_max), STDOUT, "new").0, [to(tool, 0, "new")]);
+
+    let (id, _) = upcall(&rig.request(tool, pull(&[of(7)], STDOUT, 5)));
+    granted(&mut rig, id);
+    assert_eq!(deliver(&mut rig, &of(1), STDOUT, "lost, too").0, []);
+    assert_eq!(deliver(&mut rig, &of(7), STDOUT, "once").0, [to(tool, 5, "once")]);
+    assert_eq!(deliver(&mut rig, &of(7), STDERR, "error").0, [to(tool, 0, "error")]);
 }
 
 #[test]

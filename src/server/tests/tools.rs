@@ -19,7 +19,7 @@ pub(super) fn policy(admission: ToolAdmission) -> ToolPolicy {
     ToolPolicy { admission, any_user: false, own_uid: OWNER.uid, name_prefix: "tool-srv-".to_owned() }
 }
 
-fn rig(capabilities: Capabilities, admission: ToolAdmission) -> Rig {
+pub(super) fn rig(capabilities: Capabilities, admission: ToolAdmission) -> Rig {
     let host_timeout = Some(Duration::from_secs(5));
     Rig::with(
         ServerConfig { capabilities, host_timeout, tools: policy(admission), ..ServerConfig::default() },
@@ -52,7 +52,7 @@ pub(super) fn arrive(rig: &mut Rig, peer: u64, hello: ToolHello) -> Vec<Output> 
 }
 
 /// Connects a tool that gets its name from the library.
-fn tool(rig: &mut Rig, peer: u64) -> (PeerId, ProcId) {
+pub(super) fn tool(rig: &mut Rig, peer: u64) -> (PeerId, ProcId) {
     match arrive(rig, peer, stranger()).as_slice() {
         [Output::AdmitTool(id, _, proc)] => (*id, proc.clone()),
         other => panic!("not admitted: {other:?}"),

@@ -13,6 +13,14 @@ impl Session {
         self.progress.begin(&self.link, |link| link.change(|state| state.pulls.insert(handler)))
     }
 
+    /// Sets the handler of output without a pull, and starts the reading of the socket.
+    ///
+    /// # Errors
+    /// As [`Session::open_pull`].
+    pub fn take_output(&self, handler: OutputHandler) -> std::io::Result<()> {
+        self.progress.begin(&self.link, |link| link.change(|state| state.pulls.default = Some(handler)))
+    }
+
     /// Keeps the server's number of a pull. Returns whether the pull is open.
     pub fn confirm_pull(&self, id: u64, reference: u64) -> bool {
         self.link().with(|state| match state.pulls.open.get_mut(&id) {

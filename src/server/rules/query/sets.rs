@@ -71,7 +71,7 @@ impl<S: Datastore> ServerCore<S> {
             return Some(ticket);
         }
         let asker = self.peers.proc_of(ticket.peer()).cloned();
-        let requester = asker.and_then(|asker| self.requester(&ticket, asker));
+        let requester = asker.and_then(|asker| self.requester(ticket.peer(), asker));
         let group = find(directives, keys::GROUP_ID).and_then(|info| match &info.value {
             Value::String(id) => Some(id),
             _ => None,
