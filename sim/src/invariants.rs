@@ -8,6 +8,7 @@ use modex::types::{Key, ProcId, Status, Time, Value};
 
 use super::queue::ServerId;
 use super::rule::{Broken, Rule};
+use super::setup::HOST_TIMEOUT;
 use super::value::Stamp;
 
 /// A process looks for a value.
@@ -30,6 +31,8 @@ pub(super) struct Rules {
     /// Requests for a value of a process on the same server, with the key.
     held: BTreeMap<(ServerId, u32), BTreeMap<(PeerId, Tag), u8>>,
     deadlines: BTreeSet<(Time, PeerId, Tag)>,
+    /// Collecting fences at which a connection waits. Its Gets from other nodes may wait for their end.
+    fences: BTreeSet<(PeerId, Tag)>,
     calls: BTreeSet<(ServerId, HostCallId)>,
     fetches: BTreeMap<ServerId, BTreeMap<(ProcId, Option<Key>), UpcallId>>,
     broken: Option<Broken>,
@@ -83,17 +86,30 @@ impl Rules {
         }
     }
 
-    /// A connection comes to a collecting fence. Its Gets from other nodes may wait for the end of the fence.
-    pub(super) fn fence_begins(&mut self, peer: PeerId) {
+    /// The accepted request is a collecting fence.
+    pub(super) fn fence_begins(&mut self, peer: PeerId, tag: Tag) {
+        self.fences.insert((peer, tag));
+        self.bound_gets_from_afar(peer, None);
+    }
+
+    /// Whether a connection waits at a collecting fence.
+    pub(super) fn is_at_fence(&self, peer: PeerId) -> bool {
+        self.fences.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).next().is_some()
+    }
+
+    fn bound_gets_from_afar(&mut self, peer: PeerId, deadline: Option<Time>) {
         let open = self.open.range((peer, Tag(0))..=(peer, Tag(u32::MAX)));
         let gets: Vec<Tag> = open.filter(|(_, open)| open.is_remote_get).map(|((_, tag), _)| *tag).collect();
         for tag in gets {
-            self.bound(peer, tag, None);
+            self.bound(peer, tag, deadline);
         }
     }
 
-    /// Every accepted request is answered exactly once.
-    pub(super) fn answered(&mut self, peer: PeerId, tag: Tag) {
+    /// Every accepted request is answered exactly once. After a fence, the server may ask the host once more.
+    pub(super) fn answered(&mut self, now: Time, peer: PeerId, tag: Tag) {
+        if self.fences.remove(&(peer, tag)) && !self.is_at_fence(peer) {
+            self.bound_gets_from_afar(peer, Some(now + HOST_TIMEOUT));
+        }
         match self.open.remove(&(peer, tag)) {
             Some(open) => self.forget(open, peer, tag),
             None => self.breaks(Rule::AnsweredOnce, || {
@@ -108,6 +124,7 @@ impl Rules {
             self.open.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, at)| (*id, *at)).collect();
         for ((peer, tag), open) in ended {
             self.open.remove(&(peer, tag));
+            self.fences.remove(&(peer, tag));
             self.forget(open, peer, tag);
         }
     }

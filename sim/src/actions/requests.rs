@@ -49,7 +49,7 @@ impl World {
         };
         self.rules.accepted(peer, tag, deadline);
         match request {
-            Request::Fence(_) => self.rules.fence_begins(peer),
+            Request::Fence(fence) if collects(&fence.directives) => self.rules.fence_begins(peer, tag),
             Request::Get(get) if timeout_of(&get.directives).is_none() && self.is_elsewhere(server, &get.proc) => {
                 self.rules.gets_from_afar(peer, tag);
             }
@@ -117,11 +117,12 @@ impl World {
             }
             Request::Get(get) => {
                 let has = |key: &str| get.directives.iter().any(|info| info.key.as_str() == key);
-                let may_wait = || self.connections.get(&peer).is_some_and(|of| of.fence_with(&get.proc).is_some());
                 match timeout_of(&get.directives) {
                     _ if has(keys::IMMEDIATE.name()) => Some(now),
                     Some(timeout) => Some(now + timeout),
-                    None if self.is_elsewhere(server, &get.proc) && !may_wait() => Some(now + HOST_TIMEOUT),
+                    None if self.is_elsewhere(server, &get.proc) && !self.rules.is_at_fence(peer) => {
+                        Some(now + HOST_TIMEOUT)
+                    }
                     None => None,
                 }
             }

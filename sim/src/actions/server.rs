@@ -206,12 +206,12 @@ impl World {
     fn execute(&mut self, server: ServerId, output: Output) -> Option<Input> {
         match output {
             Output::Admit(peer, _) => {
-                self.rules.answered(peer, HELLO);
+                self.rules.answered(self.now, peer, HELLO);
                 self.admit(server, peer);
                 self.send_down(peer, ToClient::Admitted);
             }
             Output::Refuse(peer, _) => {
-                self.rules.answered(peer, HELLO);
+                self.rules.answered(self.now, peer, HELLO);
                 self.end_at_server(peer, false);
                 self.send_down(peer, ToClient::Refused);
             }
@@ -276,9 +276,9 @@ impl World {
             self.check_group_reply(peer, tag, &reply);
         }
         self.check_formed(server, peer, tag, &mut reply);
-        self.rules.answered(peer, tag);
+        self.rules.answered(self.now, peer, tag);
         if self.setup.canary == Some(Canary::ReplyTwice) && self.canary.one_in(16) {
-            self.rules.answered(peer, tag);
+            self.rules.answered(self.now, peer, tag);
         }
         let status = status_of(&reply);
         let puts = self.commits.remove(&(peer, tag));
@@ -321,7 +321,7 @@ impl World {
     }
 
     fn let_go(&mut self, server: ServerId, peer: PeerId, tag: Tag) {
-        self.rules.answered(peer, tag);
+        self.rules.answered(self.now, peer, tag);
         let ended = self.collectives.replied(self.now, peer, tag, Status::SUCCESS, false);
         let promise = self.check_end(server, peer, ended);
         self.send_down(peer, ToClient::Reply(tag, Reply::Status(Status::SUCCESS), promise));

@@ -61,8 +61,8 @@ impl<S: Datastore> ServerCore<S> {
         for (id, held_get) in self.held_gets.iter().filter(|(id, _)| !self.held_gets.is_due(*id)) {
             let verdict = self.judge(&held_get.asker, &held_get.requested);
             match held_get.via {
-                // A fence may have ended without the value. The request then ends with its time.
-                None if held_get.awaits_fence && held_get.deadline.is_some() => {
+                None if let Some(fence) = held_get.fence => {
+                    assert!(self.collectives.get(fence).is_some(), "{id:?} waits for no fence");
                     assert_ne!(verdict, GetVerdict::Found, "{id:?} could be answered");
                 }
                 None => assert_eq!(verdict, GetVerdict::Hold, "{id:?} waits for {:?} in vain", held_get.requested),

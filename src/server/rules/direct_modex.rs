@@ -94,10 +94,8 @@ impl<S: Datastore> ServerCore<S> {
         held.via = None;
         held.requested.directives.refresh = false;
         match self.judge(&held.asker, &held.requested) {
-            GetVerdict::Fetch(_) if !self.may_come_by_fence(&held.asker, &held.requested.proc) => {
-                self.refuse(held.asker, otherwise);
-            }
-            GetVerdict::Hold | GetVerdict::Fetch(_) => self.hold(now, held),
+            GetVerdict::Fetch(_) => self.hold_for_fence(now, held, otherwise),
+            GetVerdict::Hold => self.hold(now, held),
             GetVerdict::Found => return self.answer_held(held),
             GetVerdict::Refused(status) => self.refuse(held.asker, status),
         }

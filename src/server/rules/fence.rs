@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::commit::about;
 use super::intake::Intake;
 use crate::gds::{Audience, Datastore};
 use crate::proto;
@@ -20,7 +21,9 @@ impl<S: Datastore> ServerCore<S> {
         }
         let Some(id) = self.find_and_enter(now, ticket, proc.clone(), CollectiveKind::Fence, fence) else { return };
         if self.collectives.get(id).is_some_and(Collective::collects) {
+            // Gets that waited for this arrival are bounded from now on.
             self.note_say(now, &proc);
+            self.review(now, about(&proc));
         }
         self.advance_operation(now, id);
     }

@@ -8,8 +8,8 @@ use crate::keys;
 use crate::proto::{self, RankData, Reply};
 use crate::server::interface::{Capabilities, GetDirectives, HostResult, OwnGet, TOPOLOGY};
 use crate::server::state::{
-    Asker, CallTicket, Concerned, Fetch, HeldGet, HeldGetId, NEXT_STEP_IN, Pool, Presence, RegisteredClient,
-    RegisteredJob, RequestedData, Review, ServerCore, Ticket, Timer,
+    Asker, CallTicket, Concerned, Fetch, HeldGet, HeldGetId, NEXT_STEP_IN, OperationId, Pool, Presence,
+    RegisteredClient, RegisteredJob, RequestedData, Review, ServerCore, Ticket, Timer,
 };
 use crate::types::{AsStatus, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
@@ -83,12 +83,15 @@ impl<S: Datastore> ServerCore<S> {
         let deadline = requested.directives.timeout.map(|timeout| now + timeout);
         let verdict = self.judge(&asker, &requested);
         let topology = self.topology_question(&asker, &requested, &verdict);
-        let held = HeldGet { asker, requested, since: now, via: None, awaits_fence: false, deadline };
+        let held = HeldGet { asker, requested, since: now, via: None, fence: None, deadline };
         if let Some(key) = topology {
             return self.ask_topology(held, key);
         }
         match verdict {
             GetVerdict::Found => self.answer(held.asker, &held.requested),
+            GetVerdict::Refused(Status::ERR_NOT_FOUND) if !is_immediate => {
+                self.hold_for_fence(now, held, Status::ERR_NOT_FOUND);
+            }
             GetVerdict::Refused(status) => self.refuse(held.asker, status),
             GetVerdict::Hold | GetVerdict::Fetch(_) if is_immediate => self.refuse(held.asker, Status::ERR_NOT_FOUND),
             GetVerdict::Hold => self.hold(now, held),
@@ -107,9 +110,7 @@ impl<S: Datastore> ServerCore<S> {
         {
             return self.refuse(held.asker, Status::ERR_OUT_OF_RESOURCE);
         }
-        let proc = &held.requested.proc;
-        let is_elsewhere = proc.rank.process().is_some() && self.registry.client(proc).is_none();
-        held.awaits_fence = held.via.is_none() && is_elsewhere && self.may_come_by_fence(&held.asker, proc);
+        held.fence = self.fence_to_bring(&held.asker, &held.requested.proc).filter(|_| held.via.is_none());
         let deadline = held.deadline.or_else(|| self.end_of_patience(now, &held));
         held.deadline = deadline;
         let wait = self.held_gets.insert(held);
@@ -123,7 +124,8 @@ impl<S: Datastore> ServerCore<S> {
         let is_bounded = held.via.is_none() && !held.requested.directives.is_unbounded;
         let is_for_here = matches!(held.asker, Asker::Peer(_) | Asker::Own(_));
         let has_spoken = || self.have_spoken(&held.asker, &held.requested.proc);
-        (held.awaits_fence || is_for_here && is_bounded && has_spoken()).then(|| now + SPOKEN_WAIT_MAX)
+        let has_come = || self.fence_to_bring(&held.asker, &held.requested.proc).is_none();
+        (is_for_here && is_bounded && has_spoken() && has_come()).then(|| now + SPOKEN_WAIT_MAX)
     }
 
     /// Whether all processes that could answer have spoken. A process that waits for itself counts as one: it usually
@@ -145,9 +147,32 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Whether a fence in progress may bring the data. Its participants ask without a wait for its end ("lazy modex").
-    pub(super) fn may_come_by_fence(&self, asker: &Asker, proc: &ProcId) -> bool {
-        matches!(asker, Asker::Peer(ticket) if self.collectives.may_bring(ticket.peer(), proc))
+    /// Holds a request whose data a fence in progress may bring from another node, until that fence ends: its participants
+    /// ask without a wait for its end ("lazy modex"). Refuses any other.
+    pub(super) fn hold_for_fence(&mut self, now: Time, held: HeldGet, otherwise: Status) {
+        let proc = &held.requested.proc;
+        let is_elsewhere = self.registry.registered(&proc.namespace).is_some() && self.registry.client(proc).is_none();
+        let is_to_come = is_elsewhere && self.fence_to_bring(&held.asker, proc).is_some();
+        if is_to_come { self.hold(now, held) } else { self.refuse(held.asker, otherwise) }
+    }
+
+    /// The fence at which the asker waits and to which a process has yet to come with its data.
+    fn fence_to_bring(&self, asker: &Asker, proc: &ProcId) -> Option<OperationId> {
+        let (Asker::Peer(ticket), Some(_)) = (asker, proc.rank.process()) else { return None };
+        self.collectives.fence_to_bring(ticket.peer(), proc, self.registry.client(proc).is_some())
+    }
+
+    /// The fence has ended that could bring the data of a request. Returns the size of its answer, if it gets one, in bytes.
+    fn settle_after_fence(&mut self, now: Time, id: HeldGetId) -> usize {
+        let Some(held) = self.take_held(id) else { return 0 };
+        match self.judge(&held.asker, &held.requested) {
+            GetVerdict::Found => return self.answer_held(held),
+            GetVerdict::Hold => self.hold(now, held),
+            GetVerdict::Fetch(fetch) => self.fetch(now, held, fetch),
+            GetVerdict::Refused(Status::ERR_NOT_FOUND) => self.hold_for_fence(now, held, Status::ERR_NOT_FOUND),
+            GetVerdict::Refused(status) => self.refuse(held.asker, status),
+        }
+        0
     }
 
     /// Whether this process is the asker.
@@ -176,6 +201,7 @@ impl<S: Datastore> ServerCore<S> {
             let cost_bytes = match due {
                 Review::Of(id) => self.search_bytes(id).saturating_add(self.review_held(now, id)),
                 Review::Settle(id) => self.search_bytes(id).saturating_add(self.settle_held(now, id)),
+                Review::AfterFence(id) => self.search_bytes(id).saturating_add(self.settle_after_fence(now, id)),
                 Review::Refuse(id) => {
                     self.refuse_held(id, Status::ERR_NOT_FOUND);
                     0
@@ -206,12 +232,13 @@ impl<S: Datastore> ServerCore<S> {
     /// Reviews a held request. Returns the size of its answer, if it gets one, in bytes.
     fn review_held(&mut self, now: Time, id: HeldGetId) -> usize {
         let Some(held) = self.held_gets.get(id) else { return 0 };
-        let via = held.via;
+        let (via, is_here) = (held.via, self.registry.client(&held.requested.proc).is_some());
+        let awaits_fence = held.fence.is_some() && !is_here;
         match self.judge(&held.asker, &held.requested) {
             GetVerdict::Found => return self.take_held(id).map_or(0, |held| self.answer_held(held)),
+            // The end of the fence decides.
+            GetVerdict::Fetch(_) | GetVerdict::Refused(Status::ERR_NOT_FOUND) if awaits_fence => {}
             GetVerdict::Refused(status) => self.refuse_held(id, status),
-            // The other node has answered already, and the fence goes on.
-            GetVerdict::Fetch(_) if self.may_come_by_fence(&held.asker, &held.requested.proc) => {}
             GetVerdict::Fetch(fetch) if via.is_none() => {
                 if let Some(held) = self.take_held(id) {
                     self.fetch(now, held, fetch);
@@ -249,14 +276,7 @@ impl<S: Datastore> ServerCore<S> {
             return false;
         };
         if self.judge(&held.asker, &held.requested) != GetVerdict::Found {
-            if held.requested.directives.timeout.is_none() && self.may_come_by_fence(&held.asker, &held.requested.proc)
-            {
-                let deadline = Some(now + SPOKEN_WAIT_MAX);
-                self.held_gets.set_deadline(id, deadline);
-                self.timers.arm(deadline, Timer::HeldGet(id));
-            } else {
-                self.refuse_held(id, Status::ERR_TIMEOUT);
-            }
+            self.refuse_held(id, Status::ERR_TIMEOUT);
             return is_long;
         }
         let concerned = Concerned::Key(held.requested.proc.clone(), held.requested.awaited_key().cloned());
@@ -424,10 +444,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             // A process that is not registered yet may turn out to be local.
             _ if !is_elsewhere => GetVerdict::Hold,
-            _ => match self.fetch_or_refuse(requested.proc.clone(), requested) {
-                GetVerdict::Refused(_) if self.may_come_by_fence(asker, &requested.proc) => GetVerdict::Hold,
-                verdict => verdict,
-            },
+            _ => self.fetch_or_refuse(requested.proc.clone(), requested),
         }
     }
 

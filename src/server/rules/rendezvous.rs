@@ -325,7 +325,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     pub(super) fn finish_with(&mut self, now: Time, id: OperationId, status: Status, info: Vec<Info>) {
-        if let Some(signature) = self.release(id, status, info) {
+        if let Some(signature) = self.release(now, id, status, info) {
             self.settle_answered(now, &signature);
         }
         // Other fences may have waited for a fetch of this one.
@@ -339,7 +339,7 @@ impl<S: Datastore> ServerCore<S> {
             let status = self.collectives.get(id).map_or(status, |operation| operation.in_view_of_losses(status));
             let (status, filled, whole) = self.take_gathered(id, status, &gathered);
             if !self.must_catch_up(now, id, status, &whole, &info) {
-                self.release(id, status, info);
+                self.release(now, id, status, info);
             }
             // The number of waiting requests is bounded; the number of processes with new data is not.
             self.review(now, filled.into_iter().map(Concerned::Job));
@@ -347,7 +347,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Removes an operation and answers its waiting processes.
-    fn release(&mut self, id: OperationId, status: Status, info: Vec<Info>) -> Option<Signature> {
+    fn release(&mut self, now: Time, id: OperationId, status: Status, info: Vec<Info>) -> Option<Signature> {
         let operation = self.collectives.remove(id)?;
         let signature = &operation.signature();
         tracing::debug!(operation = id.0, kind = %signature.kind, procs = %signature.procs, %status, "operation ended");
@@ -373,6 +373,7 @@ impl<S: Datastore> ServerCore<S> {
         if signature.procs.len() >= LARGE_LIST_MIN {
             self.outputs.push(Output::Discard(Garbage::new(signature.procs.shared())));
         }
+        self.review(now, [Concerned::Fence(id)]);
         Some(signature)
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Collectives {
     operations: BTreeMap<OperationId, Collective>,
     /// The same by signature, oldest first.
     by_signature: BTreeMap<Signature, BTreeSet<OperationId>>,
+    /// The same by waiting connection.
+    by_peer: BTreeMap<PeerId, BTreeSet<OperationId>>,
     size_bytes: usize,
     last: u64,
     /// Operations whose processes have changed, to be advanced in a later step.
@@ -143,6 +145,7 @@ impl Collectives {
     /// of one connection could be displaced, which `meant` rules out.
     pub(crate) fn arrive(&mut self, id: OperationId, proc: ProcId, ticket: Ticket) -> Option<&mut Collective> {
         let operation = self.operations.get_mut(&id)?;
+        self.by_peer.entry(ticket.peer()).or_default().insert(id);
         operation.arrive(proc, ticket);
         Some(operation)
     }
@@ -183,13 +186,11 @@ impl Collectives {
     pub(crate) fn remove(&mut self, id: OperationId) -> Option<Collective> {
         let operation = self.operations.remove(&id)?;
         self.due.remove(&id);
-        self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes());
-        if let Some(ids) = self.by_signature.get_mut(operation.signature()) {
-            ids.remove(&id);
-            if ids.is_empty() {
-                self.by_signature.remove(operation.signature());
-            }
+        for peer in operation.waiting_peers() {
+            take_out(&mut self.by_peer, &peer, id);
         }
+        self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes());
+        take_out(&mut self.by_signature, operation.signature(), id);
         Some(operation)
     }
 
@@ -233,7 +234,8 @@ impl Collectives {
 
     /// Takes back a connection's tickets. Its contributions stay.
     pub(crate) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
-        self.operations.values_mut().filter_map(|operation| operation.withdraw(peer)).collect()
+        let ids = self.by_peer.remove(&peer).unwrap_or_default();
+        ids.iter().filter_map(|id| self.operations.get_mut(id)?.withdraw(peer)).collect()
     }
 
     /// A connection has ended, and will not decide. Returns the operations that awaited its decisions, oldest first.
@@ -264,10 +266,12 @@ impl Collectives {
         meant.any(|(id, _)| self.has_company(*id, registry, proc, |_| false))
     }
 
-    /// Whether a fence at which this connection waits may still bring data of a process.
-    pub(crate) fn may_bring(&self, peer: PeerId, proc: &ProcId) -> bool {
-        let awaits = |op: &Collective| op.signature().covers(proc) && !op.contributed().contains(proc);
-        self.operations.values().any(|op| op.waits(peer) && op.collects() && awaits(op))
+    /// The fence at which this connection waits and that may still bring data of a process, of this node or of another.
+    pub(crate) fn fence_to_bring(&self, peer: PeerId, proc: &ProcId, is_here: bool) -> Option<OperationId> {
+        let covers = if is_here { Signature::covers } else { Signature::covers_elsewhere };
+        let awaits = |op: &Collective| covers(op.signature(), proc) && !op.contributed().contains(proc);
+        let brings = |id: &&OperationId| self.operations.get(id).is_some_and(|op| op.collects() && awaits(op));
+        self.by_peer.get(&peer)?.iter().find(brings).copied()
     }
 
     /// Operations on this group with this process.
@@ -324,5 +328,14 @@ impl Collectives {
     pub(crate) fn merge_directives(&mut self, id: OperationId, directives: Vec<Info>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         self.size_bytes = self.size_bytes.saturating_add(operation.merge_directives(directives));
+    }
+}
+
+fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<OperationId>>, key: &K, id: OperationId) {
+    if let Some(ids) = index.get_mut(key) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            index.remove(key);
+        }
     }
 }

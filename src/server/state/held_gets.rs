@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
+use super::operation::OperationId;
 use super::outputs::{CallTicket, Ticket};
 use super::reviews::{Concerned, HeldGetId, ReviewCursor, Reviews};
 use super::shares::UserShares;
@@ -64,8 +65,8 @@ pub(crate) struct HeldGet {
     pub(crate) since: Time,
     /// The upcall whose answer it needs; `None`: it needs local data.
     pub(crate) via: Option<UpcallId>,
-    /// Whether it awaits data of another node from a fence in progress.
-    pub(crate) awaits_fence: bool,
+    /// The fence in progress that may bring the data from another node.
+    pub(crate) fence: Option<OperationId>,
     pub(crate) deadline: Option<Time>,
 }
 
@@ -94,19 +95,22 @@ pub(crate) enum Review {
     Of(HeldGetId),
     /// A request whose upcall has ended.
     Settle(HeldGetId),
+    /// A request whose fence has ended.
+    AfterFence(HeldGetId),
     /// A request whose job has ended.
     Refuse(HeldGetId),
     /// All requests that one change concerns are reviewed.
     End,
 }
 
-/// Held requests for data, indexed by target, by connection, and by upcall.
+/// Held requests for data, indexed by target, by connection, by upcall, and by fence.
 #[derive(Debug, Default)]
 pub(crate) struct HeldGets {
     held: BTreeMap<HeldGetId, HeldGet>,
     by_target: BTreeMap<ProcId, ByKey>,
     by_peer: BTreeMap<PeerId, BTreeSet<HeldGetId>>,
     by_upcall: BTreeMap<UpcallId, BTreeSet<HeldGetId>>,
+    by_fence: BTreeMap<OperationId, BTreeSet<HeldGetId>>,
     host_requests: usize,
     /// Memory of the requests of processes, by user.
     bytes: UserShares,
@@ -136,6 +140,9 @@ impl HeldGets {
         if let Some(upcall) = held.via {
             self.by_upcall.entry(upcall).or_default().insert(id);
         }
+        if let Some(fence) = held.fence {
+            self.by_fence.entry(fence).or_default().insert(id);
+        }
         if let Some(uid) = held.requested.user() {
             self.counts.take(uid, 1);
             self.bytes.take(uid, held.requested.size_bytes());
@@ -159,6 +166,9 @@ impl HeldGets {
         if let Some(upcall) = held.via {
             take_out(&mut self.by_upcall, &upcall, id);
         }
+        if let Some(fence) = held.fence {
+            take_out(&mut self.by_fence, &fence, id);
+        }
         if let Some(uid) = held.requested.user() {
             self.counts.give_back(uid, 1);
             self.bytes.give_back(uid, held.requested.size_bytes());
@@ -180,6 +190,7 @@ impl HeldGets {
     pub(crate) fn make_due(&mut self, concerned: Concerned) {
         let has_any = match &concerned {
             Concerned::Upcall(upcall) => self.by_upcall.contains_key(upcall),
+            Concerned::Fence(fence) => self.by_fence.contains_key(fence),
             _ => self.next_on(&concerned, None).is_some(),
         };
         if has_any {
@@ -202,7 +213,11 @@ impl HeldGets {
     /// Takes the next review that is due.
     pub(crate) fn take_due(&mut self) -> Option<Review> {
         let (concerned, after) = self.reviews.first()?;
-        if let Concerned::Upcall(upcall) = concerned {
+        if let Concerned::Fence(fence) = concerned {
+            if let Some(id) = self.by_fence.get(fence).and_then(BTreeSet::first) {
+                return Some(if self.is_about_ended(*id) { Review::Refuse(*id) } else { Review::AfterFence(*id) });
+            }
+        } else if let Concerned::Upcall(upcall) = concerned {
             if let Some(id) = self.by_upcall.get(upcall).and_then(BTreeSet::first) {
                 return Some(if self.is_about_ended(*id) { Review::Refuse(*id) } else { Review::Settle(*id) });
             }
@@ -258,6 +273,7 @@ impl HeldGets {
         let cursor = ReviewCursor { target, key, id };
         self.settlement(held).is_some()
             || self.is_about_ended(id)
+            || held.fence.is_some_and(|fence| self.reviews.is_ahead(&Concerned::Fence(fence), &cursor))
             || changes.iter().any(|change| self.reviews.is_ahead(change, &cursor))
     }
 

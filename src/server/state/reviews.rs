@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::operation::OperationId;
 use crate::server::interface::UpcallId;
 use crate::types::{Key, Namespace, ProcId, Rank, Time};
 
@@ -23,6 +24,8 @@ pub(crate) enum Concerned {
     Key(ProcId, Option<Key>),
     /// Requests that wait for this upcall.
     Upcall(UpcallId),
+    /// Requests that wait for the end of this fence.
+    Fence(OperationId),
     /// Requests about a job that has ended here, up to this number. Later ones are not about the ended job.
     Ended(Namespace, HeldGetId),
 }
@@ -33,7 +36,7 @@ impl Concerned {
         match self {
             Self::Job(namespace) | Self::Ended(namespace, _) => Some(ProcId::new(namespace.clone(), Rank::Process(0))),
             Self::Process(proc) | Self::Key(proc, _) => Some(proc.clone()),
-            Self::Upcall(_) => None,
+            Self::Upcall(_) | Self::Fence(_) => None,
         }
     }
 
@@ -42,7 +45,7 @@ impl Concerned {
         match self {
             Self::Job(namespace) | Self::Ended(namespace, _) => target.namespace == *namespace,
             Self::Process(proc) | Self::Key(proc, _) => target == proc,
-            Self::Upcall(_) => false,
+            Self::Upcall(_) | Self::Fence(_) => false,
         }
     }
 }

@@ -163,11 +163,19 @@ impl Signature {
 
     /// Whether a process is among the participants.
     pub(crate) fn covers(&self, proc: &ProcId) -> bool {
-        let is_named = |rank: Rank| {
-            let wanted = (&proc.namespace, rank);
-            self.procs.binary_search_by(|entry| (&entry.namespace, entry.rank).cmp(&wanted)).is_ok()
-        };
-        [proc.rank, Rank::Wildcard, Rank::LocalPeers, Rank::LocalNode].into_iter().any(is_named)
+        let groups_here = [Rank::LocalPeers, Rank::LocalNode];
+        self.covers_elsewhere(proc) || groups_here.into_iter().any(|rank| self.names_rank(proc, rank))
+    }
+
+    /// Whether a process of another node is among the participants.
+    pub(crate) fn covers_elsewhere(&self, proc: &ProcId) -> bool {
+        self.names_rank(proc, proc.rank) || self.names_rank(proc, Rank::Wildcard)
+    }
+
+    /// Whether an entry names this rank of the process's job.
+    fn names_rank(&self, proc: &ProcId, rank: Rank) -> bool {
+        let wanted = (&proc.namespace, rank);
+        self.procs.binary_search_by(|entry| (&entry.namespace, entry.rank).cmp(&wanted)).is_ok()
     }
 
     /// Whether both have a common participant, as far as their entries show.

@@ -641,8 +641,70 @@ fn a_failed_fetch_during_a_collecting_fence_waits_for_its_end() {
             assert!(matches!(replies(&outputs).last(), Some((_, Reply::Data(_)))), "{outputs:?}");
         } else {
             let failed = [0, 1].map(|at| (peers[at], Status::ERR_UNREACH));
-            assert_eq!(statuses(&rig.complete(gathering, HostReply::Status(Status::ERR_UNREACH))), failed);
-            assert_eq!(statuses(&rig.wait(2)), [(peers[1], Status::ERR_TIMEOUT)]);
+            let outputs = rig.complete(gathering, HostReply::Status(Status::ERR_UNREACH));
+            assert_eq!(statuses(&outputs), failed);
+            // The other node may know more by now.
+            let (fetch, _) = upcall(&outputs);
+            let outputs = rig.complete(fetch, HostReply::Status(Status::ERR_NOT_FOUND));
+            assert_eq!(statuses(&outputs), [(peers[1], Status::ERR_NOT_FOUND)]);
         }
     }
+}
+
+/// Such a Get ended with a timeout, two seconds after its fence.
+#[test]
+fn the_end_of_a_fence_without_the_value_answers_the_gets_that_waited_for_it() {
+    for is_good in [true, false] {
+        let mut rig = Rig::new(Capabilities::FENCE);
+        let peers = rig.job(4, 2);
+        rig.request(peers[0], collecting());
+        let (gathering, _) = fence_upcall(&rig.request(peers[1], collecting()));
+        assert_eq!(rig.request(peers[1], get(&proc(3), Some("a"), &[])), []);
+        let reply = if is_good { fenced(Vec::new()) } else { HostReply::Status(Status::ERR_UNREACH) };
+        let outputs = rig.complete(gathering, reply);
+        assert!(statuses(&outputs).contains(&(peers[1], Status::ERR_NOT_FOUND)), "{outputs:?}");
+    }
+}
+
+#[test]
+fn a_get_during_a_fence_does_not_wait_for_a_process_that_has_gone() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    rig.request(peers[1], collecting());
+    assert_eq!(rig.request(peers[1], get(&proc(0), Some("a"), &[])), []);
+    let outputs = rig.host(HostCall::DeregisterClient(proc(0)));
+    assert!(statuses(&outputs).contains(&(peers[1], Status::ERR_NOT_FOUND)), "{outputs:?}");
+}
+
+/// Such Gets waited for fences that could not bring their data, some of them for ever.
+#[test]
+fn a_get_does_not_wait_for_a_fence_that_can_not_bring_its_data() {
+    // All processes of another job, which is not registered here.
+    let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
+    let peer = rig.job(1, 1)[0];
+    let others = ProcId { namespace: namespace("other"), rank: Rank::Wildcard };
+    rig.request(peer, fence(&[proc(0), others.clone()], &[flag("pmix.collect")]));
+    let (fetch, _) = upcall(&rig.request(peer, get(&others, Some("a"), &[])));
+    let outputs = rig.complete(fetch, HostReply::Status(Status::ERR_NOT_FOUND));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+
+    // A fence of this node alone, and one without data.
+    let here = ProcId { namespace: namespace("job"), rank: Rank::LocalPeers };
+    for request in [fence(&[here], &[flag("pmix.collect")]), fence(&[everybody()], &[])] {
+        let mut rig = Rig::new(Capabilities::FENCE);
+        let peer = rig.job(4, 2)[0];
+        rig.request(peer, request);
+        let outputs = rig.request(peer, get(&proc(3), Some("a"), &[]));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
+    }
+
+    // A value that is here, although the newest one is asked for.
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    rig.request(peers[0], collecting());
+    let (gathering, _) = fence_upcall(&rig.request(peers[1], collecting()));
+    rig.complete(gathering, fenced(vec![(proc(3), vec![kval("a", 3)])]));
+    rig.request(peers[1], collecting());
+    let outputs = rig.request(peers[1], get(&proc(3), Some("a"), &[flag("pmix.get.refresh")]));
+    assert!(matches!(replies(&outputs)[..], [(_, Reply::Data(_))]), "{outputs:?}");
 }
