@@ -300,11 +300,10 @@ static void several_calls(void)
     CHECK_TEXT("/one:/zero", variable(env, "CAPI_PATH"));
     PMIX_ARGV_FREE(env);
 
+    /* A host that starts a tool takes the variables of any name. OpenPMIx's own test of tools does. */
     env = NULL;
-    CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_server_setup_fork(&unknown, &env));
-    CHECK(env == NULL);
-    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, PMIx_server_setup_local_support("unregistered", NULL, 0, NULL, NULL));
-    CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_server_setup_fork(&unknown, &env));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&unknown, &env));
+    CHECK_TEXT("unregistered", variable(env, "PMIX_NAMESPACE"));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&own, &env));
     PMIX_ARGV_FREE(env);
     memset(info, 0, sizeof info);

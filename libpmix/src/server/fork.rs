@@ -1,23 +1,22 @@
 //! The environment of processes that are about to start.
 
 use modex::Server;
-use modex::types::{Namespace, Status};
+use modex::types::Namespace;
 
 use super::environment::Environment;
 use super::state;
 use crate::argument::{In, InOut};
 use crate::form::Argv;
 use crate::from_c;
-use crate::guard::{Failure, guard};
+use crate::guard::guard;
 use crate::types::{pmix_proc_t, pmix_status_t};
 
 /// Adds the variables that a process needs to find this server, and those that `PMIx_server_setup_local_support`
 /// prepared for its job. The caller's array and its strings are libc's memory; the array may move. Works in a forked
 /// child of the server as well, without waiting for the parent: Slurm calls it there, before `exec`.
 ///
-/// The host registers the job first, else `PMIX_ERR_NOT_FOUND` is returned: no server would know the process. Slurm, PRRTE
-/// and Open MPI 4.1 keep this order. The server's own namespace needs no registration. See the standard's function of the
-/// same name.
+/// The host registers the job first: otherwise the server refuses the process as a client, and a line of the log says so. The
+/// variables of a tool need no registration. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -28,7 +27,7 @@ pub extern "C" fn PMIx_server_setup_fork(proc: In<'_, pmix_proc_t>, env: InOut<'
         let mut environment = Environment::open(env.own("environment")?)?;
         let job = process.jobs.read(|jobs| jobs.get(&proc.namespace).cloned()).unwrap_or_default();
         if !job.is_registered && proc.namespace != process.server().proc().namespace {
-            return Err(unknown(&proc.namespace));
+            warn_of_unknown(&proc.namespace);
         }
         Server::REMOVED_VARIABLES.iter().try_for_each(|name| environment.unset(name.as_bytes()))?;
         for (name, value) in process.server().setup_fork(&proc)? {
@@ -39,10 +38,10 @@ pub extern "C" fn PMIx_server_setup_fork(proc: In<'_, pmix_proc_t>, env: InOut<'
     })
 }
 
-fn unknown(namespace: &Namespace) -> Failure {
+/// OpenPMIx gives variables for any namespace, and hosts of tools count on that.
+fn warn_of_unknown(namespace: &Namespace) {
     // The log has a lock, which a forked child must not wait for.
     if state::current().is_ok() {
-        tracing::error!(%namespace, "PMIx_server_setup_fork: the job is not registered; call PMIx_server_register_nspace first");
+        tracing::warn!(%namespace, "PMIx_server_setup_fork: the job is not registered; its processes can come as tools only");
     }
-    Failure(Status::ERR_NOT_FOUND)
 }

@@ -100,22 +100,24 @@ impl EnvironmentChange {
         Info::new(Key::from_static(key), Value::Envar(Box::new(envar)))
     }
 
-    /// Adds the changes of a later call. They apply after the earlier changes. An earlier change of a variable that a
-    /// later one sets or removes is left out, and a change that an earlier call made already is not made twice.
+    /// Adds the changes of a later call. They apply after the earlier changes. An earlier change is left out if a later one
+    /// repeats it, or sets or removes its variable.
     pub(super) fn add_up(changes: &mut Vec<Self>, more: Vec<Self>) {
-        // The last change in `more` that makes earlier ones of the variable void.
-        let mut last: BTreeMap<Text, usize> = BTreeMap::new();
-        for (index, change) in more.iter().enumerate() {
-            if matches!(change.kind, Kind::Set(_) | Kind::Unset) {
-                last.insert(change.name.clone(), index);
-            }
-        }
-        changes.retain(|change| !last.contains_key(&change.name));
-        let known: BTreeSet<&Self> = changes.iter().collect();
-        let is_void = |index: usize, name: &Text| last.get(name).is_some_and(|last| index < *last);
-        let is_new = |(index, change): &(usize, Self)| !is_void(*index, &change.name) && !known.contains(change);
-        let new: Vec<Self> = more.into_iter().enumerate().filter(is_new).map(|(_, change)| change).collect();
-        changes.extend(new);
+        let mut later: BTreeSet<Self> = BTreeSet::new();
+        let mut settled: BTreeSet<Text> = BTreeSet::new();
+        // From the last change to the first.
+        let all = std::mem::take(changes).into_iter().chain(more).rev();
+        let mut kept: Vec<Self> = all
+            .filter(|change| {
+                let is_needed = !settled.contains(&change.name) && later.insert(change.clone());
+                if matches!(change.kind, Kind::Set(_) | Kind::Unset) {
+                    settled.insert(change.name.clone());
+                }
+                is_needed
+            })
+            .collect();
+        kept.reverse();
+        *changes = kept;
     }
 
     /// The variable's name.
@@ -213,10 +215,11 @@ mod tests {
             &mut all,
             changes(&[("B", set("2")), ("PATH", prepend("/b")), ("PATH", prepend("/a"))]),
         );
-        let both = changes(&[("A", set("1")), ("PATH", prepend("/a")), ("B", set("2")), ("PATH", prepend("/b"))]);
+        // Regression: a repeated change kept its first place, so the later call's order was lost.
+        let both = changes(&[("A", set("1")), ("B", set("2")), ("PATH", prepend("/b")), ("PATH", prepend("/a"))]);
         assert_eq!(all, both);
         EnvironmentChange::add_up(&mut all, both.clone());
-        assert_eq!(all.len(), both.len(), "the same call again changes nothing");
+        assert_eq!(all, both, "the same call again changes nothing");
         EnvironmentChange::add_up(
             &mut all,
             changes(&[("PATH", prepend("/x")), ("PATH", Kind::Unset), ("PATH", prepend("/a"))]),
