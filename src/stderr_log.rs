@@ -9,7 +9,6 @@
 //! - **N3** A line is one line of printable text, with any text of a peer.
 //! - **N4** Peers can cause lines, so their frequency is bounded unless the user set a level.
 
-use std::ffi::OsStr;
 use std::fmt::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -17,41 +16,24 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
+pub use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The variable with the wanted level: `off`, `error`, `warn`, `info` or `debug`.
-pub const VARIABLE: &str = "MODEX_LOG";
+mod levels;
 
-/// Shows the events of the C library in another program's process from now on, as `modex[PID]: ...`. `wanted` is the value
-/// of [`VARIABLE`]; errors are shown without it. A subscriber that the process has already stays.
-pub fn install(wanted: Option<&OsStr>) {
-    let wanted = wanted.filter(|text| !text.is_empty());
-    let level = wanted.and_then(level);
-    let shown = StderrLog { level: level.unwrap_or(LevelFilter::ERROR), lines: Lines::on_stderr(level.is_none()) };
-    if tracing::subscriber::set_global_default(shown).is_ok()
-        && let (Some(wanted), None) = (wanted, level)
-    {
-        complain_of_level(wanted);
+pub use levels::{AREAS, Area, Levels, VARIABLE};
+
+/// Shows the events of the C library in another program's process from now on, as `modex[PID]: ...`. Without a wish of the
+/// user, `levels` has errors alone. A subscriber that the process has already stays.
+pub fn install(levels: Levels) {
+    let complaints = levels.complaints();
+    let lines = Lines::on_stderr(!levels.is_wish());
+    if tracing::subscriber::set_global_default(StderrLog { levels, lines }).is_ok() {
+        for complaint in complaints {
+            tracing::error!("{complaint}");
+        }
     }
-}
-
-/// The level with a name, in any case of letters.
-pub fn level(text: &OsStr) -> Option<LevelFilter> {
-    let levels = [
-        ("off", LevelFilter::OFF),
-        ("error", LevelFilter::ERROR),
-        ("warn", LevelFilter::WARN),
-        ("info", LevelFilter::INFO),
-        ("debug", LevelFilter::DEBUG),
-    ];
-    levels.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, level)| level)
-}
-
-/// Says that [`VARIABLE`] is none of the levels.
-pub fn complain_of_level(wanted: &OsStr) {
-    tracing::error!("{VARIABLE} is {wanted:?}; say \"off\", \"error\", \"warn\", \"info\" or \"debug\"");
 }
 
 /// A peer's text with control and invisible format characters escaped, so that it stays one line, can't steer a
@@ -76,17 +58,17 @@ pub const fn is_format(c: char) -> bool {
 
 /// Writes lines for events of a level.
 struct StderrLog<W> {
-    level: LevelFilter,
+    levels: Levels,
     lines: Lines<W>,
 }
 
 impl<W: Fn(&str) -> bool + 'static> Subscriber for StderrLog<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= self.level
+        metadata.is_event() && self.levels.enables(metadata)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.level)
+        Some(self.levels.most())
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -285,8 +267,8 @@ mod tests {
             written.lock().push(line.to_owned());
             true
         };
-        let shown = level.unwrap_or(LevelFilter::ERROR);
-        (StderrLog { level: shown, lines: Lines::new(level.is_none(), write) }, lines)
+        let levels = Levels::of(None, level.unwrap_or(LevelFilter::ERROR));
+        (StderrLog { levels, lines: Lines::new(level.is_none(), write) }, lines)
     }
 
     fn of_this_process(text: &str) -> String {
@@ -312,15 +294,6 @@ mod tests {
             tracing::warn!("not shown");
         });
         assert_eq!(*lines.lock(), [of_this_process("error: it broke")]);
-    }
-
-    #[test]
-    fn the_variable_says_what_is_shown() {
-        let names = ["off", "ERROR", "warn", "info", "debug", "verbose", ""];
-        let levels = names.map(|name| level(OsStr::new(name)));
-        let [off, error, warn, info, debug] =
-            [LevelFilter::OFF, LevelFilter::ERROR, LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG].map(Some);
-        assert_eq!(levels, [off, error, warn, info, debug, None, None]);
     }
 
     #[test]
@@ -372,7 +345,7 @@ mod tests {
         let now_takes = Arc::clone(&takes);
         let relaxed = std::sync::atomic::Ordering::Relaxed;
         let write = move |line: &str| now_takes.load(relaxed) && write_line(writer.as_fd(), line);
-        let subscriber = StderrLog { level: LevelFilter::WARN, lines: Lines::new(false, write) };
+        let subscriber = StderrLog { levels: Levels::of(None, LevelFilter::WARN), lines: Lines::new(false, write) };
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!("lost");
             tracing::warn!("lost");

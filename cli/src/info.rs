@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::abi::{self, Support};
 use clap::Args;
+use modex::runtime::{PARAMETERS, Parameter, ParameterEffect, parameter_origin, parameter_value};
+use modex::stderr_log::printable;
 use serde::Serialize;
 
 use super::{Outcome, host, printing};
@@ -12,6 +14,7 @@ const HELP: &str = "\
 Examples:
   modex info
   modex info --api
+  modex info --parameters
   modex info --json
 
 Exit status:
@@ -25,6 +28,9 @@ pub(super) struct InfoOptions {
     /// List every function of the C library: implemented, passed to the host, or not supported
     #[arg(long)]
     api: bool,
+    /// List the parameters of OpenPMIx (variables PMIX_MCA_NAME, and files) that have an effect, and what sets them now
+    #[arg(long, conflicts_with = "api")]
+    parameters: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,6 +48,7 @@ struct Report {
     launcher_library: Option<PathBuf>,
     headers: Option<PathBuf>,
     api: Option<Vec<Row>>,
+    parameters: Option<Vec<ParameterRow>>,
 }
 
 #[derive(Serialize)]
@@ -50,8 +57,40 @@ struct Row {
     support: &'static str,
 }
 
+/// A parameter of OpenPMIx with an effect.
+#[derive(Serialize)]
+struct ParameterRow {
+    name: &'static str,
+    effect: String,
+    value: Option<String>,
+    /// The variable or the file that sets it.
+    set_by: Option<String>,
+}
+
+impl ParameterRow {
+    fn of(parameter: &Parameter) -> Self {
+        let effect = match parameter.effect {
+            ParameterEffect::Setting(words) => words.to_owned(),
+            ParameterEffect::LogArea(area) => {
+                format!("a number above 0: MODEX_LOG={area}=debug, unless MODEX_LOG is set")
+            }
+        };
+        let value = parameter_value(parameter.name).map(|value| value.to_string_lossy().into_owned());
+        Self { name: parameter.name, effect, value, set_by: parameter_origin(parameter.name) }
+    }
+
+    /// The parameter as lines.
+    fn text(&self) -> String {
+        let mut text = format!("{}\n    {}\n", self.name, self.effect);
+        if let (Some(value), Some(place)) = (&self.value, &self.set_by) {
+            text += &format!("    now {} ({})\n", printable(value), printable(place));
+        }
+        text
+    }
+}
+
 pub(super) fn run(options: &InfoOptions) -> Outcome {
-    let report = report(options.api);
+    let report = report(options);
     let text = if options.json {
         printing::escaped_json(&serde_json::to_string_pretty(&report)?) + "\n"
     } else {
@@ -61,7 +100,7 @@ pub(super) fn run(options: &InfoOptions) -> Outcome {
     Ok(0)
 }
 
-fn report(with_api: bool) -> Report {
+fn report(options: &InfoOptions) -> Report {
     let executable = std::env::current_exe().ok();
     let rows = || abi::functions().iter().map(|f| Row { function: f.name, support: f.support.words() }).collect();
     Report {
@@ -74,7 +113,8 @@ fn report(with_api: bool) -> Report {
             .as_deref()
             .and_then(|path| nearby(path, &["../include/pmix.h", "../../libpmix/include/pmix.h"])),
         executable,
-        api: with_api.then(rows),
+        api: options.api.then(rows),
+        parameters: options.parameters.then(|| PARAMETERS.iter().map(ParameterRow::of).collect()),
     }
 }
 
@@ -94,6 +134,9 @@ fn render(report: &Report) -> String {
     if let Some(rows) = &report.api {
         let width = rows.iter().map(|row| row.function.len()).max().unwrap_or_default();
         return rows.iter().map(|row| format!("{:width$}  {}\n", row.function, row.support)).collect();
+    }
+    if let Some(rows) = &report.parameters {
+        return rows.iter().map(ParameterRow::text).collect();
     }
     let path =
         |found: &Option<PathBuf>| found.as_ref().map_or("not found".to_owned(), |path| path.display().to_string());

@@ -6,7 +6,8 @@
 macro_rules! log_help {
     () => {
         "  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]. If it is set, lines
-             have the time
+             have the time. AREA=LEVEL sets the level of an area: MODEX_LOG=warn,iof=debug. The areas
+             are collective, event, gds, get, host, iof, job, pmi, ptl, service, tool and topology
   MODEX_LOG_FORMAT
              Form of the log: text or json [default: text]
 "

@@ -4,16 +4,18 @@
 //! - A user who sets `MODEX_LOG` asks for a log. Its lines have time and level: `modex: 2026-10-07T10:34:56.789012Z info: ...`.
 //! - `MODEX_LOG_FORMAT=json` makes each line an object, in the form of `tracing-subscriber`.
 //!
-//! The rules of [`stderr_log`] hold for all of them: no line holds up or ends the command, and a peer's text can't steer
+//! The rules of [`modex::stderr_log`] hold for all of them: no line holds up or ends the command, and a peer's text can't steer
 //! a terminal.
 
 use std::ffi::OsStr;
 use std::io;
 
-use modex::stderr_log::{self, LINE_BYTES_MAX, Lines, text_of, text_of_unsaid};
+use modex::runtime::{tell_of_parameters, verbose_areas};
+use modex::stderr_log::{LINE_BYTES_MAX, Levels, Lines, text_of, text_of_unsaid};
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Level, Subscriber};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -24,19 +26,21 @@ use crate::printing::escaped_json;
 /// The variable with the form of the lines: `text` or `json`.
 pub(super) const FORMAT_VARIABLE: &str = "MODEX_LOG_FORMAT";
 
-/// Shows events from now on. `level` and `format` are the values of [`stderr_log::VARIABLE`] and [`FORMAT_VARIABLE`].
-pub(super) fn install(level: Option<&OsStr>, format: Option<&OsStr>) {
-    let [level, format] = [level, format].map(|text| text.filter(|text| !text.is_empty()));
-    let known_level = level.and_then(stderr_log::level);
+/// Shows events from now on. `wanted` and `format` are the values of [`modex::stderr_log::VARIABLE`] and [`FORMAT_VARIABLE`].
+pub(super) fn install(wanted: Option<&OsStr>, format: Option<&OsStr>) {
+    let [wanted, format] = [wanted, format].map(|text| text.filter(|text| !text.is_empty()));
+    let levels = Levels::of(wanted, LevelFilter::WARN).with_verbose(&verbose_areas());
     let known_format = format.map(LogFormat::of);
-    let lines = Lines::on_stderr(known_level.is_none());
-    let is_set = subscribe(known_format.flatten(), level.is_some(), known_level.unwrap_or(LevelFilter::WARN), lines);
-    if !is_set {
+    let lines = Lines::on_stderr(!levels.is_wish());
+    let complaints = levels.complaints();
+    let has_time = wanted.is_some() || levels.is_wish();
+    if !subscribe(known_format.flatten(), has_time, levels, lines) {
         return;
     }
-    if let (Some(level), None) = (level, known_level) {
-        stderr_log::complain_of_level(level);
+    for complaint in complaints {
+        tracing::error!("{complaint}");
     }
+    tell_of_parameters();
     if let (Some(format), Some(None)) = (format, known_format) {
         tracing::error!("{FORMAT_VARIABLE} is {format:?}; say \"text\" or \"json\"");
     }
@@ -59,18 +63,18 @@ impl LogFormat {
 }
 
 /// Makes it the subscriber of the process. Returns whether there was none before.
-fn subscribe<W>(format: Option<LogFormat>, has_time: bool, level: LevelFilter, lines: Lines<W>) -> bool
+fn subscribe<W>(format: Option<LogFormat>, has_time: bool, levels: Levels, lines: Lines<W>) -> bool
 where
     W: Fn(&str) -> bool + Send + Sync + 'static,
 {
     let global = tracing::subscriber::set_global_default::<Box<dyn Subscriber + Send + Sync>>;
-    global(subscriber(format, has_time, level, lines)).is_ok()
+    global(subscriber(format, has_time, levels, lines)).is_ok()
 }
 
 fn subscriber<W>(
     format: Option<LogFormat>,
     has_time: bool,
-    level: LevelFilter,
+    levels: Levels,
     lines: Lines<W>,
 ) -> Box<dyn Subscriber + Send + Sync>
 where
@@ -79,12 +83,30 @@ where
     match format {
         Some(LogFormat::Json) => {
             // The crate reports a failed write with a macro that panics without a standard error.
-            let builder = tracing_subscriber::fmt().with_max_level(level).log_internal_errors(false);
-            Box::new(builder.json().with_writer(JsonLog(lines)).finish())
+            let builder = tracing_subscriber::fmt().with_max_level(levels.most()).log_internal_errors(false);
+            Box::new(builder.json().with_writer(JsonLog(lines)).finish().with(Shown(levels)))
         }
         Some(LogFormat::Text) | None => {
-            Box::new(tracing_subscriber::registry().with(level).with(TextLog { has_time, lines }))
+            Box::new(tracing_subscriber::registry().with(Shown(levels)).with(TextLog { has_time, lines }))
         }
+    }
+}
+
+/// The filter of all forms.
+struct Shown(Levels);
+
+impl<S: Subscriber> Layer<S> for Shown {
+    /// `tracing` keeps the answer for each place of an event.
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.0.enables(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.0.enables(metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.0.most())
     }
 }
 
@@ -217,7 +239,8 @@ mod tests {
             }
             !is_lost
         };
-        let subscriber = subscriber(Some(format), has_time, LevelFilter::INFO, Lines::new(false, write));
+        let subscriber =
+            subscriber(Some(format), has_time, Levels::of(None, LevelFilter::INFO), Lines::new(false, write));
         tracing::subscriber::with_default(subscriber, log);
         let lines = written.lock().unwrap();
         lines.clone()
@@ -285,7 +308,7 @@ mod tests {
             for line in &lines {
                 assert!(line.len() <= LINE_BYTES_MAX && line.ends_with('\n'), "{}: {line}", line.len());
                 let text = line.trim_end_matches('\n');
-                assert!(!text.chars().any(|c| c.is_control() || stderr_log::is_format(c)), "{line:?}");
+                assert!(!text.chars().any(|c| c.is_control() || modex::stderr_log::is_format(c)), "{line:?}");
             }
             if format == LogFormat::Json {
                 let all: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -327,7 +350,7 @@ mod tests {
         let (formatted, taken) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
         let copy = Arc::clone(&taken);
         let write = move |_: &str| copy.fetch_add(1, Ordering::Relaxed) < usize::MAX;
-        let subscriber = subscriber(None, true, LevelFilter::WARN, Lines::new(true, write));
+        let subscriber = subscriber(None, true, Levels::of(None, LevelFilter::WARN), Lines::new(true, write));
         tracing::subscriber::with_default(subscriber, || {
             (0..1000).for_each(|_| tracing::warn!(error = %Costly(&formatted), "refused"));
         });

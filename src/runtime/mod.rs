@@ -73,5 +73,9 @@ pub use shared::local::{
     environment, has_more_rights_than_its_starter, has_variable_with_prefix, hostname, temporary_directory,
     trusted_variable,
 };
+pub use shared::parameters::{
+    DISABLE_IPV4, DISABLE_IPV6, PARAMETERS, Parameter, ParameterEffect, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT,
+    TIMESTAMP_OUTPUT, XML_OUTPUT, parameter_flag, parameter_origin, parameter_value, tell_of_parameters, verbose_areas,
+};
 pub use shared::prover::{ProofError, Prover};
 pub use shared::threads::{spawn as spawn_thread, watch_for_end};

@@ -43,3 +43,34 @@ fn info_prints_json_with_the_functions_when_asked() {
     let full: serde_json::Value = serde_json::from_str(&modex(["info", "--json", "--api"]).run().success()).unwrap();
     assert_eq!(full["api"].as_array().unwrap().len(), abi::functions().len());
 }
+
+#[test]
+fn info_lists_the_parameters_with_an_effect_and_what_sets_them() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join(".pmix")).unwrap();
+    let file = home.path().join(".pmix/mca-params.conf");
+    std::fs::write(&file, "psec = munge\nforward_envars = A\n").unwrap();
+    let info = |options: &[&str]| {
+        let command = modex([&["info", "--parameters"], options].concat()).env("HOME", home.path().to_str().unwrap());
+        command.env("PMIX_MCA_forward_envars", "B").run().success()
+    };
+    let text = info(&[]);
+    let of_file = format!(
+        "psec\n    server: munge in the list: clients of other libraries may prove themselves with munge\n    now munge ({})\n",
+        file.display()
+    );
+    assert!(text.contains(&of_file), "{text}");
+    assert!(text.contains("\n    now B (PMIX_MCA_forward_envars)\n"), "{text}");
+    assert!(text.contains("\npmix_server_iof_verbose\n    a number above 0: MODEX_LOG=iof=debug, "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&info(&["--json"])).unwrap();
+    let rows = json["parameters"].as_array().unwrap();
+    let psec = rows.iter().find(|row| row["name"] == "psec").unwrap();
+    assert_eq!((&psec["value"], &psec["set_by"]), (&"munge".into(), &file.to_str().unwrap().into()));
+    let document = include_str!("../../../docs/parameters.md");
+    for row in rows {
+        let (name, effect) = (row["name"].as_str().unwrap(), row["effect"].as_str().unwrap());
+        let is_in_document = document.lines().any(|line| line == format!("| `{name}` | {effect} |"));
+        assert!(is_in_document, "docs/parameters.md lacks {name}");
+    }
+    assert_eq!(document.lines().skip_while(|line| *line != "| name | effect |").skip(2).count(), rows.len());
+}

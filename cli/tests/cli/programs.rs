@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
+use modex::stderr_log::AREAS;
+
 use crate::launch::{MODEX, modex, script};
 
 #[test]
@@ -113,6 +115,37 @@ fn why_a_rank_was_refused_is_said() {
     let asked = script(&["-n", "1"], "true").env("MODEX_LOG", "info").run();
     assert!(asked.err.lines().any(|line| line.contains("Z info: namespace registered (")), "{asked:?}");
     assert!(asked.err.lines().all(|line| line.starts_with("modex: 2")), "{asked:?}");
+}
+
+/// An area has a level of its own; what makes no sense is told.
+#[test]
+fn the_log_has_levels_by_area() {
+    let log = |wanted: &str| {
+        let ended = modex(["run", "-n", "2", MODEX, "demo"]).env("MODEX_LOG", wanted).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        ended.err
+    };
+    let (job, ptl) = ("namespace registered", "connection ended");
+    let shown = |text: &str| [job, ptl].map(|words| text.contains(words));
+    assert_eq!(shown(&log("debug")), [true, true]);
+    assert_eq!(shown(&log("warn,job=debug")), [true, false]);
+    assert_eq!(shown(&log("debug,job=off")), [false, true]);
+    let odd = log("warn,dragons=debug,job=loud");
+    assert!(odd.contains("\"dragons\" is no area of the log; say one of collective, "), "{odd}");
+    assert!(odd.contains("\"job=loud\" has no level; say \"off\", "), "{odd}");
+    let by_parameter = modex(["run", "-n", "2", MODEX, "demo"]).env("PMIX_MCA_pmix_server_spawn_verbose", "5").run();
+    assert_eq!(shown(&by_parameter.err), [true, false]);
+    let objects =
+        modex(["run", "-n", "2", MODEX, "demo"]).env("MODEX_LOG", "job=debug").env("MODEX_LOG_FORMAT", "json");
+    assert_eq!(shown(&objects.run().err), [true, false]);
+    let help = modex(["help"]).run().success().split_whitespace().collect::<Vec<_>>().join(" ");
+    let (first, last) = AREAS.split_at(AREAS.len() - 1);
+    let names = first.iter().map(|area| area.name).collect::<Vec<_>>().join(", ");
+    assert!(help.contains(&format!("The areas are {names} and {}", last[0].name)), "{help}");
+    let document = include_str!("../../../docs/troubleshooting.md");
+    for area in AREAS {
+        assert!(document.contains(&format!("| `{}` | {} |\n", area.name, area.subject)), "{}", area.name);
+    }
 }
 
 #[test]

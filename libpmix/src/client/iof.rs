@@ -55,7 +55,8 @@ pub extern "C" fn PMIx_IOF_pull<'a>(
         // A waiting caller may set the number late, so the handler waits for it. A callback gets the number on the
         // handler's thread, before any output.
         let number_of: NumberOf = if regcbfunc.is_none() { |id| Some(*id.wait()) } else { |id| id.get().copied() };
-        let handler = handler(cbfunc, OutputStyle::of(&directives), Arc::clone(&id), number_of);
+        let style = OutputStyle::of_parameters().and(&directives);
+        let handler = handler(cbfunc, style, Arc::clone(&id), number_of);
         let request = ClientRequest::IofPull { procs, directives, channels: channel, handler, id };
         let Some(registered) = regcbfunc.with(regcbdata) else {
             return id_of(&call::run(request)?);

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use modex::keys;
+use modex::runtime::{TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT, parameter_flag};
 use modex::types::{Info, ProcId, Value};
 
 use super::stream::Stream;
@@ -55,9 +56,29 @@ pub(crate) struct Origin {
 }
 
 impl OutputStyle {
+    /// The style that the user's parameters ask for.
+    pub(crate) fn of_parameters() -> Self {
+        let mut style = Self::default();
+        for (parameter, key) in [
+            (TAG_OUTPUT, keys::IOF_TAG_OUTPUT),
+            (TIMESTAMP_OUTPUT, keys::IOF_TIMESTAMP_OUTPUT),
+            (XML_OUTPUT, keys::IOF_XML_OUTPUT),
+        ] {
+            if let (Some(is_wanted), Some(place)) = (parameter_flag(parameter), style.place_of(key.name())) {
+                *place = is_wanted;
+            }
+        }
+        style
+    }
+
     /// The style that these directives ask for; other infos are ignored.
     pub(crate) fn of<'a>(infos: impl IntoIterator<Item = &'a Info>) -> Self {
-        let mut style = Self::default();
+        Self::default().and(infos)
+    }
+
+    /// This style, with these directives in addition.
+    pub(crate) fn and<'a>(self, infos: impl IntoIterator<Item = &'a Info>) -> Self {
+        let mut style = self;
         for info in infos {
             style.take(info.key.as_str(), &info.value);
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use modex::keys;
 use modex::proto::exchange::ExchangeForm;
-use modex::runtime::trusted_variable;
+use modex::runtime::{
+    DISABLE_IPV4, DISABLE_IPV6, REPORT_URI, SECURITY_MODULES, parameter_flag, parameter_value, trusted_variable,
+};
 use modex::types::{InfoFlags, ProcId, Status, Value};
 use modex::{
     AddressReport, ForeignClients, Host, OutputSettings, Server, ServerBuilder, SocketAccess, ToolAdmission,
@@ -127,9 +129,15 @@ impl Options {
     /// Reads the known options. Values of other keys are not read: they may hold pointers that only some releases
     /// understand. If the set is `complete`, nothing else reads these infos, and unknown required infos are refused.
     fn read(infos: List<'_, pmix_info_t>, complete: bool) -> Result<Self, Failure> {
-        let mut options =
-            Self { exchange: exchange_of_environment()?, offers_munge: munge_of_environment()?, ..Self::default() };
-        options.tools.report = report_of_environment();
+        let mut options = Self {
+            exchange: exchange_of_environment()?,
+            offers_munge: munge_of_environment()?,
+            is_ipv4_disabled: parameter_flag(DISABLE_IPV4).unwrap_or(false),
+            is_ipv6_disabled: parameter_flag(DISABLE_IPV6).unwrap_or(false),
+            output: OutputStyle::of_parameters(),
+            ..Self::default()
+        };
+        options.tools.report = report_of_parameters();
         for info in infos.iter() {
             let name = from_c::key_in_place(&info.get().key)?;
             if options.topology.take(name, info.value())? {
@@ -304,14 +312,13 @@ const CREDENTIALS: &str = "modex.credentials";
 /// "native": by the kernel's word. Has precedence over the variables of the same meaning.
 const SECURITY: &str = "modex.security";
 const SECURITY_VARIABLE: &str = "MODEX_SECURITY";
-/// The same setting for the reference's servers. Other modules in it have no meaning here.
-const SECURITY_MODULES: &str = "PMIX_MCA_psec";
 
 fn munge_of_environment() -> Result<bool, Failure> {
     if let Some(way) = trusted_variable(SECURITY_VARIABLE) {
         return asks_for_munge(&way.to_string_lossy());
     }
-    let modules = trusted_variable(SECURITY_MODULES);
+    // The same setting for the reference's servers. Other modules in it have no meaning here.
+    let modules = parameter_value(SECURITY_MODULES);
     Ok(modules.is_some_and(|modules| names_munge(&modules.to_string_lossy())))
 }
 
@@ -353,11 +360,9 @@ fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
 
 /// Variable of the standard: the file for a launcher's address.
 const FILE_VARIABLE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
-/// Setting of the reference's servers: the place for the report of the address.
-const REPORT_VARIABLE: &str = "PMIX_MCA_ptl_base_report_uri";
 
-fn report_of_environment() -> Option<AddressReport> {
-    let place = trusted_variable(REPORT_VARIABLE)?.into_string().ok()?;
+fn report_of_parameters() -> Option<AddressReport> {
+    let place = parameter_value(REPORT_URI)?.into_string().ok()?;
     Some(AddressReport::parse(&place))
 }
 

@@ -33,6 +33,7 @@ use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
+use crate::runtime::shared::parameters::ParameterFiles;
 use crate::server::{HostCall, HostResult, INVENTORY, OwnGet};
 use crate::topo::Inventories;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, Status, Text, Value};
@@ -207,13 +208,21 @@ impl JobSetup {
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
         let wants_all = asked(keys::SETUP_APP_ALL) || environment == others;
         let allocated = if wants_all || others { self.allocated(infos)? } else { Vec::new() };
-        let changes =
-            if wants_all || environment { self.harvest.collect(namespace, infos, variables)? } else { Vec::new() };
+        let changes = if wants_all || environment { self.harvested(namespace, infos, variables)? } else { Vec::new() };
         if allocated.is_empty() && changes.is_empty() {
             return Ok(Vec::new());
         }
         let mark = Info::new(Key::from_static(MARK), format!("{VERSION} {namespace}"));
         Ok(std::iter::once(mark).chain(changes.iter().map(EnvironmentChange::info)).chain(allocated).collect())
+    }
+
+    fn harvested(
+        &self,
+        namespace: &Namespace,
+        infos: &[Info],
+        variables: &[(OsString, OsString)],
+    ) -> Result<Vec<EnvironmentChange>, SetupError> {
+        self.harvest.collect(namespace, infos, variables, ParameterFiles::of_process())
     }
 
     /// Takes the infos of [`JobSetup::setup_application`] on a node of the job. Fabric resources become part of the

@@ -7,6 +7,7 @@ pub(crate) mod handler_calls;
 pub(super) mod kernel_inventory;
 pub(super) mod local;
 pub(super) mod message_codec;
+pub(super) mod parameters;
 pub(super) mod peer_profile;
 pub(super) mod plain;
 pub(super) mod prover;

@@ -19,6 +19,7 @@ use super::patterns::{EnvironmentPatterns, PatternError};
 use super::{SetupError, changes_of};
 use crate::keys;
 use crate::ptl::ServerEnvironment;
+use crate::runtime::shared::parameters::{FORWARD_ENVARS, PREFIX, ParameterFiles};
 use crate::types::{Info, InfoFlags, Namespace, Value};
 
 /// What is known of the environment of jobs.
@@ -49,10 +50,6 @@ const JOBS_MAX: usize = 1024;
 /// Limit of changes of one job's environment.
 pub(super) const CHANGES_MAX: usize = 65_536;
 
-/// Patterns of variables that the user forwards to every job.
-///
-/// Source: RFC0029.
-const WANTED: &str = "PMIX_MCA_forward_envars";
 /// Patterns of variables that no job gets.
 const UNWANTED: &str = "MODEX_EXCLUDE_ENVARS";
 /// The same as an info.
@@ -82,12 +79,13 @@ impl Harvest {
         namespace: &Namespace,
         infos: &[Info],
         variables: &[(OsString, OsString)],
+        files: &ParameterFiles,
     ) -> Result<Vec<EnvironmentChange>, SetupError> {
         let own = changes_of(infos)?;
         let mut jobs = self.jobs.lock();
         let mut changes = jobs.of_parents(infos)?;
         let job = jobs.job(namespace);
-        let selections = selections(job, infos, variables)?;
+        let selections = selections(job, infos, variables, files)?;
         EnvironmentChange::add_up(&mut changes, harvest(&selections, variables));
         EnvironmentChange::add_up(&mut changes, own);
         if changes.len().saturating_add(job.changes.len()) > CHANGES_MAX {
@@ -157,7 +155,9 @@ fn selections(
     job: &JobEnvironment,
     infos: &[Info],
     variables: &[(OsString, OsString)],
+    files: &ParameterFiles,
 ) -> Result<Vec<Selection>, SetupError> {
+    let parameter = |name: &str| of_parameter(variables, files, name);
     let mut unwanted = variable(variables, UNWANTED)?.unwrap_or_default();
     for info in infos.iter().filter(|info| info.key.as_str() == EXCLUDE) {
         let refused = |error| SetupError::Pattern { place: EXCLUDE.into(), error };
@@ -170,12 +170,12 @@ fn selections(
         Ok(all)
     };
     let mut selections = vec![(job.wanted.clone(), joined(&job.unwanted)?)];
-    if let Some(wanted) = variable(variables, WANTED)? {
+    if let Some(wanted) = parameter(FORWARD_ENVARS)? {
         selections.push((wanted, unwanted.clone()));
     }
     for model in models_of(infos) {
-        let wanted = variable(variables, &format!("PMIX_MCA_pmdl_{}_include_envars", model.name))?;
-        let excluded = variable(variables, &format!("PMIX_MCA_pmdl_{}_exclude_envars", model.name))?;
+        let wanted = parameter(&format!("pmdl_{}_include_envars", model.name))?;
+        let excluded = parameter(&format!("pmdl_{}_exclude_envars", model.name))?;
         let mut excluded = joined(&excluded.unwrap_or_default())?;
         // The texts of the table are patterns.
         let fixed = |text: &str| EnvironmentPatterns::from_str(text).unwrap_or_default();
@@ -184,6 +184,19 @@ fn selections(
         selections.push((wanted.unwrap_or_else(|| fixed(model.variables)), excluded));
     }
     Ok(selections)
+}
+
+/// The patterns in a parameter: of the environment, else of the files.
+fn of_parameter(
+    variables: &[(OsString, OsString)],
+    files: &ParameterFiles,
+    name: &str,
+) -> Result<Option<EnvironmentPatterns>, SetupError> {
+    if let Some(found) = variable(variables, &format!("{PREFIX}{name}"))? {
+        return Ok(Some(found));
+    }
+    let refused = |error: PatternError| SetupError::Pattern { place: name.into(), error };
+    files.value(name).map(str::parse).transpose().map_err(refused)
 }
 
 /// The patterns in a variable of the environment.
@@ -210,6 +223,7 @@ mod tests {
     use super::*;
     use crate::types::{Key, ProcId, Text};
 
+    const WANTED: &str = "PMIX_MCA_forward_envars";
     const VARIABLES: [(&str, &str); 9] = [
         ("OMP_X", "1=2"),
         ("OMP_Y", "\u{1b}"),
@@ -247,16 +261,21 @@ mod tests {
         let harvest = Harvest::default();
         harvest.forward(&job("a"), &patterns("OMP_*"), &patterns("OMP_SECRET")).unwrap();
         harvest.forward(&job("a"), &patterns("HO?E"), &EnvironmentPatterns::default()).unwrap();
-        assert_eq!(names(harvest.collect(&job("a"), &[], &environment(&[]))), ["HOME", "OMP_X", "OMP_Y"]);
-        assert_eq!(names(harvest.collect(&job("b"), &[], &environment(&[]))), [""; 0]);
+        assert_eq!(
+            names(harvest.collect(&job("a"), &[], &environment(&[]), &ParameterFiles::default())),
+            ["HOME", "OMP_X", "OMP_Y"]
+        );
+        assert_eq!(names(harvest.collect(&job("b"), &[], &environment(&[]), &ParameterFiles::default())), [""; 0]);
         harvest.forget(&job("a"));
-        assert_eq!(names(harvest.collect(&job("a"), &[], &environment(&[]))), [""; 0]);
+        assert_eq!(names(harvest.collect(&job("a"), &[], &environment(&[]), &ParameterFiles::default())), [""; 0]);
     }
 
     #[test]
     fn the_user_names_variables_and_exceptions_in_the_environment() {
         let harvest = Harvest::default();
-        let collect = |more: &[(&str, &str)], infos: &[Info]| harvest.collect(&job("a"), infos, &environment(more));
+        let collect = |more: &[(&str, &str)], infos: &[Info]| {
+            harvest.collect(&job("a"), infos, &environment(more), &ParameterFiles::default())
+        };
         assert_eq!(names(collect(&[(WANTED, "OMP_X,HOME")], &[])), ["HOME", "OMP_X"]);
         assert_eq!(names(collect(&[(WANTED, "OMP_*"), (UNWANTED, "OMP_S*;OMP_Y")], &[])), ["OMP_X"]);
         assert_eq!(names(collect(&[(WANTED, "OMP_*"), (UNWANTED, "OMP_S*")], &[])), ["OMP_X", "OMP_Y"]);
@@ -269,7 +288,12 @@ mod tests {
     /// Regression: a launcher inside a job forwarded its own rank and server to its processes with `*`.
     #[test]
     fn the_variables_of_a_server_are_never_forwarded() {
-        let found = names(Harvest::default().collect(&job("a"), &[], &environment(&[(WANTED, "*")])));
+        let found = names(Harvest::default().collect(
+            &job("a"),
+            &[],
+            &environment(&[(WANTED, "*")]),
+            &ParameterFiles::default(),
+        ));
         assert!(!found.iter().any(|name| name == "PMIX_RANK" || name == "MODEX_SERVER_URI"), "{found:?}");
         assert!(found.iter().any(|name| name == "HOME"));
     }
@@ -278,8 +302,9 @@ mod tests {
     fn a_programming_model_brings_its_variables() {
         let harvest = Harvest::default();
         let model = |name: &str| info(keys::PROGRAMMING_MODEL.name(), name);
-        let collect =
-            |more: &[(&str, &str)], name: &str| harvest.collect(&job("a"), &[model(name)], &environment(more));
+        let collect = |more: &[(&str, &str)], name: &str| {
+            harvest.collect(&job("a"), &[model(name)], &environment(more), &ParameterFiles::default())
+        };
         assert_eq!(names(collect(&[], "ompi")), ["OMPI_MCA_btl"]);
         assert_eq!(names(collect(&[], "MPI")), ["MPIR_CVAR_X", "OMPI_MCA_btl"]);
         assert_eq!(names(collect(&[], "OpenMP")), [""; 0]);
@@ -294,16 +319,28 @@ mod tests {
         let harvest = Harvest::default();
         harvest.forward(&job("parent"), &patterns("OMP_X"), &EnvironmentPatterns::default()).unwrap();
         let set = EnvironmentChange::set("COLOUR".as_ref(), "red".as_ref());
-        harvest.collect(&job("parent"), &[set.info()], &environment(&[])).unwrap();
+        harvest.collect(&job("parent"), &[set.info()], &environment(&[]), &ParameterFiles::default()).unwrap();
         let parent = |name: &str| info(keys::PARENT_ID.name(), ProcId::new(job(name), 0));
-        assert_eq!(names(harvest.collect(&job("a"), &[parent("parent")], &environment(&[]))), ["OMP_X", "COLOUR"]);
-        assert_eq!(names(harvest.collect(&job("b"), &[parent("a")], &environment(&[]))), ["OMP_X", "COLOUR"]);
-        assert_eq!(names(harvest.collect(&job("c"), &[parent("unknown")], &environment(&[]))), [""; 0]);
+        assert_eq!(
+            names(harvest.collect(&job("a"), &[parent("parent")], &environment(&[]), &ParameterFiles::default())),
+            ["OMP_X", "COLOUR"]
+        );
+        assert_eq!(
+            names(harvest.collect(&job("b"), &[parent("a")], &environment(&[]), &ParameterFiles::default())),
+            ["OMP_X", "COLOUR"]
+        );
+        assert_eq!(
+            names(harvest.collect(&job("c"), &[parent("unknown")], &environment(&[]), &ParameterFiles::default())),
+            [""; 0]
+        );
         let required = Info { flags: InfoFlags::REQUIRED.bits(), ..parent("unknown") };
-        let refused = harvest.collect(&job("c"), &[required], &environment(&[]));
+        let refused = harvest.collect(&job("c"), &[required], &environment(&[]), &ParameterFiles::default());
         assert!(matches!(refused, Err(SetupError::UnknownParent { .. })), "{refused:?}");
         let odd = info(keys::PARENT_ID.name(), Text::from("parent"));
-        assert!(matches!(harvest.collect(&job("c"), &[odd], &environment(&[])), Err(SetupError::Parent)));
+        assert!(matches!(
+            harvest.collect(&job("c"), &[odd], &environment(&[]), &ParameterFiles::default()),
+            Err(SetupError::Parent)
+        ));
     }
 
     #[test]
@@ -313,7 +350,24 @@ mod tests {
             harvest.forward(&job(&format!("j{number}")), &patterns("HOME"), &EnvironmentPatterns::default()).unwrap();
         }
         assert_eq!(harvest.jobs.lock().environments.len(), JOBS_MAX);
-        assert_eq!(names(harvest.collect(&job("j1"), &[], &environment(&[]))), ["HOME"]);
-        assert_eq!(names(harvest.collect(&job("j0"), &[], &environment(&[]))), [""; 0]);
+        assert_eq!(names(harvest.collect(&job("j1"), &[], &environment(&[]), &ParameterFiles::default())), ["HOME"]);
+        assert_eq!(names(harvest.collect(&job("j0"), &[], &environment(&[]), &ParameterFiles::default())), [""; 0]);
+    }
+
+    #[test]
+    fn the_environment_has_precedence_over_a_file_of_parameters() {
+        let files = ParameterFiles::of_text("forward_envars = HOME\npmdl_ompi_include_envars = OMP_X\n");
+        let collect = |more: &[(&str, &str)], infos: &[Info]| {
+            Harvest::default().collect(&job("a"), infos, &environment(more), &files)
+        };
+        assert_eq!(names(collect(&[], &[])), ["HOME"]);
+        assert_eq!(names(collect(&[(WANTED, "OMP_Y")], &[])), ["OMP_Y"]);
+        assert_eq!(names(collect(&[], &[info(keys::PROGRAMMING_MODEL.name(), "ompi")])), ["HOME", "OMP_X"]);
+        let broken = ParameterFiles::of_text("forward_envars = FOO_[A-Z]\n");
+        let refused = Harvest::default().collect(&job("a"), &[], &environment(&[]), &broken);
+        assert!(
+            matches!(&refused, Err(SetupError::Pattern { place, .. }) if &**place == FORWARD_ENVARS),
+            "{refused:?}"
+        );
     }
 }

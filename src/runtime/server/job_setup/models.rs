@@ -86,4 +86,14 @@ mod tests {
         let library = (keys::MODEL_LIBRARY_NAME.name(), "MPICH");
         assert_eq!(found(&[(keys::PROGRAMMING_MODEL.name(), "MPI"), library]), ["mpich"]);
     }
+
+    #[test]
+    fn each_model_has_its_parameters_in_the_table() {
+        for model in MODELS {
+            for word in ["include", "exclude"] {
+                let name = format!("pmdl_{}_{word}_envars", model.name);
+                assert!(crate::runtime::shared::parameters::parameter(&name).is_some(), "{name}");
+            }
+        }
+    }
 }

@@ -1,0 +1,371 @@
+//! Parameters in the way of OpenPMIx (MCA): variables `PMIX_MCA_<name>`, and files with lines `name = value`.
+//!
+//! ```text
+//! PMIX_MCA_<name>  ──> $HOME/.pmix/mca-params.conf  ──> /etc/pmix-mca-params.conf
+//! (the first that sets a name counts)
+//! ```
+//!
+//! - [`PARAMETERS`] lists the names that have an effect. Another name is told once, at the level debug.
+//! - A file is untrusted: its size and lines are bounded, and a broken line is told and skipped.
+//! - The files are read once in a process. The environment is read at each question, as a C program changes it.
+//! - A process with more rights than its starter reads the system's file alone, and no variable.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Once, OnceLock};
+
+use nix::libc;
+
+use super::local::{environment, has_more_rights_than_its_starter, trusted_variable};
+pub use table::{
+    DISABLE_IPV4, DISABLE_IPV6, PARAMETERS, Parameter, ParameterEffect, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT,
+    TIMESTAMP_OUTPUT, XML_OUTPUT,
+};
+pub(in crate::runtime) use table::{FORWARD_ENVARS, parameter};
+
+/// The beginning of the variables.
+pub(in crate::runtime) const PREFIX: &str = "PMIX_MCA_";
+/// The user's file, below the home directory.
+const USER_FILE: &str = ".pmix/mca-params.conf";
+/// The system's file.
+const SYSTEM_FILE: &str = "/etc/pmix-mca-params.conf";
+/// The word for no files.
+const NO_FILES: &str = "none";
+
+/// Limit of files that a list names.
+const FILES_MAX: usize = 16;
+/// Largest file.
+const FILE_BYTES_MAX: usize = 64 << 10;
+/// Longest line.
+const LINE_BYTES_MAX: usize = 4096;
+/// Longest name.
+const NAME_BYTES_MAX: usize = 255;
+/// Complaints about one file that are kept.
+const COMPLAINTS_MAX: usize = 16;
+/// Names without an effect that are told.
+const TOLD_MAX: usize = 64;
+
+/// The parameters of the files.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct ParameterFiles {
+    values: BTreeMap<String, FileValue>,
+    complaints: Vec<String>,
+}
+
+#[derive(Debug)]
+struct FileValue {
+    value: String,
+    file: PathBuf,
+}
+
+impl ParameterFiles {
+    /// Those of this process.
+    pub(in crate::runtime) fn of_process() -> &'static Self {
+        static FOUND: OnceLock<ParameterFiles> = OnceLock::new();
+        FOUND.get_or_init(|| Self::read(&paths()))
+    }
+
+    #[cfg(test)]
+    pub(in crate::runtime) fn of_text(text: &str) -> Self {
+        let mut found = Self::default();
+        found.take(Path::new("file"), text.as_bytes());
+        found
+    }
+
+    /// Reads files. The first that sets a name counts; in one file, the last line with the name.
+    fn read(paths: &[PathBuf]) -> Self {
+        let mut found = Self::default();
+        for path in paths {
+            match contents(path) {
+                Ok(Some(text)) => found.take(path, &text),
+                Ok(None) => {}
+                Err(error) => found.complaints.push(format!("{} is not read: {error}", path.display())),
+            }
+        }
+        found
+    }
+
+    fn take(&mut self, path: &Path, bytes: &[u8]) {
+        let mut of_file = BTreeMap::new();
+        let mut broken = 0_usize;
+        for (number, line) in (1_usize..).zip(bytes.split(|byte| *byte == b'\n')) {
+            match setting(line) {
+                Ok(None) => {}
+                Ok(Some((name, value))) => {
+                    of_file.insert(name.to_owned(), FileValue { value: value.to_owned(), file: path.to_owned() });
+                }
+                Err(reason) => {
+                    broken = broken.saturating_add(1);
+                    if broken <= COMPLAINTS_MAX {
+                        self.complaints.push(format!("{}, line {number} is ignored: {reason}", path.display()));
+                    }
+                }
+            }
+        }
+        if broken > COMPLAINTS_MAX {
+            let more = broken.saturating_sub(COMPLAINTS_MAX);
+            self.complaints.push(format!("{}: {more} more lines are ignored", path.display()));
+        }
+        for (name, value) in of_file {
+            self.values.entry(name).or_insert(value);
+        }
+    }
+
+    /// The value of a parameter in the files. An empty value counts as not set.
+    pub(in crate::runtime) fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|found| found.value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    fn file(&self, name: &str) -> Option<&Path> {
+        self.values.get(name).map(|found| found.file.as_path())
+    }
+}
+
+/// The value of a parameter: of the environment, else of the files.
+#[must_use]
+pub fn parameter_value(name: &str) -> Option<OsString> {
+    trusted_variable(&format!("{PREFIX}{name}"))
+        .or_else(|| ParameterFiles::of_process().value(name).map(OsString::from))
+}
+
+/// The value of a parameter that is true or false. Another value is told and ignored.
+#[must_use]
+pub fn parameter_flag(name: &str) -> Option<bool> {
+    let value = parameter_value(name)?;
+    let flag = value.to_str().and_then(flag);
+    if flag.is_none() {
+        tracing::warn!("the parameter {name} is {value:?} and is ignored; say true or false");
+    }
+    flag
+}
+
+fn flag(text: &str) -> Option<bool> {
+    let words = [("true", true), ("yes", true), ("t", true), ("y", true), ("1", true)];
+    let others = [("false", false), ("no", false), ("f", false), ("n", false), ("0", false)];
+    words.iter().chain(&others).find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|(_, flag)| *flag)
+}
+
+/// Areas of the log that parameters set to `debug`.
+#[must_use]
+pub fn verbose_areas() -> Vec<&'static str> {
+    let is_verbose = |name: &str| {
+        let value = parameter_value(name)?;
+        value.to_str()?.parse::<i64>().ok().filter(|level| *level > 0)
+    };
+    let area = |parameter: &Parameter| match parameter.effect {
+        ParameterEffect::LogArea(area) => is_verbose(parameter.name).map(|_| area),
+        ParameterEffect::Setting(_) => None,
+    };
+    PARAMETERS.iter().filter_map(area).collect()
+}
+
+/// The place that sets a parameter now: a variable or a file.
+#[must_use]
+pub fn parameter_origin(name: &str) -> Option<String> {
+    parameter_value(name)?;
+    let variable = format!("{PREFIX}{name}");
+    if trusted_variable(&variable).is_some() {
+        return Some(variable);
+    }
+    ParameterFiles::of_process().file(name).map(|file| file.display().to_string())
+}
+
+/// Tells broken lines, and names that have no effect, once in a process.
+pub fn tell_of_parameters() {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        let files = ParameterFiles::of_process();
+        for complaint in &files.complaints {
+            tracing::warn!("{complaint}");
+        }
+        if !tracing::event_enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        for (name, place) in without_effect(files, &environment()).into_iter().take(TOLD_MAX) {
+            tracing::debug!("the parameter {name} has no effect here ({place})");
+        }
+    });
+}
+
+/// Names that have no effect, and the places that set them.
+fn without_effect(files: &ParameterFiles, variables: &[(OsString, OsString)]) -> BTreeMap<String, String> {
+    let of_files = files.values.iter().map(|(name, found)| (name.clone(), found.file.display().to_string()));
+    let of_variables = variables.iter().filter_map(|(variable, _)| {
+        let name = variable.as_bytes().strip_prefix(PREFIX.as_bytes())?;
+        Some((String::from_utf8_lossy(name).into_owned(), "environment".to_owned()))
+    });
+    // A file that names further files has no effect: these are found before any file is read.
+    let has_effect =
+        |name: &str, place: &str| parameter(name).is_some() && (name != table::FILES || place == "environment");
+    of_files.chain(of_variables).filter(|(name, place)| !has_effect(name, place)).collect()
+}
+
+/// The files of this process in the order of precedence.
+fn paths() -> Vec<PathBuf> {
+    let is_suspect = has_more_rights_than_its_starter();
+    if let Some(list) = trusted_variable(&format!("{PREFIX}{}", table::FILES)) {
+        return listed(&list);
+    }
+    let home = if is_suspect { None } else { trusted_variable("HOME") };
+    let of_user = home.map(PathBuf::from).filter(|home| home.is_absolute()).map(|home| home.join(USER_FILE));
+    of_user.into_iter().chain([PathBuf::from(SYSTEM_FILE)]).collect()
+}
+
+/// The files of a list with commas or colons.
+fn listed(list: &OsStr) -> Vec<PathBuf> {
+    if list == NO_FILES {
+        return Vec::new();
+    }
+    let parts = list.as_bytes().split(|byte| matches!(byte, b',' | b':')).filter(|part| !part.is_empty());
+    parts.take(FILES_MAX).map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
+}
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    #[error("it is not a regular file")]
+    Kind,
+    #[error("it has more than {FILE_BYTES_MAX} bytes")]
+    Size,
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// The content of a file; `None` if there is none. The flag keeps a pipe from holding up the process.
+fn contents(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(FileError::Kind);
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > FILE_BYTES_MAX { Err(FileError::Size) } else { Ok(Some(bytes)) }
+}
+
+/// Why a line is ignored.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum LineError {
+    #[error("it has no \"=\"")]
+    NoValue,
+    #[error("a name has letters, digits, \"_\", \"-\" and \".\", {NAME_BYTES_MAX} of them at most")]
+    Name,
+    #[error("it is not text, or it has control characters")]
+    Text,
+    #[error("it has more than {LINE_BYTES_MAX} bytes")]
+    Length,
+}
+
+/// Name and value of a line; `None` for an empty line and a comment.
+fn setting(line: &[u8]) -> Result<Option<(&str, &str)>, LineError> {
+    if line.len() > LINE_BYTES_MAX {
+        return Err(LineError::Length);
+    }
+    let line = std::str::from_utf8(line).map_err(|_| LineError::Text)?.trim();
+    if line.is_empty() || line.starts_with('#') || line.starts_with("//") {
+        return Ok(None);
+    }
+    if line.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(LineError::Text);
+    }
+    let (name, value) = line.split_once('=').ok_or(LineError::NoValue)?;
+    let (name, value) = (name.trim(), value.trim());
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_of_name) {
+        return Err(LineError::Name);
+    }
+    let quoted = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    Ok(Some((name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(files: &[&[u8]]) -> ParameterFiles {
+        let directory = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> = (0..files.len()).map(|number| directory.path().join(number.to_string())).collect();
+        for (path, bytes) in paths.iter().zip(files) {
+            std::fs::write(path, bytes).unwrap();
+        }
+        ParameterFiles::read(&paths)
+    }
+
+    #[test]
+    fn the_first_file_with_a_name_counts_and_in_it_the_last_line() {
+        let user =
+            b"# a comment\n// another\n\n psec = \"munge\" \nforward_envars=A\nforward_envars = B=C, D\nempty =\n";
+        let system = b"psec = native\nptl_base_report_uri = '-'\nempty = 7\n";
+        let found = read(&[user, system]);
+        assert_eq!(found.complaints, [""; 0]);
+        let values = ["psec", "forward_envars", "ptl_base_report_uri", "empty", "none"].map(|name| found.value(name));
+        assert_eq!(values, [Some("munge"), Some("B=C, D"), Some("-"), None, None]);
+    }
+
+    #[test]
+    fn a_broken_line_is_told_and_skipped() {
+        let long = [b"a = ".as_slice(), &vec![b'x'; LINE_BYTES_MAX]].concat();
+        let lines: [&[u8]; 6] = [b"psec", b"a b = c", b"= c", b"a = \xff", b"a = \x1b[2J", &long];
+        let expected =
+            [LineError::NoValue, LineError::Name, LineError::Name, LineError::Text, LineError::Text, LineError::Length];
+        for (line, reason) in lines.iter().zip(expected) {
+            assert_eq!(setting(line), Err(reason));
+        }
+        let found = read(&[&[lines.join(b"\n".as_slice()).as_slice(), b"\r\npsec = munge\r\n"].concat()]);
+        assert_eq!((found.complaints.len(), found.value("psec")), (6, Some("munge")));
+        assert!(found.complaints[1].contains("line 2 is ignored: a name has"), "{:?}", found.complaints);
+        let many = read(&[&b"broken\n".repeat(100)]);
+        assert_eq!(many.complaints.len(), COMPLAINTS_MAX + 1);
+        assert!(many.complaints[COMPLAINTS_MAX].ends_with("84 more lines are ignored"), "{:?}", many.complaints);
+    }
+
+    /// A pipe without a writer must not hold up the process.
+    #[test]
+    fn only_a_regular_file_of_a_bounded_size_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let [pipe, large, absent] = ["pipe", "large", "absent"].map(|name| directory.path().join(name));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::fs::write(&large, b"# \n".repeat(FILE_BYTES_MAX)).unwrap();
+        let found = ParameterFiles::read(&[directory.path().into(), pipe, large, absent, "/dev/zero".into()]);
+        let reasons = ["not a regular file", "not a regular file", "more than 65536 bytes", "not a regular file"];
+        assert_eq!(found.complaints.len(), reasons.len(), "{:?}", found.complaints);
+        for (complaint, reason) in found.complaints.iter().zip(reasons) {
+            assert!(complaint.ends_with(reason), "{complaint}");
+        }
+    }
+
+    #[test]
+    fn a_list_names_files_or_none() {
+        assert_eq!(listed("a,/b:c".as_ref()), ["a", "/b", "c"].map(PathBuf::from));
+        assert_eq!(listed("none".as_ref()), [PathBuf::new(); 0]);
+        assert_eq!(listed(&OsString::from("a,".repeat(100))).len(), FILES_MAX);
+    }
+
+    #[test]
+    fn a_name_without_effect_is_found_in_files_and_environment() {
+        let files = read(&[b"gds = hash\npsec = munge\nmca_base_param_files = other\n"]);
+        let variables = [("PMIX_MCA_ptl", "usock"), ("PMIX_MCA_psec", "munge"), ("PMIX_RANK", "0")];
+        let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let told = without_effect(&files, &variables);
+        assert_eq!(told.keys().collect::<Vec<_>>(), ["gds", "mca_base_param_files", "ptl"]);
+    }
+
+    #[test]
+    fn the_table_is_in_order_and_knows_truth() {
+        assert!(PARAMETERS.is_sorted_by(|one, other| one.name < other.name));
+        assert_eq!(["TRUE", "1", "no", "0", "2"].map(flag), [Some(true), Some(true), Some(false), Some(false), None]);
+    }
+}

@@ -1,0 +1,101 @@
+//! The parameters of OpenPMIx that have an effect here.
+
+/// A parameter with an effect: its name, and what it sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The name without [`super::PREFIX`].
+    pub name: &'static str,
+    /// The setting.
+    pub effect: ParameterEffect,
+}
+
+/// What a parameter sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterEffect {
+    /// A setting, in words.
+    Setting(&'static str),
+    /// The level `debug` of an area of the log. The value is a number; 0 stands for no wish.
+    LogArea(&'static str),
+}
+
+const fn setting(name: &'static str, words: &'static str) -> Parameter {
+    Parameter { name, effect: ParameterEffect::Setting(words) }
+}
+
+const fn log(name: &'static str, area: &'static str) -> Parameter {
+    Parameter { name, effect: ParameterEffect::LogArea(area) }
+}
+
+/// The parameter that names the files of parameters.
+pub(super) const FILES: &str = "mca_base_param_files";
+
+/// Patterns of variables that the user forwards to every job.
+///
+/// Source: RFC0029.
+pub(in crate::runtime) const FORWARD_ENVARS: &str = "forward_envars";
+/// Whether tagged output is wanted.
+pub const TAG_OUTPUT: &str = "iof_tag_output";
+/// Whether output with the time is wanted.
+pub const TIMESTAMP_OUTPUT: &str = "iof_timestamp_output";
+/// Whether output as XML is wanted.
+pub const XML_OUTPUT: &str = "iof_xml_output";
+/// Whether a server's listener does without IPv4.
+pub const DISABLE_IPV4: &str = "ptl_base_disable_ipv4_family";
+/// Whether a server's listener does without IPv6.
+pub const DISABLE_IPV6: &str = "ptl_base_disable_ipv6_family";
+/// The place for the report of a server's address.
+pub const REPORT_URI: &str = "ptl_base_report_uri";
+/// Modules for the proof of identity.
+pub const SECURITY_MODULES: &str = "psec";
+
+const INCLUDED: &str = "server: variables of this programming model that jobs get, instead of the usual ones";
+const EXCLUDED: &str = "server: exceptions from the variables of this programming model";
+
+/// Every parameter that has an effect, in the order of the names. The others are known to OpenPMIx alone.
+pub const PARAMETERS: &[Parameter] = &[
+    log("bfrops_base_verbose", "ptl"),
+    setting(FORWARD_ENVARS, "server: variables of its environment that every job gets"),
+    log("gds_base_verbose", "gds"),
+    setting(TAG_OUTPUT, "server and tool: output that they write has the name of its rank"),
+    setting(TIMESTAMP_OUTPUT, "server and tool: output that they write has the time"),
+    setting(XML_OUTPUT, "server and tool: output that they write is XML"),
+    setting(
+        FILES,
+        "the files of parameters, in the order of precedence, with commas; none: no files (environment only)",
+    ),
+    setting("pmdl_impi_exclude_envars", EXCLUDED),
+    setting("pmdl_impi_include_envars", INCLUDED),
+    setting("pmdl_mpich_exclude_envars", EXCLUDED),
+    setting("pmdl_mpich_include_envars", INCLUDED),
+    setting("pmdl_ompi_exclude_envars", EXCLUDED),
+    setting("pmdl_ompi_include_envars", INCLUDED),
+    setting("pmdl_oshmem_exclude_envars", EXCLUDED),
+    setting("pmdl_oshmem_include_envars", INCLUDED),
+    log("pmix_client_base_verbose", "ptl"),
+    log("pmix_client_connect_verbose", "collective"),
+    log("pmix_client_event_verbose", "event"),
+    log("pmix_client_fence_verbose", "collective"),
+    log("pmix_client_get_verbose", "get"),
+    log("pmix_client_iof_verbose", "iof"),
+    log("pmix_client_pub_verbose", "service"),
+    log("pmix_client_spawn_verbose", "job"),
+    log("pmix_server_base_verbose", "host"),
+    log("pmix_server_connect_verbose", "collective"),
+    log("pmix_server_event_verbose", "event"),
+    log("pmix_server_fence_verbose", "collective"),
+    log("pmix_server_get_verbose", "get"),
+    log("pmix_server_iof_verbose", "iof"),
+    log("pmix_server_pub_verbose", "service"),
+    log("pmix_server_spawn_verbose", "job"),
+    setting(SECURITY_MODULES, "server: munge in the list: clients of other libraries may prove themselves with munge"),
+    log("psec_base_verbose", "ptl"),
+    setting(DISABLE_IPV4, "server: clients of other libraries come over IPv6 alone (true or false)"),
+    setting(DISABLE_IPV6, "server: clients of other libraries come over IPv4 alone (true or false)"),
+    setting(REPORT_URI, "server: the file for its address; - and +: standard output and standard error"),
+    log("ptl_base_verbose", "ptl"),
+];
+
+/// The parameter of a name; `None` if it has no effect.
+pub(in crate::runtime) fn parameter(name: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.name == name)
+}
