@@ -16,6 +16,7 @@ use super::guard::guard_or;
 use super::lent;
 use super::pointer::CallerData;
 use super::to_c::{Array, Single};
+use super::turns;
 use super::types::{
     c_void, pmix_byte_object_t, pmix_credential_cbfunc_t, pmix_device_dist_cbfunc_t, pmix_device_distance_t,
     pmix_dmodex_response_fn_t, pmix_hdlr_reg_cbfunc_t, pmix_info_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t,
@@ -71,11 +72,16 @@ impl<C> Bound<C> {
     }
 }
 
+/// Calls a function of the program when it is its turn. A process that has finalized is called no more.
+fn call_c(call: impl FnOnce()) {
+    let _ = turns::in_turn(call);
+}
+
 /// Reports a status, for functions with no other result.
 impl Bound<pmix_op_cbfunc_t> {
     pub(crate) fn call(self, status: Status) {
         // SAFETY: the function takes any status, and the data is its own (B1).
-        unsafe { (self.function)(status.to_raw(), self.data.get()) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), self.data.get()) });
     }
 }
 
@@ -84,7 +90,7 @@ impl Bound<pmix_hdlr_reg_cbfunc_t> {
     pub(crate) fn call(self, id: Result<usize, Status>) {
         let status = id.map_or_else(|status| status, |_| Status::SUCCESS);
         // SAFETY: the function takes any numbers, and the data is its own (B1).
-        unsafe { (self.function)(status.to_raw(), id.unwrap_or(usize::MAX), self.data.get()) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), id.unwrap_or(usize::MAX), self.data.get()) });
     }
 }
 
@@ -95,7 +101,7 @@ impl Bound<pmix_value_cbfunc_t> {
         let mut value = result.ok();
         let place = value.as_mut().map_or(std::ptr::null_mut(), Single::as_mut_ptr);
         // SAFETY: NULL or `value`, which lives until the function returns (B2); the data is its own (B1).
-        unsafe { (self.function)(status.to_raw(), place, self.data.get()) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), place, self.data.get()) });
     }
 }
 
@@ -116,7 +122,7 @@ impl Bound<pmix_info_cbfunc_t> {
         let (first, count) = (infos.as_ptr().cast_mut(), infos.len());
         let token = if infos.is_empty() { std::ptr::null_mut() } else { lent::lend(infos) };
         // SAFETY: the infos live until their release (B2); the data is the function's own (B1).
-        unsafe { (self.function)(status.to_raw(), first, count, self.data.get(), release, token) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), first, count, self.data.get(), release, token) });
     }
 }
 
@@ -126,7 +132,7 @@ impl Bound<pmix_device_dist_cbfunc_t> {
         let (first, count) = (distances.as_ptr().cast_mut(), distances.len());
         let token = lent::lend(distances);
         // SAFETY: the distances live until their release (B2); the data is the function's own (B1).
-        unsafe { (self.function)(status.to_raw(), first, count, self.data.get(), Some(release), token) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), first, count, self.data.get(), Some(release), token) });
     }
 }
 
@@ -134,7 +140,7 @@ impl Bound<pmix_device_dist_cbfunc_t> {
 impl Bound<pmix_lookup_cbfunc_t> {
     pub(crate) fn call(self, status: Status, mut found: Array<pmix_pdata_t>) {
         // SAFETY: `found` lives until the function returns (B2); the data is its own (B1).
-        unsafe { (self.function)(status.to_raw(), found.as_mut_ptr(), found.len(), self.data.get()) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), found.as_mut_ptr(), found.len(), self.data.get()) });
     }
 }
 
@@ -142,7 +148,7 @@ impl Bound<pmix_lookup_cbfunc_t> {
 impl Bound<pmix_validation_cbfunc_t> {
     pub(crate) fn call(self, status: Status, mut infos: Array<pmix_info_t>) {
         // SAFETY: `infos` lives until the function returns (B2); the data is its own (B1).
-        unsafe { (self.function)(status.to_raw(), infos.as_mut_ptr(), infos.len(), self.data.get()) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), infos.as_mut_ptr(), infos.len(), self.data.get()) });
     }
 }
 
@@ -156,7 +162,7 @@ impl Bound<pmix_credential_cbfunc_t> {
         };
         let place = bytes.as_mut().map_or(std::ptr::null_mut(), Single::as_mut_ptr);
         // SAFETY: `bytes` and `infos` live until the function returns (B2); the data is its own (B1).
-        unsafe { (self.function)(status.to_raw(), place, infos.as_mut_ptr(), infos.len(), self.data.get()) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), place, infos.as_mut_ptr(), infos.len(), self.data.get()) });
     }
 }
 
@@ -167,7 +173,7 @@ impl Bound<pmix_spawn_cbfunc_t> {
         let mut name = result.ok();
         let place = name.as_mut().map_or(std::ptr::null_mut(), |name| name.as_mut_ptr());
         // SAFETY: NULL or `name`, which lives until the function returns (B2); the data is its own (B1).
-        unsafe { (self.function)(status.to_raw(), place, self.data.get()) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), place, self.data.get()) });
     }
 }
 
@@ -177,7 +183,7 @@ impl Bound<pmix_setup_application_cbfunc_t> {
         let (first, count) = (infos.as_ptr().cast_mut(), infos.len());
         let (release, token) = (Some(release_with_status as pmix_op_cbfunc_t), lent::lend(infos));
         // SAFETY: the infos live until their release (B2); the data is the function's own (B1).
-        unsafe { (self.function)(Status::SUCCESS.to_raw(), first, count, self.data.get(), release, token) };
+        call_c(|| unsafe { (self.function)(Status::SUCCESS.to_raw(), first, count, self.data.get(), release, token) });
     }
 }
 
@@ -188,7 +194,7 @@ impl Bound<pmix_dmodex_response_fn_t> {
         let mut bytes = result.unwrap_or_default();
         let first = if bytes.is_empty() { std::ptr::null_mut() } else { bytes.as_mut_ptr().cast() };
         // SAFETY: NULL or `bytes`, which live until the function returns (B2); the data is its own (B1).
-        unsafe { (self.function)(status.to_raw(), first, bytes.len(), self.data.get()) };
+        call_c(|| unsafe { (self.function)(status.to_raw(), first, bytes.len(), self.data.get()) });
     }
 }
 
@@ -215,7 +221,7 @@ impl OutputFunction {
     ) {
         let (first, count) = (infos.as_mut_ptr(), infos.len());
         // SAFETY: the arguments live until the function returns (B2); it may be called for every piece (B3).
-        unsafe { (self.0)(id, channel, &raw mut source, bytes.as_mut_ptr(), first, count) };
+        call_c(|| unsafe { (self.0)(id, channel, &raw mut source, bytes.as_mut_ptr(), first, count) });
     }
 }
 

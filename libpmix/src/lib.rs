@@ -46,6 +46,7 @@ pub mod tool;
 mod tool_directions;
 pub mod tool_servers;
 pub mod topology;
+mod turns;
 #[expect(
     non_camel_case_types,
     missing_docs,

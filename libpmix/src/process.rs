@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::client::KeptValues;
 use super::output::{PullOutputs, SpawnedOutput};
 use super::server_role::ServerRole;
-use super::stdin_reading;
+use super::{stdin_reading, turns};
 
 /// The role in which this process calls client functions.
 #[derive(Clone)]
@@ -332,6 +332,7 @@ extern "C" fn forget_after_fork() {
     ABANDONED.store(SHARED.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Release);
     GENERATION.fetch_add(1, Ordering::Release);
     stdin_reading::forget_after_fork();
+    turns::forget_after_fork();
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::guard::{Failure, guard, guard_or};
 use super::process::{self, Membership};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
-use super::{from_c, parent, server, spoken, stdin, to_c, tool_servers};
+use super::{from_c, parent, server, spoken, stdin, to_c, tool_servers, turns};
 
 /// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
 /// attributes name, else to the server that started it, else to the only server found. With `PMIX_TOOL_DO_NOT_CONNECT` it
@@ -39,8 +39,11 @@ pub extern "C" fn PMIx_tool_init<'a>(
         let changes = process::begin();
         let joined = match process::member() {
             Ok(member) => Ok((member.proc(), None)),
-            Err(_) => become_tool(&Directives::read(&infos)?, raw),
+            Err(_) => turns::choose(&infos).and_then(|()| become_tool(&Directives::read(&infos)?, raw)),
         };
+        if joined.is_err() {
+            turns::end_with_last_role();
+        }
         if let Some(place) = place {
             *place = to_c::optional_proc(joined.as_ref().ok().map(|(name, _)| name));
         }
@@ -139,6 +142,12 @@ fn end() -> Result<(), Failure> {
     let (client, others) = process::change(|state| (state.client.take(), std::mem::take(&mut state.attached)));
     stdin::end();
     process::renew_copy();
+    let left = turns::finish(move || leave_all(client, others));
+    turns::end_with_last_role();
+    left
+}
+
+fn leave_all(client: Option<Arc<Membership>>, others: Vec<Arc<Membership>>) -> Result<(), Failure> {
     server::end_of_tool();
     for other in others.into_iter().filter(|other| !client.as_ref().is_some_and(|client| Arc::ptr_eq(other, client))) {
         // Errors of other servers change nothing.

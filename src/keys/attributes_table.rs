@@ -192,7 +192,7 @@ pub(super) const ROWS: [Attribute; 702] = [
     row("PMIX_EVENT_BASE", "pmix.evbase", Kind::Pointer, "2.0", Deprecated, Other("event"), "event loop to use in place of the library thread"),
     row("PMIX_EVENT_HDLR_BEFORE", "pmix.evbefore", Kind::String, "2.0", Current, Other("event"), "run just before the named handler"),
     row("PMIX_EVENT_ENVIRO_LEVEL", "pmix.evenv", Kind::Bool, "2.0", RemovedAfter("3.0"), Other("event"), "only environment events"),
-    row("PMIX_EXTERNAL_PROGRESS", "pmix.evext", Kind::Bool, "4.0", Current, Other("directive"), "the caller drives progress itself; no library thread is started"),
+    row("PMIX_EXTERNAL_PROGRESS", "pmix.evext", Kind::Bool, "4.0", Current, Other("directive"), "functions of the program run inside calls for progress alone"),
     row("PMIX_EVENT_HDLR_FIRST", "pmix.evfirst", Kind::Bool, "2.0", Current, Other("event"), "handler runs before every other"),
     row("PMIX_EVENT_HDLR_FIRST_IN_CATEGORY", "pmix.evfirstcat", Kind::Bool, "2.0", Current, Other("event"), "handler runs first within its class"),
     row("PMIX_PROGRESS_THREAD_FLUSH", "pmix.evflush", Kind::Bool, "6.1", Current, Other("directive"), "drain queued work before a progress thread is stopped"),

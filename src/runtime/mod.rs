@@ -78,4 +78,6 @@ pub use shared::parameters::{
     TIMESTAMP_OUTPUT, XML_OUTPUT, parameter_flag, parameter_origin, parameter_value, tell_of_parameters, verbose_areas,
 };
 pub use shared::prover::{ProofError, Prover};
-pub use shared::threads::{spawn as spawn_thread, watch_for_end};
+pub use shared::threads::{
+    ActingThread, act_as, acting_thread, is_thread_of_library, spawn as spawn_thread, watch_for_end,
+};

@@ -128,7 +128,7 @@
 #define PMIX_ENVARS_HARVESTED "pmix.evar.hvstd" /* bool: requester already collected the environment */
 #define PMIX_EXEC_AGENT "pmix.exec.agnt" /* char*: program daemons must exec in place of the application, which becomes its argument */
 #define PMIX_EXTERNAL_AUX_EVENT_BASE "pmix.evaux" /* void*: event loop supplied by the host for side jobs such as signal capture */
-#define PMIX_EXTERNAL_PROGRESS "pmix.evext" /* bool: the caller drives progress itself; no library thread is started */
+#define PMIX_EXTERNAL_PROGRESS "pmix.evext" /* bool: functions of the program run inside calls for progress alone */
 #define PMIX_FORKEXEC_AGENT "pmix.fe.agnt" /* char*: agent command used to start local procs */
 #define PMIX_GDS_MODULE "pmix.gds.mod" /* char*: deprecated; data-store modules wanted */
 #define PMIX_GET_POINTER_VALUES "pmix.get.pntrs" /* bool: return a pointer into the library's store */

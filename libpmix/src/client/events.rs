@@ -19,6 +19,7 @@ use crate::guard::{Failure, guard_or, guard_status};
 use crate::pointer::CallerData;
 use crate::process::{self, Member};
 use crate::to_c::{self, Array};
+use crate::turns;
 use crate::types::{
     c_void, pmix_data_range_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_notification_fn_t, pmix_op_cbfunc_t,
     pmix_proc_t, pmix_status_t,
@@ -115,8 +116,12 @@ fn call_handler(callback: pmix_notification_fn_t, object: Option<LocalAddress>, 
     };
     let data = std::ptr::without_provenance_mut(number);
     // SAFETY: the function is a handler (B3 of `callback`); what it gets lives until it completes the call.
-    unsafe {
+    let called = turns::in_turn(|| unsafe {
         callback(handler, status.to_raw(), source, info, ninfo, results, nresults, Some(complete), data);
+    });
+    if called.is_none() {
+        // Nobody completes the call any more.
+        drop(CALLS.lock().running.remove(&number));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::client_request::ClientRequest;
 use crate::guard::{Failure, guard, guard_or, guard_status};
 use crate::process::{self, Member, Membership};
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
-use crate::{from_c, munge, spoken, stand_in, stdin, to_c, tool};
+use crate::{from_c, munge, spoken, stand_in, stdin, to_c, tool, turns};
 
 /// Makes this process a client; in a client it raises the count of initializations. A process that no launcher started becomes a job of one: it gets
 /// `PMIX_ERR_UNREACH`, and all local functions work. Infos that describe a programming model raise `PMIX_MODEL_DECLARED` in this process, on the
@@ -25,7 +25,8 @@ use crate::{from_c, munge, spoken, stand_in, stdin, to_c, tool};
 /// the undefined rank.
 ///
 /// A further call must not contradict the first one or the facts: another value of a directive, another server, or another name of this process
-/// is refused with `PMIX_ERR_BAD_PARAM`. A required directive that is not about a programming model is not supported.
+/// is refused with `PMIX_ERR_BAD_PARAM`. With `PMIX_EXTERNAL_PROGRESS` functions of the program run inside
+/// `PMIx_Progress` alone. Other required directives that are not about a programming model are not supported.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -38,7 +39,8 @@ pub extern "C" fn PMIx_Init<'a>(
         let infos = from_c::infos(info.counted(ninfo))?;
         let place = proc.optional("place for the process")?;
         refuse_required(&infos)?;
-        let joined = join(&infos);
+        turns::choose(&infos)?;
+        let joined = join(&infos).inspect_err(|_| turns::end_with_last_role());
         if let Some(place) = place {
             let name = joined.as_ref().map_or_else(|_| Client::launched_as(), |(member, _)| Some(member.proc()));
             *place = to_c::optional_proc(name.as_ref());
@@ -106,7 +108,7 @@ const OF_MODEL: [&str; 8] = [
 
 fn refuse_required(infos: &[Info]) -> Result<(), Failure> {
     let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
-    match infos.iter().filter(is_required).find(|info| !OF_MODEL.contains(&info.key.as_str())) {
+    match infos.iter().filter(is_required).find(|info| !is_honoured(&info.key)) {
         None => Ok(()),
         Some(info) => {
             tracing::error!(key = info.key.as_str(), "PMIx_Init does not honour a required directive; leave it out");
@@ -115,11 +117,15 @@ fn refuse_required(infos: &[Info]) -> Result<(), Failure> {
     }
 }
 
+fn is_honoured(key: &Key) -> bool {
+    OF_MODEL.contains(&key.as_str()) || key.as_str() == keys::EXTERNAL_PROGRESS.name()
+}
+
 /// Refuses a further initialization that contradicts the first one.
 fn refuse_contradiction(member: &Member, infos: &[Info]) -> Result<(), Failure> {
     let earlier = process::read(|state| state.init_directives.clone());
     let contradicts = |info: &&Info| match info.key.as_str() {
-        key if OF_MODEL.contains(&key) => false,
+        key if OF_MODEL.contains(&key) || key == keys::EXTERNAL_PROGRESS.name() => false,
         key if FACTS.contains(&key) => fact(member, &info.key).is_some_and(|fact| !is_same(&fact, &info.value)),
         key => earlier.iter().any(|earlier| earlier.key.as_str() == key && earlier.value != info.value),
     };
@@ -211,8 +217,12 @@ fn end() -> Result<(), Failure> {
     drop(changes);
     stdin::end();
     process::renew_copy();
-    let left = client.leave();
-    client.finish_output();
+    let left = turns::finish(move || {
+        let left = client.leave();
+        client.finish_output();
+        left
+    });
+    turns::end_with_last_role();
     Ok(left?)
 }
 
@@ -251,11 +261,15 @@ pub extern "C" fn PMIx_Abort<'a>(
     })
 }
 
-/// Does nothing: the library needs no help to make progress. See the standard's function of the same name.
+/// Runs the callbacks, event handlers and host functions that are due, on the caller's thread, if the process has asked for
+/// `PMIX_EXTERNAL_PROGRESS`. They run nowhere else then. Without the directive this does nothing, and the library's thread runs
+/// them. Messages need no help in either case. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Progress() {}
+pub extern "C" fn PMIx_Progress() {
+    guard_or((), turns::run_due);
+}
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,8 @@
 //! - Every function may be called from any thread. Unless said otherwise, it returns `PMIX_ERR_INIT` before the first
 //!   and after the last initialization.
 //! - Blocking functions keep no argument; functions with a callback have copied their arguments when they return. If
-//!   they return `PMIX_SUCCESS`, their callback runs exactly once, else never. It runs on the library's thread, after
-//!   they returned, with no lock held, so it may call any function. With a NULL callback the result is dropped or,
+//!   they return `PMIX_SUCCESS`, their callback runs exactly once, else never. It runs on the library's thread or inside
+//!   `PMIx_Progress` (`turns`), after they returned, with no lock held, so it may call any function. With a NULL callback the result is dropped or,
 //!   where the standard says so, the caller waits.
 //! - Results that the caller releases are libc's memory. A callback's arguments belong to the library: they are valid
 //!   until it returns, or until it calls the release function.

@@ -9,7 +9,7 @@ use modex::proto::exchange::ExchangeForm;
 use modex::runtime::{
     DISABLE_IPV4, DISABLE_IPV6, REPORT_URI, SECURITY_MODULES, parameter_flag, parameter_value, trusted_variable,
 };
-use modex::types::{InfoFlags, ProcId, Status, Value};
+use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 use modex::{
     AddressReport, ForeignClients, Host, OutputSettings, Server, ServerBuilder, SocketAccess, ToolAdmission,
     ToolSupport, TopologySharing,
@@ -27,7 +27,7 @@ use crate::guard::{Failure, guard};
 use crate::output::OutputStyle;
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{from_c, munge, parent, process, spoken, stdin};
+use crate::{from_c, munge, parent, process, spoken, stdin, turns};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
@@ -48,8 +48,9 @@ pub extern "C" fn PMIx_server_init<'a>(
         if process::read(|state| state.server_count) == 0 {
             text::map_ahead();
             spoken::begin();
-            let options = Options::read(infos, true)?;
-            start(options, module)?;
+            choose_progress(infos)?;
+            let started = Options::read(infos, true).and_then(|options| start(options, module));
+            started.inspect_err(|_| turns::end_with_last_role())?;
         }
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
         Ok(())
@@ -74,9 +75,22 @@ pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
             (role, if is_last { state::replace(None) } else { None })
         };
         drop(role);
-        end(ended);
+        turns::finish(move || end(ended));
+        turns::end_with_last_role();
         Ok(())
     })
+}
+
+/// Takes the directive of external progress. Values of other keys are not read.
+fn choose_progress(infos: List<'_, pmix_info_t>) -> Result<(), Failure> {
+    for info in infos.iter() {
+        let key = from_c::key_of(info.get())?;
+        if key.as_str() == keys::EXTERNAL_PROGRESS.name() {
+            let directive = Info { flags: info.flags, ..Info::new(key, from_c::value(info.value())?) };
+            return turns::choose(&[directive]);
+        }
+    }
+    Ok(())
 }
 
 fn end(ended: Option<Arc<ServerProcess>>) {
@@ -371,7 +385,8 @@ fn file_of_environment() -> Option<PathBuf> {
 }
 
 /// Options that are no flags. The flags are those of [`Options::flag_mut`].
-const OTHER_OPTIONS: [&str; 10] = [
+const OTHER_OPTIONS: [&str; 11] = [
+    keys::EXTERNAL_PROGRESS.name(),
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),

@@ -142,7 +142,7 @@ pub const EXEC_AGENT: TypedKey<str> = TypedKey::new("pmix.exec.agnt");
 /// Event loop supplied by the host for side jobs such as signal capture (`PMIX_EXTERNAL_AUX_EVENT_BASE`, since PMIx 4.2.x).
 pub const EXTERNAL_AUX_EVENT_BASE: TypedKey<marker::Any> = TypedKey::new("pmix.evaux");
 
-/// The caller drives progress itself; no library thread is started (`PMIX_EXTERNAL_PROGRESS`, since PMIx 4.0).
+/// Functions of the program run inside calls for progress alone (`PMIX_EXTERNAL_PROGRESS`, since PMIx 4.0).
 pub const EXTERNAL_PROGRESS: TypedKey<bool> = TypedKey::new("pmix.evext");
 
 /// Agent command used to start local procs (`PMIX_FORKEXEC_AGENT`, since PMIx 4.0).

@@ -9,7 +9,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use parking_lot::Mutex;
 
 use super::link::Link;
-use crate::runtime::shared::threads::spawn;
+use crate::runtime::shared::threads::{acting_id, spawn};
 
 /// Runs callbacks and event handlers, from the first one until the session is closed.
 ///
@@ -51,7 +51,7 @@ impl Progress {
     /// Whether the caller is the thread. It must not wait for results that only it can bring.
     pub(super) fn is_current(&self) -> bool {
         match &*self.0.lock() {
-            State::Running(running) => running.thread.thread().id() == std::thread::current().id(),
+            State::Running(running) => running.thread.thread().id() == acting_id(),
             State::Idle | State::Closed => false,
         }
     }
@@ -64,7 +64,7 @@ impl Progress {
         let has_callbacks = link.shut();
         if let State::Running(Running { thread, ended }) = state
             && has_callbacks
-            && thread.thread().id() != std::thread::current().id()
+            && thread.thread().id() != acting_id()
             && ended.recv_timeout(CALLBACK_TIME_MAX) != Err(RecvTimeoutError::Timeout)
         {
             // It catches panics of callbacks.

@@ -1,4 +1,3 @@
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +13,7 @@ use super::job_queue::{JobReceiver, JobSender, queue};
 use super::loop_messages::{HostResultCallback, LoopSender};
 use super::request_quota::{Account, RequestOrigin};
 use crate::runtime::shared::events;
-use crate::runtime::shared::threads::spawn;
+use crate::runtime::shared::threads::{become_host_thread, spawn};
 
 /// The thread that calls the host's functions, so that they may call the server and wait for it without stopping its
 /// loop.
@@ -111,7 +110,7 @@ impl HostThread {
         let (jobs, receiver) = queue();
         let of_thread = loop_sender.clone();
         spawn("modex-host", move || {
-            IS_HOST_THREAD.set(true);
+            become_host_thread();
             serve(&*host, &of_thread, receiver);
             drop(is_alive);
         })?;
@@ -136,15 +135,6 @@ impl HostThread {
     pub(super) fn run_behind(&self, ended: &ProcId, job: HostJob) {
         self.jobs.send_behind(|lane| lane.concerns(ended), Lane::Host, job);
     }
-}
-
-thread_local! {
-    static IS_HOST_THREAD: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether the caller runs on the thread that calls the host.
-pub(super) fn is_host_thread() -> bool {
-    IS_HOST_THREAD.get()
 }
 
 fn serve(host: &dyn Host, loop_sender: &LoopSender, jobs: JobReceiver<Lane, HostJob>) {

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::thread::{self, ThreadId};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::clock::Clock;
+use super::threads::acting_id;
 use crate::events::{
     CallToken, DEFAULT_HANDLER, Dispatcher, Event, HandlerCall, HandlerDecision, Registration, RegistrationError,
 };
@@ -236,7 +237,7 @@ impl EventHub {
     /// gives up after a while, because the handler may wait for a lock of the caller.
     pub(in crate::runtime) fn wait_until_returned(&self, id: usize) {
         let mut state = self.state.lock();
-        let own = thread::current().id();
+        let own = acting_id();
         let deadline = self.clock.now() + RETURN_TIME_MAX;
         while !state.running.iter().any(|(_, thread)| *thread == own) && state.is_running(id) {
             let Some(left) = self.clock.until(Some(deadline)).filter(|left| !left.is_zero()) else {
@@ -341,7 +342,7 @@ impl EventHub {
         }
         let completion = Completion { hub: Arc::downgrade(self), token: Some(token) };
         let call = EventCall { handler: id, status, source, info, results, completion };
-        let running = (id, thread::current().id());
+        let running = (id, acting_id());
         state.running.push(running);
         MutexGuard::unlocked(state, || {
             // After a panic the unwinding drops the completion, and the chain continues.

@@ -19,7 +19,7 @@ use crate::error::CError;
 use crate::form::{Form, Str};
 use crate::to_c::{Array, Single};
 use crate::types::{c_char, c_int, c_uint, c_void, pmix_byte_object_t, pmix_server_module_t, pmix_status_t};
-use crate::{memory, to_c};
+use crate::{memory, to_c, turns};
 
 /// A host's functions.
 pub(in crate::server) struct Bridge {
@@ -289,7 +289,8 @@ impl Bridge {
         let Some(entry) = self.module().client_connected else { return Status::SUCCESS };
         let proc = to_c::proc(&client.proc);
         // SAFETY: the entry has this type in every release; the process is alive during the call.
-        let status = unsafe { entry(&raw const proc, object(client.object), None, std::ptr::null_mut()) };
+        let call = || unsafe { entry(&raw const proc, object(client.object), None, std::ptr::null_mut()) };
+        let status = turns::in_turn(call).unwrap_or(Status::ERR_UNREACH.to_raw());
         match Status::from_raw(status) {
             Status::OPERATION_SUCCEEDED => Status::SUCCESS,
             status => status,

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::host_bytes::HostBytes;
 use crate::error::CError;
 use crate::slots::{Slots, Token};
+use crate::turns;
 use crate::types::{c_void, pmix_status_t};
 
 /// Receiver of an answer, by the kind of answer.
@@ -96,7 +97,7 @@ where
     };
     let pending = Pending { due: Some(due), _held: held, is_in_upcall: true };
     let token = PENDING.lock().insert(pending);
-    let status = Status::from_raw(call(token.to_pointer()));
+    let status = turns::in_turn(|| call(token.to_pointer())).map_or(Status::ERR_UNREACH, Status::from_raw);
     let answered_at_once = returned(token, status);
     match (status, answered_at_once) {
         (Status::SUCCESS, _) => {}

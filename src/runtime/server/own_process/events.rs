@@ -6,11 +6,11 @@ use crossbeam::channel::{Receiver, bounded};
 
 use super::OwnProcess;
 use crate::events::is_of_environment;
-use crate::runtime::server::host_thread::is_host_thread;
 use crate::runtime::server::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use crate::runtime::shared::event_error::{EventError, Stopped};
 use crate::runtime::shared::events::{EventHub, Job, Outside};
 use crate::runtime::shared::handler_calls::{Conversation, EventAnswer, WantedEvents};
+use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, HostCall, HostData, HostResult, RegisterEvents};
 use crate::types::Status;
 
