@@ -39,10 +39,11 @@ pub extern "C" fn PMIx_tool_init<'a>(
         let changes = process::begin();
         let joined = match process::member() {
             Ok(member) => Ok((member.proc(), None)),
-            Err(_) => turns::choose(&infos).and_then(|()| become_tool(&Directives::read(&infos)?, raw)),
+            Err(_) => turns::choose(&infos, process::is_initialized())
+                .and_then(|()| become_tool(&Directives::read(&infos)?, raw)),
         };
         if joined.is_err() {
-            turns::end_with_last_role();
+            turns::end_unless(process::is_initialized());
         }
         if let Some(place) = place {
             *place = to_c::optional_proc(joined.as_ref().ok().map(|(name, _)| name));
@@ -143,7 +144,7 @@ fn end() -> Result<(), Failure> {
     stdin::end();
     process::renew_copy();
     let left = turns::finish(move || leave_all(client, others));
-    turns::end_with_last_role();
+    turns::end_unless(process::is_initialized());
     left
 }
 

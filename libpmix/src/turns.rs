@@ -26,7 +26,6 @@ use modex::types::{Info, InfoFlags, Status, Value};
 use parking_lot::{Condvar, Mutex};
 
 use crate::guard::Failure;
-use crate::process;
 
 /// A call that waits. The pointer is valid until the call has left the queue and has run (E1).
 struct Waiting {
@@ -84,7 +83,7 @@ fn turns() -> &'static Turns {
 ///
 /// # Errors
 /// A required directive that contradicts an earlier initialization.
-pub(super) fn choose(infos: &[Info]) -> Result<(), Failure> {
+pub(super) fn choose(infos: &[Info], is_initialized: bool) -> Result<(), Failure> {
     let Some(info) = infos.iter().find(|info| info.key.as_str() == keys::EXTERNAL_PROGRESS.name()) else {
         return Ok(());
     };
@@ -93,7 +92,7 @@ pub(super) fn choose(infos: &[Info]) -> Result<(), Failure> {
         Value::Undefined => true,
         value => value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?,
     };
-    if !process::is_initialized() {
+    if !is_initialized {
         // Relaxed is enough: threads of the library start later.
         IS_EXTERNAL.store(is_wanted, Ordering::Relaxed);
     } else if is_wanted != IS_EXTERNAL.load(Ordering::Relaxed) {
@@ -106,8 +105,8 @@ pub(super) fn choose(infos: &[Info]) -> Result<(), Failure> {
 }
 
 /// Ends external progress if the process has no role any more. Calls that still wait never run (E3).
-pub(super) fn end_with_last_role() {
-    if IS_EXTERNAL.load(Ordering::Relaxed) && !process::is_initialized() {
+pub(super) fn end_unless(is_initialized: bool) {
+    if IS_EXTERNAL.load(Ordering::Relaxed) && !is_initialized {
         IS_EXTERNAL.store(false, Ordering::Relaxed);
         let turns = turns();
         turns.queue.lock().waiting.clear();

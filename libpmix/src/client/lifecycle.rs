@@ -39,8 +39,8 @@ pub extern "C" fn PMIx_Init<'a>(
         let infos = from_c::infos(info.counted(ninfo))?;
         let place = proc.optional("place for the process")?;
         refuse_required(&infos)?;
-        turns::choose(&infos)?;
-        let joined = join(&infos).inspect_err(|_| turns::end_with_last_role());
+        turns::choose(&infos, process::is_initialized())?;
+        let joined = join(&infos).inspect_err(|_| turns::end_unless(process::is_initialized()));
         if let Some(place) = place {
             let name = joined.as_ref().map_or_else(|_| Client::launched_as(), |(member, _)| Some(member.proc()));
             *place = to_c::optional_proc(name.as_ref());
@@ -222,7 +222,7 @@ fn end() -> Result<(), Failure> {
         client.finish_output();
         left
     });
-    turns::end_with_last_role();
+    turns::end_unless(process::is_initialized());
     Ok(left?)
 }
 

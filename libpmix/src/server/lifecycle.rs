@@ -50,7 +50,7 @@ pub extern "C" fn PMIx_server_init<'a>(
             spoken::begin();
             choose_progress(infos)?;
             let started = Options::read(infos, true).and_then(|options| start(options, module));
-            started.inspect_err(|_| turns::end_with_last_role())?;
+            started.inspect_err(|_| turns::end_unless(process::is_initialized()))?;
         }
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
         Ok(())
@@ -76,7 +76,7 @@ pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
         };
         drop(role);
         turns::finish(move || end(ended));
-        turns::end_with_last_role();
+        turns::end_unless(process::is_initialized());
         Ok(())
     })
 }
@@ -87,7 +87,7 @@ fn choose_progress(infos: List<'_, pmix_info_t>) -> Result<(), Failure> {
         let key = from_c::key_of(info.get())?;
         if key.as_str() == keys::EXTERNAL_PROGRESS.name() {
             let directive = Info { flags: info.flags, ..Info::new(key, from_c::value(info.value())?) };
-            return turns::choose(&[directive]);
+            return turns::choose(&[directive], process::is_initialized());
         }
     }
     Ok(())

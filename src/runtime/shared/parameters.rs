@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_list_names_files_or_none() {
         assert_eq!(listed("a,/b:c".as_ref()), ["a", "/b", "c"].map(PathBuf::from));
-        assert_eq!(listed("none".as_ref()), [PathBuf::new(); 0]);
+        assert!(listed("none".as_ref()).is_empty());
         assert_eq!(listed(&OsString::from("a,".repeat(100))).len(), FILES_MAX);
     }
 
