@@ -89,6 +89,10 @@ mod stderr_log;
 #[cfg(feature = "unstable-internals")]
 pub mod stderr_log;
 #[cfg(not(feature = "unstable-internals"))]
+mod syslog;
+#[cfg(feature = "unstable-internals")]
+pub mod syslog;
+#[cfg(not(feature = "unstable-internals"))]
 mod topo;
 #[cfg(feature = "unstable-internals")]
 pub mod topo;

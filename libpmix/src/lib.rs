@@ -31,6 +31,7 @@ mod lent;
 pub mod memory;
 pub mod munge;
 mod output;
+mod own_log;
 mod parent;
 pub mod pointer;
 mod process;

@@ -35,7 +35,7 @@ macro_rules! chapters {
 chapters!(
     badinput, blocking, callbacks, client, dangling, data, events, forks, forwarding, groups, launch, launcher, limits,
     loaded, modex, module, named, names, newer, output, parameters, peers, progress, reinit, server, services,
-    singleton, topology, values,
+    singleton, tools, topology, values,
 );
 
 fn chapter(name: &str) {

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use modex::keys;
+use modex::syslog::Priority;
 use modex::types::{Info, InfoFlags, Status, Value};
 use modex::{Log, stderr_log};
 
 use super::children::Channel;
 use super::line_prefix::{LineMarks, LinePrefix};
-use super::syslog::Priority;
 
 /// Bytes of all texts of a request. Marks make each line longer.
 const TEXT_BYTES_MAX: usize = 1 << 20;

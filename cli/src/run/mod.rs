@@ -52,7 +52,6 @@ mod report_document;
 mod session;
 mod spawn_request;
 mod suspension;
-mod syslog;
 mod timeline_picture;
 mod verdict;
 mod waiting;

@@ -1,7 +1,7 @@
 //! Queries, logging, allocations.
 
 use modex::keys;
-use modex::types::{Info, InfoFlags, Key, Query, Status, Value};
+use modex::types::{Info, Key, Query, Status};
 use modex::{Allocate, Log, QueryInfo};
 
 use super::asynchronous::{deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with};
@@ -10,7 +10,6 @@ use crate::call;
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard, guard_status};
-use crate::output::Stream;
 use crate::pointer::CallerData;
 use crate::process::Member;
 use crate::server_role::ServerRole;
@@ -18,7 +17,7 @@ use crate::to_c::Array;
 use crate::types::{
     pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
 };
-use crate::{from_c, process, to_c};
+use crate::{from_c, own_log, process, to_c};
 
 /// Queries the host. The server answers what the host does not support, also for the server's own process if the host has no
 /// function for queries. Queries about the interface itself are answered here, also before the first initialization. See the
@@ -117,9 +116,9 @@ fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<An
     Ok(Answer { status, results: Results::Infos(known) })
 }
 
-/// Logs data, one info for each channel. A server writes texts for the standard output and error itself if it is a gateway
-/// (`PMIX_SERVER_GATEWAY` of `PMIx_server_init`) or its host has no log. Other channels are not supported there. See the
-/// standard's function of the same name.
+/// Logs data, one info for each channel. A server writes texts for the standard output and error and for the log of the system itself
+/// if it is a gateway (`PMIX_SERVER_GATEWAY` of `PMIx_server_init`) or its host has no log. Other channels are not
+/// supported there. `PMIX_LOG_GLOBAL_SYSLOG` is a channel of gateways alone. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -175,39 +174,10 @@ fn entry(
     }
 }
 
-/// Writes the texts for the outputs of this process. Other channels are left out.
-///
-/// # Errors
-/// `ERR_NOT_SUPPORTED` if nothing can be written, or not as it is required.
+/// Writes the texts to the channels of this process.
 fn write_here(role: &dyn ServerRole, data: &[Info], directives: &[Info]) -> Result<(), Failure> {
-    let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
-    let is_once = directives.iter().any(|info| is(info, keys::LOG_ONCE.name()) && info.value.as_bool() == Some(true));
-    let is_unknown = |info: &Info| !HONOURED.contains(&info.key.as_str());
-    let texts: Vec<_> = data.iter().filter_map(text_of).take(if is_once { 1 } else { usize::MAX }).collect();
-    let lacks_channel = data.iter().any(|info| is_required(info) && text_of(info).is_none());
-    if texts.is_empty() || lacks_channel || directives.iter().any(|info| is_required(info) && is_unknown(info)) {
-        return Err(Failure(Status::ERR_NOT_SUPPORTED));
-    }
-    texts.into_iter().for_each(|(stream, text)| role.write_log(stream, text));
-    Ok(())
-}
-
-fn is(info: &Info, name: &str) -> bool {
-    info.key.as_str() == name
-}
-
-/// Directives that hold for a plain text on an output.
-const HONOURED: [&str; 3] = [keys::LOG_ONCE.name(), keys::LOG_SOURCE.name(), keys::LOG_TIMESTAMP.name()];
-
-/// The text for an output of this process.
-fn text_of(info: &Info) -> Option<(Stream, &[u8])> {
-    let Value::String(text) = &info.value else { return None };
-    let stream = match info.key.as_str() {
-        name if name == keys::LOG_STDERR.name() => Stream::Stderr,
-        name if name == keys::LOG_STDOUT.name() => Stream::Stdout,
-        _ => return None,
-    };
-    Some((stream, text.as_bytes()))
+    let write_output = |stream, text: &[u8]| role.write_log(stream, text);
+    Ok(own_log::write(role.server().proc(), (data, directives), role.own_channels(), write_output)?)
 }
 
 /// Asks for a change of the allocation. See the standard's function of the same name.

@@ -118,8 +118,11 @@ struct Options {
     hostname: Option<String>,
     tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
-    admits_tools: bool,
+    /// Whether tools are admitted; without a word of the host, its role decides.
+    admits_tools: Option<bool>,
     tools: ToolSupport,
+    /// Whether a role is marked as required.
+    requires_tools: bool,
     is_ipv4_disabled: bool,
     is_ipv6_disabled: bool,
     /// Whether this server logs for all servers of its job.
@@ -177,6 +180,7 @@ impl Options {
                 continue;
             }
             let value = from_c::value(info.value())?;
+            options.requires_tools |= ROLES.contains(&name) && info.flags & InfoFlags::REQUIRED.bits() != 0;
             options.set(name, &value).inspect_err(|_| {
                 tracing::error!(
                     "the PMIx server can't be started: the value of {name:?} is of a type that this key does not take, \
@@ -184,7 +188,29 @@ impl Options {
                 );
             })?;
         }
+        options.check_roles()?;
         Ok(options)
+    }
+
+    /// A role is of no use without tools. A host that refuses tools and takes a role contradicts itself.
+    fn check_roles(&self) -> Result<(), Failure> {
+        if self.admits_tools != Some(false) || !self.is_found_by_role() {
+            return Ok(());
+        }
+        if self.requires_tools {
+            tracing::error!(
+                "the PMIx server can't be started: its role needs tools, and PMIX_SERVER_TOOL_SUPPORT is false"
+            );
+            return Err(Failure(Status::ERR_BAD_PARAM));
+        }
+        tracing::warn!("tools do not find this PMIx server: it has a role, but PMIX_SERVER_TOOL_SUPPORT is false");
+        Ok(())
+    }
+
+    /// Whether tools find the server by its role. A gateway can do its task without tools, too.
+    const fn is_found_by_role(&self) -> bool {
+        let tools = &self.tools;
+        tools.is_session || tools.is_system || tools.is_scheduler || tools.is_controller
     }
 
     fn set(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
@@ -206,6 +232,8 @@ impl Options {
             self.tools.file = Some(text()?.into());
         } else if name == keys::TCP_REPORT_URI.name() {
             self.tools.report = Some(AddressReport::parse(&text()?));
+        } else if name == keys::SERVER_TOOL_SUPPORT.name() {
+            self.admits_tools = Some(value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?);
         } else if let Some(flag) = self.flag_mut(name) {
             *flag = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         } else if name == EXCHANGE {
@@ -218,7 +246,6 @@ impl Options {
 
     fn flag_mut(&mut self, name: &str) -> Option<&mut bool> {
         let flags = [
-            (keys::SERVER_TOOL_SUPPORT.name(), &mut self.admits_tools),
             (keys::SERVER_ALLOW_FOREIGN_TOOLS.name(), &mut self.tools.any_user),
             (keys::SERVER_SESSION_SUPPORT.name(), &mut self.tools.is_session),
             (keys::SERVER_SYSTEM_SUPPORT.name(), &mut self.tools.is_system),
@@ -235,9 +262,14 @@ impl Options {
         flags.into_iter().find(|(key, _)| *key == name).map(|(_, flag)| flag)
     }
 
+    /// Whether tools are admitted. A server with a role admits them without being told.
+    fn admits_tools(&self) -> bool {
+        self.admits_tools.unwrap_or_else(|| self.is_found_by_role() || self.is_gateway)
+    }
+
     /// Admission of tools: without a function of the host, tools that bring a name.
     fn tool_support(&self) -> ToolSupport {
-        let admission = if self.admits_tools { ToolAdmission::Named } else { ToolAdmission::Refused };
+        let admission = if self.admits_tools() { ToolAdmission::Named } else { ToolAdmission::Refused };
         ToolSupport { admission, ..self.tools.clone() }
     }
 
@@ -246,14 +278,14 @@ impl Options {
         self.output.is_local.get_or_insert(true);
         self.namespace = Some(proc.namespace.as_str().to_owned());
         self.rank = proc.rank.process();
-        self.admits_tools = true;
+        self.admits_tools = Some(true);
         self
     }
 
     /// Takes the file that this server's starter reads for the address. The variable is removed: children of this
     /// server must not inherit it.
     fn take_file_of_environment(&mut self) {
-        if self.admits_tools && self.tools.file.is_none() {
+        if self.admits_tools() && self.tools.file.is_none() {
             self.tools.file = file_of_environment();
             parent::forget(FILE_VARIABLE);
         }
@@ -385,8 +417,9 @@ fn file_of_environment() -> Option<PathBuf> {
 }
 
 /// Options that are no flags. The flags are those of [`Options::flag_mut`].
-const OTHER_OPTIONS: [&str; 11] = [
+const OTHER_OPTIONS: [&str; 12] = [
     keys::EXTERNAL_PROGRESS.name(),
+    keys::SERVER_TOOL_SUPPORT.name(),
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -397,6 +430,14 @@ const OTHER_OPTIONS: [&str; 11] = [
     EXCHANGE,
     SECURITY,
     MODULE_SIZE,
+];
+
+/// The roles by which tools find a server.
+const ROLES: [&str; 4] = [
+    keys::SERVER_SESSION_SUPPORT.name(),
+    keys::SERVER_SYSTEM_SUPPORT.name(),
+    keys::SERVER_SCHEDULER.name(),
+    keys::SERVER_SYS_CONTROLLER.name(),
 ];
 
 /// Makes a tool a server, with the server options among its attributes, and no functions of a host yet.
@@ -426,17 +467,18 @@ pub(crate) fn end_of_tool() {
 
 fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
     options.take_file_of_environment();
-    let bridge = Arc::new(Bridge::new(module, options.exchange.unwrap_or_default()));
+    let bridge = Bridge::new(module, options.exchange.unwrap_or_default()).with_gateway(options.is_gateway);
+    let bridge = Arc::new(bridge);
     let sharing = options.topology.sharing();
     let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
-    let (output, is_gateway) = (std::mem::take(&mut options.output), options.is_gateway);
+    let output = std::mem::take(&mut options.output);
     let server = options.builder(Arc::clone(&topology), sharing).start(ModuleHost::new(Arc::clone(&bridge))).map_err(
         |error| {
             tracing::error!(%error, "the PMIx server can't be started");
             Failure(Status::ERR_INIT)
         },
     )?;
-    let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output).with_gateway(is_gateway));
+    let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output));
     state::replace(Some(Arc::clone(&process)));
     process::change(|state| state.server = Some(process));
     Ok(())

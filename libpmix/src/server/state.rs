@@ -32,8 +32,6 @@ pub(super) struct ServerProcess {
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
     pub(super) output: LocalOutput,
-    /// Whether this server logs for all servers of its job.
-    pub(super) is_gateway: bool,
 }
 
 /// Facts about a job that `PMIx_server_setup_fork` needs.
@@ -58,16 +56,12 @@ impl ServerProcess {
         let (jobs, environment_order) = (Forkable::new(BTreeMap::new()), Mutex::default());
         let output = LocalOutput::new(OutputStyle::default(), origin_of);
         let kept = KeptValues::default();
-        Self { server, bridge, kept, jobs, environment_order, topology, output, is_gateway: false }
+        Self { server, bridge, kept, jobs, environment_order, topology, output }
     }
 
     /// With a style for output that the host does not give another one.
     pub(super) fn with_output(self, style: OutputStyle) -> Self {
         Self { output: LocalOutput::new(style, origin_of), ..self }
-    }
-
-    pub(super) fn with_gateway(self, is_gateway: bool) -> Self {
-        Self { is_gateway, ..self }
     }
 
     pub(super) const fn server(&self) -> &Server {

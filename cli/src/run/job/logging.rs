@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use modex::types::{ProcId, Status};
-use modex::{Log, Responder};
+use modex::{Log, Responder, syslog};
 
 use super::{JobError, LaunchedJob};
 use crate::run::children::Channel;
@@ -16,7 +16,6 @@ use crate::run::destination::Destination;
 use crate::run::forward::LAST_TURNS_MAX;
 use crate::run::log_request::{LogEntry, LogRefusal, LogRequest};
 use crate::run::rank_id::RankId;
-use crate::run::syslog;
 
 /// Requests served in one turn of the loop.
 const SERVED_IN_TURN: usize = 64;

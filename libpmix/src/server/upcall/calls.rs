@@ -30,6 +30,8 @@ pub(in crate::server) struct Bridge {
     pub(in crate::server) facts: HostFacts,
     /// Pauses of pushed input.
     pub(in crate::server) flow: Arc<FlowControl>,
+    /// Whether this server logs for all servers of its job.
+    pub(in crate::server) is_gateway: bool,
 }
 
 /// A fence as it goes to the other servers.
@@ -271,7 +273,11 @@ with_entries!(methods);
 impl Bridge {
     pub(in crate::server) fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {
         let (facts, flow) = (HostFacts::default(), Arc::default());
-        Self { module: RwLock::new(module), form, facts, flow }
+        Self { module: RwLock::new(module), form, facts, flow, is_gateway: false }
+    }
+
+    pub(in crate::server) fn with_gateway(self, is_gateway: bool) -> Self {
+        Self { is_gateway, ..self }
     }
 
     pub(in crate::server) fn module(&self) -> RwLockReadGuard<'_, pmix_server_module_t> {

@@ -13,6 +13,7 @@ use modex::{
 
 use super::calls::{Bridge, OutgoingFence, with_entries};
 use super::due::Due;
+use crate::own_log::{self, OwnChannels};
 
 /// A host behind a C table.
 pub(in crate::server) struct ModuleHost {
@@ -51,6 +52,9 @@ impl Host for ModuleHost {
         capabilities.insert(Capabilities::CONNECTS_OTHER_NODES_ONLY);
         // This library answers some queries itself.
         capabilities.insert(Capabilities::QUERY);
+        if self.bridge.is_gateway {
+            capabilities.insert(Capabilities::LOG);
+        }
         capabilities
     }
 
@@ -72,8 +76,15 @@ impl Host for ModuleHost {
     }
 
     fn log(&self, requester: Requester, request: Log, reply: Responder<()>) {
-        if self.bridge.module().log2.is_some() {
+        let (has_log, has_log2) = {
+            let module = self.bridge.module();
+            (module.log.is_some(), module.log2.is_some())
+        };
+        if has_log2 {
             return self.bridge.log2(requester, request, reply.into());
+        }
+        if !has_log && self.bridge.is_gateway {
+            return answer_log(&requester, &request, reply);
         }
         self.bridge.log(requester, request, reply.into());
     }
@@ -115,6 +126,16 @@ impl Host for ModuleHost {
         if let Some((request, reply)) = self.bridge.facts.answer(&requester, request, reply) {
             self.bridge.query(requester, request, reply.into());
         }
+    }
+}
+
+/// Writes the log of a process at a gateway whose host has none. The outputs of the host are not for processes: a reader that
+/// does not read would hold up the host's thread.
+fn answer_log(requester: &Requester, request: &Log, reply: Responder<()>) {
+    let channels = OwnChannels { has_outputs: false, has_global_syslog: true };
+    match own_log::write(&requester.proc, (&request.data, &request.directives), channels, |_, _| ()) {
+        Ok(()) => reply.succeed(()),
+        Err(status) => reply.fail(status),
     }
 }
 

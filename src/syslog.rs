@@ -4,10 +4,10 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
-use modex::stderr_log::printable;
+use crate::stderr_log::printable;
 
 /// The socket of the system's log.
-pub(super) const SOCKET: &str = "/dev/log";
+pub const SOCKET: &str = "/dev/log";
 
 /// The longest text of one message. Daemons take at least this size.
 const TEXT_BYTES_MAX: usize = 8000;
@@ -26,7 +26,7 @@ const ERROR: u8 = 3;
 
 /// A severity, and a facility.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Priority(u8);
+pub struct Priority(u8);
 
 impl Default for Priority {
     fn default() -> Self {
@@ -36,14 +36,16 @@ impl Default for Priority {
 
 impl Priority {
     /// A number as syslog(3) has it. A number without a facility gets that of users.
-    pub(super) fn new(number: u64) -> Option<Self> {
+    #[must_use]
+    pub fn new(number: u64) -> Option<Self> {
         let number = u8::try_from(number).ok().filter(|number| *number <= PRIORITY_MAX)?;
         Some(Self(if number < USER_FACILITY { number | USER_FACILITY } else { number }))
     }
 }
 
 /// The messages for a text: one for each line, without characters that steer a terminal. Long lines are cut.
-pub(super) fn messages(text: &str, source: &str, priority: Priority) -> Vec<String> {
+#[must_use]
+pub fn messages(text: &str, source: &str, priority: Priority) -> Vec<String> {
     let head = format!("<{}>modex[{}]: {}: ", priority.0, std::process::id(), printable(source));
     let lines = text.lines().filter(|line| !line.trim().is_empty()).map(printable);
     let messages = lines.flat_map(|line| pieces(&line).map(|piece| format!("{head}{piece}")).collect::<Vec<_>>());
@@ -60,9 +62,12 @@ fn pieces(mut line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Sends messages. The daemon adds the time. A daemon that does not read is an error, because it must not hold up the
-/// launcher.
-pub(super) fn send(messages: &[String], socket: &Path) -> io::Result<()> {
+/// Sends messages. The daemon adds the time. A daemon that does not read is an error, because it must not hold up a
+/// launcher or server.
+///
+/// # Errors
+/// No daemon, a daemon that does not read, or too many messages.
+pub fn send(messages: &[String], socket: &Path) -> io::Result<()> {
     let connection = UnixDatagram::unbound()?;
     connection.set_nonblocking(true)?;
     connection.connect(socket)?;

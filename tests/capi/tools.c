@@ -1,0 +1,200 @@
+/* Servers and their tools: roles that need no PMIX_SERVER_TOOL_SUPPORT, and the logs of a gateway. Each tool is this program
+ * again. */
+#include "host.h"
+
+#include <dirent.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* Names that 4.2.2 does not have. */
+#define SYS_CONTROLLER "pmix.srv.ctrlr"
+#define TO_SYS_CONTROLLER "pmix.cnct.ctrlr"
+#define TO_SCHEDULER "pmix.cnct.sched"
+
+/* ---- The log of the system is a socket of the test: the library connects to /dev/log. */
+static char log_socket[sizeof host_directory + 8];
+
+int connect(int fd, const struct sockaddr *address, socklen_t size)
+{
+    int (*real)(int, const struct sockaddr *, socklen_t) =
+        (int (*)(int, const struct sockaddr *, socklen_t))(uintptr_t)dlsym(RTLD_NEXT, "connect");
+    const struct sockaddr_un *place = (const struct sockaddr_un *)(const void *)address;
+    struct sockaddr_un instead = {.sun_family = AF_UNIX};
+
+    if (!log_socket[0] || address->sa_family != AF_UNIX || strcmp(place->sun_path, "/dev/log")) return real(fd, address, size);
+    strcpy(instead.sun_path, log_socket);
+    return real(fd, (const struct sockaddr *)(const void *)&instead, sizeof instead);
+}
+
+static int log_open(void)
+{
+    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+    snprintf(log_socket, sizeof log_socket, "%s/log", host_directory);
+    strcpy(place.sun_path, log_socket);
+    CHECK_NUMBER(0, bind(fd, (const struct sockaddr *)(const void *)&place, sizeof place));
+    return fd;
+}
+
+/* The next message without its head, or an empty text. */
+static const char *log_next(int fd)
+{
+    static char text[256];
+    ssize_t size = recv(fd, text, sizeof text - 1, 0);
+
+    text[size > 0 ? size : 0] = 0;
+    char *head = strstr(text, "]: ");
+    return head ? head + 3 : text;
+}
+
+static pmix_status_t log_text(const char *channel, const char *text, bool is_required)
+{
+    pmix_info_t info;
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, channel, text, PMIX_STRING);
+    if (is_required) info.flags = PMIX_INFO_REQD;
+    pmix_status_t status = PMIx_Log(&info, 1, NULL, 0);
+    PMIX_INFO_DESTRUCT(&info);
+    return status;
+}
+
+/* ---- A tool: connects as its argument says, and logs. The exit code has a bit for each success. */
+static size_t places(pmix_info_t *info)
+{
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, getenv("PLACE"), PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, getenv("PLACE"), PMIX_STRING);
+    return 2;
+}
+
+static int tool(const char *key)
+{
+    pmix_info_t info[4];
+    size_t count = places(info);
+
+    PMIX_INFO_LOAD(&info[count], PMIX_TOOL_NSPACE, "tool", PMIX_STRING);
+    count++;
+    if (strcmp(key, "search")) {
+        PMIX_INFO_LOAD(&info[count], key, NULL, PMIX_BOOL);
+        count++;
+    }
+    pmix_status_t status = PMIx_tool_init(&me, info, count);
+    for (size_t i = 0; i < count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    if (status != PMIX_SUCCESS) return 0;
+    int result = 1;
+    if (log_text(PMIX_LOG_GLOBAL_SYSLOG, "of the tool", true) == PMIX_SUCCESS) result |= 2;
+    if (log_text(PMIX_LOG_EMAIL, "of the tool", false) == PMIX_ERR_NOT_SUPPORTED) result |= 4;
+    return PMIx_tool_finalize() == PMIX_SUCCESS ? result : 64;
+}
+
+static int run_tool(const char *key)
+{
+    char self[4096];
+    const char *valgrinded = getenv("CAPI_PROGRAM"); /* under valgrind, /proc/self/exe names valgrind */
+    int status = 0;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    self[length > 0 ? length : 0] = 0;
+    setenv("PLACE", host_directory, 1);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl(valgrinded ? valgrinded : self, "tools", key, (char *)NULL);
+        _exit(127);
+    }
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int files_with(const char *part)
+{
+    DIR *directory = opendir(host_directory);
+    struct dirent *entry;
+    int count = 0;
+
+    while ((entry = readdir(directory))) count += strstr(entry->d_name, part) != NULL;
+    closedir(directory);
+    return count;
+}
+
+/* ---- Regression: a server with a role wrote no file and refused tools unless the host asked for tools as well. */
+static void role(const char *key, const char *part, const char *connect_by, bool is_required)
+{
+    pmix_server_module_t none;
+    pmix_info_t info;
+
+    memset(&none, 0, sizeof none);
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, key, NULL, PMIX_BOOL);
+    if (is_required) info.flags = PMIX_INFO_REQD;
+    host_start_with(&none, &info, 1);
+    printf("role %s\n", key);
+    CHECK_NUMBER(1, files_with(part));
+    int result = run_tool(connect_by);
+    CHECK_NUMBER(1, result & 1);
+    host_stop();
+}
+
+static void without_a_role(void)
+{
+    pmix_server_module_t none;
+    pmix_info_t info[2];
+    bool no = false;
+
+    memset(&none, 0, sizeof none);
+    host_start(&none);
+    CHECK_NUMBER(0, files_with("pmix."));
+    CHECK_NUMBER(0, run_tool("search"));
+    host_stop();
+    /* A host that refuses tools is obeyed. */
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_SYSTEM_SUPPORT, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&info[1], PMIX_SERVER_TOOL_SUPPORT, &no, PMIX_BOOL);
+    host_start_with(&none, info, 2);
+    CHECK_NUMBER(0, files_with("pmix."));
+    host_stop();
+    info[0].flags = PMIX_INFO_REQD;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_init(&none, info, 2));
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_server_finalize());
+}
+
+static void gateway(bool is_gateway)
+{
+    pmix_server_module_t none;
+    pmix_info_t info;
+
+    memset(&none, 0, sizeof none);
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, is_gateway ? PMIX_SERVER_GATEWAY : PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
+    info.flags = PMIX_INFO_REQD;
+    host_start_with(&none, &info, 1);
+    int fd = log_open();
+    /* The server's own log, then that of a tool. */
+    CHECK_STATUS(is_gateway ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED, log_text(PMIX_LOG_GLOBAL_SYSLOG, "everywhere", true));
+    CHECK_TEXT(is_gateway ? "capi-host:0: everywhere" : "", log_next(fd));
+    CHECK_STATUS(PMIX_SUCCESS, log_text(PMIX_LOG_LOCAL_SYSLOG, "here", true));
+    CHECK_TEXT("capi-host:0: here", log_next(fd));
+    CHECK_NUMBER(is_gateway ? 7 : 5, run_tool("search"));
+    CHECK_TEXT(is_gateway ? "tool:0: of the tool" : "", log_next(fd));
+    close(fd);
+    unlink(log_socket);
+    log_socket[0] = 0;
+    host_stop();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) return tool(argv[1]);
+    CHECK(PMIx_Get_version() != NULL);
+    if (stock()) return finish(); /* 4.2.2 has no system controller, and its gateway writes to the real log */
+    without_a_role();
+    for (int is_required = 0; is_required < 2; is_required++) {
+        role(PMIX_SERVER_SYSTEM_SUPPORT, "pmix.sys.", PMIX_CONNECT_TO_SYSTEM, is_required);
+        role(PMIX_SERVER_SESSION_SUPPORT, ".tool.capi-host", "search", is_required);
+        role(PMIX_SERVER_SCHEDULER, "pmix.sched.", TO_SCHEDULER, is_required);
+        role(SYS_CONTROLLER, "pmix.sysctrlr.", TO_SYS_CONTROLLER, is_required);
+        role(PMIX_SERVER_GATEWAY, ".tool.capi-host", "search", is_required);
+    }
+    gateway(false);
+    gateway(true);
+    return finish();
+}
