@@ -13,8 +13,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use modex::types::{Info, Key, ProcId, Query, Status};
-use modex::{AddressReport, AsStatus, AttachError, LocalHost, Server, Tool, ToolAdmission, ToolDirections, ToolError};
-use modex::{ToolSupport, keys};
+use modex::{AddressReport, AsStatus, AttachError, LocalHost, Server, SystemServer, Tool, ToolAdmission};
+use modex::{ToolDirections, ToolError, ToolSupport, keys};
 use support::{namespace, proc, this_binary};
 
 /// Plays the role from the environment when a test runs this binary again; otherwise does nothing.
@@ -129,6 +129,160 @@ fn a_copy_of_a_servers_file_leads_to_it() {
     fs::copy(&file, &copy).unwrap();
     let tool = tool().file(&copy).connect().unwrap();
     assert_eq!(tool.servers(), [proc("srv", 0)]);
+}
+
+/// A file as a server without a lock leaves it, which leads nowhere.
+fn decoy(address: &str, pid: u32) -> String {
+    format!("{address}\nv4.2.2\n{pid}\n0:0\nThu Jan  1 00:00:00 1970\n")
+}
+
+/// The process number of a process that has ended.
+fn dead_pid() -> u32 {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+/// An address at which no process listens.
+fn closed() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("closed.0;tcp4://{}", listener.local_addr().unwrap())
+}
+
+/// The start of the names of rendezvous files on this node.
+fn stem(server: &Path) -> String {
+    let pid = std::process::id();
+    let files = fs::read_dir(server).unwrap().map(|entry| entry.unwrap().path());
+    let file = files.into_iter().find(|path| path.to_string_lossy().ends_with(&format!(".tool.{pid}")));
+    modex_host(&file.unwrap(), pid)
+}
+
+/// Regression: a second server made the search fail, and so did files that lead nowhere.
+#[test]
+fn the_first_server_that_admits_the_tool_is_taken_and_decoys_are_passed_over() {
+    let place = tempfile::tempdir().unwrap();
+    let [refusing, good, late] = ["a-refusing", "b-good", "c-late"].map(|name| place.path().join(name));
+    [&refusing, &good, &late].iter().for_each(|directory| fs::create_dir(directory).unwrap());
+    let named = ToolSupport { admission: ToolAdmission::Named, ..ToolSupport::default() };
+    let search = || tool().session_tmpdir(place.path()).system_tmpdir(place.path());
+    let _refusing = serve(&refusing, "refusing", named);
+    let stem = stem(&refusing);
+    // A tool without a name is not admitted there.
+    let alone = search().connect().unwrap_err();
+    assert!(matches!(alone, AttachError::Connect(ToolError::Refused { .. })), "{alone}");
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mute = format!("mute.0;tcp4://{}", mute.local_addr().unwrap());
+    for (name, text) in [
+        ("garbage", "noise".to_owned()),
+        ("empty", String::new()),
+        ("dead", decoy("dead.0;tcp4://127.0.0.1:1", dead_pid())),
+        ("closed", decoy(&closed(), std::process::id())),
+        ("mute", decoy(&mute, std::process::id())),
+        ("old", format!("old.0;tcp4://127.0.0.1:1\n\n{}\n", std::process::id())),
+    ] {
+        fs::write(place.path().join(format!("{stem}{name}")), text).unwrap();
+    }
+    let none = search().timeout(Duration::from_secs(2)).connect().unwrap_err();
+    assert!(matches!(none, AttachError::Connect(ToolError::NoneAdmits { .. })), "{none}");
+    let servers = [serve(&good, "good", assigning()), serve(&late, "late", assigning())];
+    if nix::unistd::geteuid().is_root() {
+        // Another user's file leads to a server that would admit the tool.
+        let theirs = place.path().join(format!("{stem}a"));
+        let file = fs::read_dir(&late).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_file());
+        fs::copy(file.unwrap(), &theirs).unwrap();
+        std::os::unix::fs::chown(&theirs, Some(65534), Some(65534)).unwrap();
+    }
+    let tool = search().timeout(Duration::from_secs(8)).connect().unwrap();
+    assert_eq!(tool.servers(), [servers[0].proc().clone()]);
+    // The search passes over servers that the tool has.
+    let directions = ToolDirections { time_max: Some(Duration::from_secs(8)), ..at(place.path()) };
+    assert_eq!(tool.attach(&directions).unwrap(), *servers[1].proc());
+    let sole = ToolDirections { is_choice_refused: true, ..directions };
+    let error = Tool::builder().env([("HOME", "/")]).directions(sole).connect().unwrap_err();
+    assert!(matches!(error, AttachError::Connect(ToolError::Ambiguous { .. })), "{error}");
+    tool.finalize().unwrap();
+}
+
+#[test]
+fn a_search_finds_no_server_that_the_tool_has_already() {
+    let place = tempfile::tempdir().unwrap();
+    let server = serve(place.path(), "one", assigning());
+    let tool = tool().session_tmpdir(place.path()).system_tmpdir(place.path()).connect().unwrap();
+    let here = ToolDirections { system_tmpdir: Some(place.path().to_owned()), ..at(place.path()) };
+    assert_eq!(tool.attach(&here).unwrap_err().status(), Status::ERR_UNREACH);
+    let named = ToolDirections { namespace: Some(namespace("one")), ..here };
+    assert_eq!(tool.attach(&named).unwrap(), *server.proc());
+    assert_eq!(tool.servers(), [server.proc().clone()]);
+    tool.finalize().unwrap();
+}
+
+/// The order of the standard: file, address, process number, namespace, system server, search. Each choice is final.
+#[test]
+fn the_first_given_direction_decides_and_no_other_is_tried_after_it() {
+    let place = tempfile::tempdir().unwrap();
+    let inside = |name: &str| place.path().join(name);
+    let system = ToolSupport { is_system: true, ..assigning() };
+    let with_file = |name: &str| ToolSupport { file: Some(inside(name)), ..assigning() };
+    let build = |name: &str, tools: ToolSupport| {
+        fs::create_dir(inside(name)).unwrap();
+        let builder = Server::builder().namespace(name).tmpdir(inside(name)).system_tmpdir(place.path()).tools(tools);
+        builder.start(LocalHost).unwrap()
+    };
+    let _servers = [
+        build("file", with_file("the-file")),
+        build("uri", with_file("the-uri")),
+        build("job", assigning()),
+        build("system", system),
+    ];
+    let pid = std::process::id();
+    let stem = stem(&inside("job"));
+    let all = ToolDirections {
+        file: Some(inside("the-file")),
+        address: Some(format!("file:{}", inside("the-uri").display())),
+        pid: Some(pid),
+        namespace: Some(namespace("job")),
+        system: SystemServer::Only,
+        ..ToolDirections { system_tmpdir: Some(place.path().to_owned()), ..at(&inside("system")) }
+    };
+    let reached = |directions: &ToolDirections| {
+        let tool = Tool::builder().env([("HOME", "/")]).directions(directions.clone()).connect()?;
+        let server = tool.servers().remove(0).namespace.to_string();
+        tool.finalize().unwrap();
+        Ok::<_, AttachError>(server)
+    };
+    let without_file = ToolDirections { file: None, ..all.clone() };
+    let without_address = ToolDirections { address: None, ..without_file.clone() };
+    let without_pid = ToolDirections { pid: None, session_tmpdir: Some(inside("job")), ..without_address.clone() };
+    let without_namespace = ToolDirections { namespace: None, ..without_pid.clone() };
+    let in_order = [&all, &without_file, &without_address, &without_pid, &without_namespace];
+    assert_eq!(in_order.map(|directions| reached(directions).unwrap()), ["file", "uri", "system", "job", "system"]);
+    let first = ToolDirections { system: SystemServer::First, ..without_namespace.clone() };
+    let search = ToolDirections { system: SystemServer::Any, ..without_namespace.clone() };
+    assert_eq!([&first, &search].map(|directions| reached(directions).unwrap()), ["system", "job"]);
+    // Decoys at each step: the choice is final.
+    let garbage = inside("garbage");
+    fs::write(&garbage, "noise").unwrap();
+    for (directions, what) in [
+        (ToolDirections { file: Some(garbage), ..all.clone() }, "file"),
+        (ToolDirections { address: Some(closed()), ..without_file }, "address"),
+        (ToolDirections { pid: Some(dead_pid()), ..without_address }, "pid"),
+        (ToolDirections { namespace: Some(namespace("nobody")), ..without_pid }, "namespace"),
+    ] {
+        assert_eq!(reached(&directions).unwrap_err().status(), Status::ERR_UNREACH, "{what}");
+    }
+    // A system server that admits nobody ends one search, and not the other.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let system_file = stem.strip_prefix("pmix.").unwrap().strip_suffix(".tool.").unwrap();
+    let system_file = elsewhere.path().join(format!("pmix.sys.{system_file}"));
+    for text in ["noise".to_owned(), decoy(&closed(), pid), decoy("dead.0;tcp4://127.0.0.1:1", dead_pid())] {
+        fs::write(&system_file, text).unwrap();
+        let directions = |directions: &ToolDirections| ToolDirections {
+            system_tmpdir: Some(elsewhere.path().to_owned()),
+            ..directions.clone()
+        };
+        assert_eq!(reached(&directions(&first)).unwrap(), "job");
+        assert_eq!(reached(&directions(&without_namespace)).unwrap_err().status(), Status::ERR_UNREACH);
+    }
 }
 
 #[test]

@@ -89,6 +89,8 @@ pub(super) struct State {
     pub(super) client: Option<Arc<Membership>>,
     /// A tool's connections, the oldest first; `client` is one of them, or has no server.
     pub(super) attached: Vec<Arc<Membership>>,
+    /// The tool has no name yet. Its first server gives it one.
+    pub(super) is_unnamed: bool,
     /// Directories in which a tool looks for servers, the session's and the node's.
     pub(super) tool_places: [Option<PathBuf>; 2],
     /// Set by the first `PMIx_server_init`, or when a tool becomes a server.

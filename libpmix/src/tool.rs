@@ -16,8 +16,9 @@ use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
 use super::{from_c, parent, server, spoken, stdin, to_c, tool_servers, turns};
 
 /// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
-/// attributes name, else to the server that started it, else to the only server found. With `PMIX_TOOL_DO_NOT_CONNECT` it
-/// connects to none. With `PMIX_TOOL_CONNECT_OPTIONAL` it works alone if there is no server.
+/// attributes name, else to the server that started it, else to the first server found that admits it. With
+/// `PMIX_TOOL_DO_NOT_CONNECT` it connects to none, and without a name `proc` gets an empty namespace and
+/// `PMIX_RANK_UNDEF`. The first server to which it attaches later gives it a name. With `PMIX_TOOL_CONNECT_OPTIONAL` it works alone if there is no server.
 ///
 /// A launcher (`PMIX_LAUNCHER`) is a server, too, which tools find; `PMIx_tool_set_server_module` gives it a host's functions. A
 /// tool that another tool has started (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. If the job's
@@ -46,7 +47,8 @@ pub extern "C" fn PMIx_tool_init<'a>(
             turns::end_unless(process::is_initialized());
         }
         if let Some(place) = place {
-            *place = to_c::optional_proc(joined.as_ref().ok().map(|(name, _)| name));
+            let is_unnamed = process::read(|state| state.is_unnamed);
+            *place = to_c::optional_proc(joined.as_ref().ok().map(|(name, _)| name).filter(|_| !is_unnamed));
         }
         let (_, new) = joined?;
         process::change(|state| state.tool_count = state.tool_count.saturating_add(1));
@@ -65,8 +67,12 @@ pub extern "C" fn PMIx_tool_init<'a>(
 fn become_tool(directives: &Directives, infos: List<'_, pmix_info_t>) -> Result<Joined, Failure> {
     let client = Arc::new(Membership::new(connect(directives)?));
     let name = client.proc().clone();
+    // A tool with a server inside needs a name, because other tools have to find it.
+    let is_server = directives.directions.is_launcher || directives.is_server;
+    let is_unnamed = directives.is_alone && directives.directions.name.is_none() && !is_server;
     process::change(|state| {
         state.client = Some(Arc::clone(&client));
+        state.is_unnamed = is_unnamed;
         state.attached.extend((!client.is_alone()).then(|| Arc::clone(&client)));
         let directions = &directives.directions;
         state.tool_places = [directions.session_tmpdir.clone(), directions.system_tmpdir.clone()];

@@ -89,7 +89,9 @@ impl Directives {
         ];
         let is_set = info.value.as_bool();
         if let Some((_, system)) = systems.into_iter().find(|(key, _)| is(*key)) {
-            if is_set.ok_or(BAD)? {
+            // "The system server alone" comes before "first the system server", in any order of the attributes.
+            let is_weaker = system == SystemServer::First && self.directions.system != SystemServer::Any;
+            if is_set.ok_or(BAD)? && !is_weaker {
                 self.directions.system = system;
             }
             return Ok(true);

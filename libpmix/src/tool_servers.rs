@@ -167,7 +167,10 @@ pub extern "C" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) -> pmix
         if process::read(|state| state.tool_count) == 0 {
             return Err(Failure(Status::ERR_INIT));
         }
-        server::serve_tool(&proc, module)
+        server::serve_tool(&proc, module)?;
+        // Tools find this one under its name from now on.
+        process::change(|state| state.is_unnamed = false);
+        Ok(())
     })
 }
 
@@ -205,7 +208,8 @@ pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Fail
     process::member()?;
     let present = process::read(|state| state.client.clone()).ok_or(Failure(Status::ERR_NOT_SUPPORTED))?;
     // A client of a job stays in it; a tool keeps the name of its first connection.
-    directives.directions.name = Some(present.proc().clone());
+    let is_unnamed = process::read(|state| state.is_unnamed);
+    directives.directions.name = (!is_unnamed).then(|| present.proc().clone());
     // The directories of the first connection apply unless the attributes name others.
     let [session, system] = process::read(|state| state.tool_places.clone());
     let directions = &mut directives.directions;
@@ -223,10 +227,14 @@ pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Fail
     };
     let add = |client| {
         let attached = Arc::new(Membership::new(client));
-        process::change(|state| state.roster().add(Arc::clone(&attached), is_primary));
+        process::change(|state| {
+            state.is_unnamed = false;
+            state.roster().add(Arc::clone(&attached), is_primary);
+        });
         attached
     };
-    let attached = Tool::find_or_connect(&directions, &runtime::environment(), find, add);
+    let servers = process::change(|state| state.roster().servers());
+    let attached = Tool::find_or_connect(&directions, &runtime::environment(), &servers, find, add);
     attached.map_err(|error| missing_server(&error, is_optional))
 }
 

@@ -45,7 +45,7 @@ impl Client {
     /// [`runtime::ToolError`].
     #[doc(hidden)]
     pub fn of_tool(directions: &runtime::ToolDirections) -> Result<Self, runtime::ToolError> {
-        Ok(Self::of(Arc::new(runtime::connect_tool(directions, &runtime::environment())?)))
+        Ok(Self::of(Arc::new(runtime::connect_tool(directions, &runtime::environment(), &[])?)))
     }
 
     /// Whether this process has no server; see [`Client::alone`].

@@ -94,7 +94,7 @@ impl AsStatus for AttachError {
 }
 
 impl Tool {
-    /// Builder of a tool. The default server is the one that started this process, else the only one found.
+    /// Builder of a tool. The default server is the one that started this process, else the first one found that admits it.
     pub fn builder() -> ToolBuilder {
         ToolBuilder::default()
     }
@@ -135,8 +135,8 @@ impl Tool {
         self.connections.lock().roster().servers()
     }
 
-    /// Attaches to one more server and returns its name; a server that is attached already is a success. The server
-    /// becomes the primary one if there is none. The tool's name in the directions is ignored.
+    /// Attaches to one more server and returns its name. A named server that is attached already is a success; a search leaves
+    /// out attached servers. The server becomes the primary one if there is none. The tool's name in the directions is ignored.
     ///
     /// # Errors
     /// [`AttachError::Connect`].
@@ -150,12 +150,13 @@ impl Tool {
             self.connections.lock().roster().add(Arc::clone(&client), false);
             client
         };
-        let client = Self::find_or_connect(&directions, &environment(self.environment.as_ref()), find, add)?;
+        let environment = environment(self.environment.as_ref());
+        let client = Self::find_or_connect(&directions, &environment, &self.servers(), find, add)?;
         Ok(client.server().clone())
     }
 
     /// The connection to the server of the directions. `find` has the connection of an attached server, and `add` keeps
-    /// a new one.
+    /// a new one. A search leaves out the servers that are `attached`.
     ///
     /// # Errors
     /// [`ToolError`].
@@ -163,6 +164,7 @@ impl Tool {
     pub fn find_or_connect<C>(
         directions: &ToolDirections,
         environment: &[(OsString, OsString)],
+        attached: &[ProcId],
         find: impl FnOnce(&ProcId) -> Option<C>,
         add: impl FnOnce(Client) -> C,
     ) -> Result<C, ToolError> {
@@ -171,7 +173,7 @@ impl Tool {
         {
             return Ok(found);
         }
-        Ok(add(Client::of(Arc::new(runtime::connect_tool(directions, environment)?))))
+        Ok(add(Client::of(Arc::new(runtime::connect_tool(directions, environment, attached)?))))
     }
 
     /// Chooses the primary server. Handlers and pulls of output stay with their connections.
@@ -358,7 +360,7 @@ impl ToolBuilder {
     pub fn connect(self) -> Result<Tool, AttachError> {
         let Self { directions, is_alone, is_optional, environment: variables } = self;
         let environment = environment(variables.as_ref());
-        let connected = if is_alone { None } else { Some(runtime::connect_tool(&directions, &environment)) };
+        let connected = if is_alone { None } else { Some(runtime::connect_tool(&directions, &environment, &[])) };
         let primary = match connected {
             Some(Ok(session)) => Some(Arc::new(Client::of(Arc::new(session)))),
             Some(Err(error)) if !is_optional => return Err(error.into()),

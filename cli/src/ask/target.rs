@@ -91,6 +91,8 @@ impl Target {
             file: self.file.clone(),
             namespace,
             time_max,
+            // A person can choose better than the order of files.
+            is_choice_refused: true,
             ..ToolDirections::default()
         };
         Ok(Tool::builder().directions(directions).connect()?)

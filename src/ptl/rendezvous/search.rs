@@ -59,8 +59,8 @@ pub fn read_named(path: &Path) -> Result<Found, RendezvousError> {
     Ok(Found { path: path.to_owned(), contents, owner, is_doubtful })
 }
 
-/// All wanted files of living servers in a directory tree, each server once, shorter paths first. Doubtful files are
-/// returned only if there are no others. Unreadable files are skipped: they are not meant for this process.
+/// All wanted files of living servers in a directory tree, each server once, shorter paths first. Doubtful files come
+/// last. Unreadable files are skipped: they are not meant for this process.
 #[must_use]
 pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
@@ -93,10 +93,8 @@ pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool
 
 /// Shortest paths first, so that the outcome does not depend on the order of directories.
 fn tidy(mut found: Vec<Found>) -> Vec<Found> {
-    if found.iter().any(|file| !file.is_doubtful) {
-        found.retain(|file| !file.is_doubtful);
-    }
-    found.sort_by(|a, b| (a.path.as_os_str().len(), &a.path).cmp(&(b.path.as_os_str().len(), &b.path)));
+    let key = |file: &Found| (file.is_doubtful, file.path.as_os_str().len());
+    found.sort_by(|a, b| (key(a), &a.path).cmp(&(key(b), &b.path)));
     let mut servers: Vec<Found> = Vec::new();
     for file in found {
         if !servers.iter().any(|server| server.contents.address == file.contents.address) {

@@ -17,12 +17,13 @@ use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};
 use crate::ptl::rendezvous::RendezvousError;
 use crate::ptl::{AddressError, ClientEnvironment, Trust};
+use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::local::hostname;
-use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status, Value};
+use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status, Time, Value};
 
 /// A tool's name, and how to find its server. The first given one counts, in this order: file, address, process number,
-/// namespace, system server. Without any, it is the server that started this process, or else the only server in the
-/// directories.
+/// namespace, system server. Without any, it is the server that started this process, or else the first server in the
+/// directories that admits the tool.
 #[derive(Clone, Debug, Default)]
 pub struct ToolDirections {
     /// The tool's name; without one the server chooses it.
@@ -51,6 +52,8 @@ pub struct ToolDirections {
     pub time_max: Option<Duration>,
     /// Attributes for the server's host.
     pub info: Vec<Info>,
+    /// Whether several servers in the directories are an error. Otherwise the first that admits the tool is taken.
+    pub is_choice_refused: bool,
 }
 
 /// The kind of the node's servers that a tool wants.
@@ -59,7 +62,7 @@ pub enum SystemServer {
     /// No particular one.
     #[default]
     Any,
-    /// The system server if there is one.
+    /// The system server if there is one that admits the tool.
     First,
     /// The system server alone.
     Only,
@@ -99,6 +102,14 @@ pub enum ToolError {
     Ambiguous {
         /// Their addresses.
         servers: Vec<String>,
+    },
+    /// No server in the directories admits this tool.
+    #[error("none of the servers {} admits this tool; the last one: {last}", servers.join(", "))]
+    NoneAdmits {
+        /// Their addresses.
+        servers: Vec<String>,
+        /// The error of the last one.
+        last: Box<ToolError>,
     },
     /// All servers belong to other users than this one and root, and none was named.
     #[error(
@@ -154,6 +165,7 @@ impl AsStatus for ToolError {
             Self::Address(_) => Status::ERR_BAD_PARAM,
             Self::TooOld { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Started(error) => error.status(),
+            Self::NoneAdmits { last, .. } => last.status(),
             Self::Unreachable { reason, .. } if reason.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
             Self::NoServer { .. }
             | Self::NoServerOf { .. }
@@ -165,15 +177,19 @@ impl AsStatus for ToolError {
     }
 }
 
-/// Connects a tool.
+/// Connects a tool. Servers to which it is `attached` are no candidates, unless the directions name one.
 ///
 /// # Errors
 /// [`ToolError`].
-pub fn connect_tool(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Result<Session, ToolError> {
+pub fn connect_tool(
+    directions: &ToolDirections,
+    environment: &[(OsString, OsString)],
+    attached: &[ProcId],
+) -> Result<Session, ToolError> {
     let places = Places::of(directions, environment)?;
     let mut retries = directions.retries;
     loop {
-        match connect_once(directions, &places, environment) {
+        match connect_once(directions, &places, environment, attached) {
             Err(error) if retries > 0 && may_come(&error) => {
                 retries -= 1;
                 sleep(directions.retry_delay);
@@ -218,18 +234,62 @@ fn connect_once(
     directions: &ToolDirections,
     places: &Places,
     environment: &[(OsString, OsString)],
+    attached: &[ProcId],
 ) -> Result<Session, ToolError> {
     let time_max = directions.time_max.unwrap_or(CONNECT_TIME_MAX);
-    let server = match places.chosen(directions)? {
-        Some(server) => server,
-        None if let Some(server) = starter_of_other(directions, environment) => server,
-        None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), time_max, None) {
+    if let Some(server) = places.chosen(directions)? {
+        return join(role(directions), server, about(directions), time_max);
+    }
+    let is_new = |server: &Chosen| !attached.contains(&server.offer.address.server);
+    if directions.system == SystemServer::First
+        && let Some(server) = places.system_server().ok().filter(is_new)
+    {
+        match join(role(directions), server, about(directions), time_max.min(CANDIDATE_TIME_MAX)) {
             Ok(session) => return Ok(session),
-            Err(ConnectError::NotLaunched) => places.only_server()?,
-            Err(error) => return Err(ToolError::Started(error)),
-        },
-    };
-    join(role(directions), server, about(directions), time_max)
+            Err(error) => tracing::info!(%error, "the tool searches for another server than the system server"),
+        }
+    }
+    if let Some(server) = starter_of_other(directions, environment).filter(is_new) {
+        return join(role(directions), server, about(directions), time_max);
+    }
+    if !is_starter_attached(environment, attached) {
+        match attach::connect(environment.iter().map(|(name, value)| (name, value)), time_max, None) {
+            Err(ConnectError::NotLaunched) => {}
+            outcome => return outcome.map_err(ToolError::Started),
+        }
+    }
+    join_first(directions, places.candidates(attached, directions.is_choice_refused)?, time_max)
+}
+
+/// Connects to the first server that admits the tool.
+fn join_first(directions: &ToolDirections, candidates: Vec<Chosen>, time_max: Duration) -> Result<Session, ToolError> {
+    let clock = Clock::start();
+    let mut servers = Vec::new();
+    let mut left = candidates.len();
+    for server in candidates {
+        left -= 1;
+        let time_left = clock.until(Some(Time::ZERO + time_max)).unwrap_or(time_max);
+        // A stopped server must not use up the time of the others.
+        let share = if left == 0 { time_left } else { (time_left / 2).min(CANDIDATE_TIME_MAX) };
+        servers.push(server.offer.address.to_string());
+        let error = match join(role(directions), server, about(directions), share) {
+            Ok(session) => return Ok(session),
+            Err(error) => error,
+        };
+        let is_over = left == 0 || clock.until(Some(Time::ZERO + time_max)).is_some_and(|left| left.is_zero());
+        if is_over || error.status() == Status::ERR_OUT_OF_RESOURCE {
+            servers.truncate(search::SERVERS_TOLD_MAX);
+            return Err(if servers.len() == 1 { error } else { ToolError::NoneAdmits { servers, last: error.into() } });
+        }
+        tracing::info!(%error, "the tool tries the next server");
+    }
+    Err(ToolError::NoServer { places: Vec::new() })
+}
+
+/// Whether the server that started this process is one of these.
+fn is_starter_attached(environment: &[(OsString, OsString)], attached: &[ProcId]) -> bool {
+    let found = ClientEnvironment::parse(environment.iter().map(|(name, value)| (name, value)));
+    found.is_ok_and(|found| attached.contains(&found.server.address.server))
 }
 
 /// The server that started this process, if the tool's name differs from the process's. The process then connects as a
@@ -282,10 +342,14 @@ fn about(directions: &ToolDirections) -> Vec<Info> {
 fn may_come(error: &ToolError) -> bool {
     match error {
         ToolError::NoServer { .. } | ToolError::NoServerOf { .. } | ToolError::Unreachable { .. } => true,
+        ToolError::NoneAdmits { last, .. } => may_come(last),
         ToolError::Rendezvous(error) => error.is_absent(),
         _ => false,
     }
 }
+
+/// The time that a server gets to admit a tool while there are other candidates.
+const CANDIDATE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Variable of the standard: the address of the tool that starts a launcher.
 const PARENT_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";

@@ -16,6 +16,7 @@ use crate::proto::Version;
 use crate::ptl::rendezvous::{self, Belief, Found, Names, RendezvousError};
 use crate::ptl::{Proof, ServerAddress, ServerOffer, Trust};
 use crate::runtime::shared::local::hostname;
+use crate::types::ProcId;
 
 /// The directories of servers' files.
 pub(super) struct Places {
@@ -71,15 +72,12 @@ impl Places {
             return of_file(&self.only_named(&self.names.of_namespace(namespace)?, |_| true)?).map(Some);
         }
         let name = match directions.system {
-            SystemServer::Any => return Ok(None),
-            SystemServer::First | SystemServer::Only => self.names.system(),
+            SystemServer::Any | SystemServer::First => return Ok(None),
+            SystemServer::Only => self.names.system(),
             SystemServer::Scheduler => self.names.scheduler(),
             SystemServer::Controller => self.names.controller(),
         };
-        match rendezvous::read(&self.system_tmpdir.join(name), Belief::OwnAndRoot) {
-            Err(error) if directions.system == SystemServer::First && error.is_absent() => Ok(None),
-            found => of_file(&found?).map(Some),
-        }
+        of_file(&rendezvous::read(&self.system_tmpdir.join(name), Belief::OwnAndRoot)?).map(Some)
     }
 
     /// The system server of the node.
@@ -87,19 +85,39 @@ impl Places {
         of_file(&rendezvous::read(&self.system_tmpdir.join(self.names.system()), Belief::OwnAndRoot)?)
     }
 
-    /// The only server in the directories.
-    pub(super) fn only_server(&self) -> Result<Chosen, ToolError> {
+    /// The servers in the directories to which the tool is not `attached`, in the order in which it tries them. Several are
+    /// an error if the tool refuses to choose.
+    pub(super) fn candidates(&self, attached: &[ProcId], is_choice_refused: bool) -> Result<Vec<Chosen>, ToolError> {
         let is_wanted = |name: &str| self.names.is_tool_file(name);
-        let error = match self.only(self.search(Belief::OwnAndRoot, is_wanted)) {
-            Ok(found) => return of_file(&found),
-            Err(error) => error,
+        let is_new = |found: &Found| {
+            let address = found.contents.address.parse::<ServerAddress>();
+            address.map_or(true, |address| !attached.contains(&address.server))
         };
-        let others = self.search(Belief::Everybody, is_wanted);
-        match (error, others.first()) {
-            (ToolError::NoServer { .. }, Some(found)) => {
-                Err(ToolError::OthersServers { path: found.path.clone(), owner: found.owner })
+        let mut found = self.search_for(Belief::OwnAndRoot, is_wanted, is_new);
+        if is_choice_refused {
+            found = vec![self.only(certain(found))?];
+        }
+        if found.is_empty() {
+            let others = self.search(Belief::Everybody, is_wanted).into_iter().next();
+            return Err(match others {
+                Some(found) => ToolError::OthersServers { path: found.path, owner: found.owner },
+                None => ToolError::NoServer { places: self.names_of_places() },
+            });
+        }
+        // A server that is too old, or an address that can't be read, is no reason to give up the others.
+        let (mut servers, mut first_error) = (Vec::new(), None);
+        for found in found.iter().take(CANDIDATES_MAX) {
+            match of_file(found) {
+                Ok(server) => servers.push(server),
+                Err(error) => {
+                    tracing::info!(path = ?found.path, %error, "the tool can't use a server");
+                    first_error.get_or_insert(error);
+                }
             }
-            (error, _) => Err(error),
+        }
+        match first_error {
+            Some(error) if servers.is_empty() => Err(error),
+            _ => Ok(servers),
         }
     }
 
@@ -107,10 +125,10 @@ impl Places {
     fn only_named(&self, name: &str, fits: impl Fn(&Found) -> bool) -> Result<Found, ToolError> {
         let own = self.search(Belief::OwnAndRoot, |found| found == name);
         if !own.is_empty() {
-            return self.only(own);
+            return self.only(certain(own));
         }
         let found = self.search(Belief::Everybody, |found| found == name);
-        self.only(found.into_iter().filter(fits).collect())
+        self.only(certain(found.into_iter().filter(fits).collect()))
     }
 
     /// The only server among the found ones.
@@ -118,7 +136,7 @@ impl Places {
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => Err(ToolError::NoServer { places: self.places() }),
+            (None, _) => Err(ToolError::NoServer { places: self.names_of_places() }),
             (Some(first), Some(second)) => {
                 let all = [first, second].into_iter().chain(found);
                 Err(ToolError::Ambiguous {
@@ -130,16 +148,34 @@ impl Places {
 
     /// Files below the session's directory. If there are none, files below the node's directory.
     fn search(&self, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
-        let in_session = self.session_tmpdir.iter();
-        let in_session = in_session.flat_map(|place| rendezvous::search(place, belief, &is_wanted));
-        let in_session: Vec<Found> = in_session.collect();
-        if in_session.is_empty() { rendezvous::search(&self.system_tmpdir, belief, is_wanted) } else { in_session }
+        self.search_for(belief, is_wanted, |_| true)
     }
 
-    fn places(&self) -> Vec<String> {
+    fn search_for(
+        &self,
+        belief: Belief,
+        is_wanted: impl Fn(&str) -> bool,
+        fits: impl Fn(&Found) -> bool,
+    ) -> Vec<Found> {
+        let places = self.session_tmpdir.iter().chain([&self.system_tmpdir]);
+        let found = places.map(|place| rendezvous::search(place, belief, &is_wanted));
+        let fitting = found.map(|found| found.into_iter().filter(&fits).collect::<Vec<_>>());
+        fitting.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The searched directories.
+    pub(super) fn names_of_places(&self) -> Vec<String> {
         let places = self.session_tmpdir.iter().chain([&self.system_tmpdir]);
         places.map(|place| place.display().to_string()).collect()
     }
+}
+
+/// Without doubtful servers if there are others.
+fn certain(mut found: Vec<Found>) -> Vec<Found> {
+    if found.iter().any(|file| !file.is_doubtful) {
+        found.retain(|file| !file.is_doubtful);
+    }
+    found
 }
 
 /// The owner of a process; `None` if it is on another node or in another pid namespace.
@@ -164,5 +200,7 @@ fn at(address: &str, version: Option<Version>, trust: Trust) -> Result<Chosen, T
     Ok(Chosen { offer, trust })
 }
 
+/// Limit of the servers that a tool tries.
+const CANDIDATES_MAX: usize = 256;
 /// Limit of the servers that a message names.
-const SERVERS_TOLD_MAX: usize = 8;
+pub(super) const SERVERS_TOLD_MAX: usize = 8;
