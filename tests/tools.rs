@@ -82,6 +82,31 @@ fn requests_go_to_the_server_that_was_chosen_last() {
     tool.finalize().unwrap();
 }
 
+/// Regression: a server that had ended stayed in the list, and an attach by its name gave the dead connection.
+#[test]
+fn a_server_that_was_started_again_is_attached_again() {
+    let [place, beside] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let first = serve(place.path(), "srv", assigning());
+    let other = serve(beside.path(), "other", assigning());
+    let tool = tool().session_tmpdir(place.path()).system_tmpdir(place.path()).connect().unwrap();
+    let (srv, name) = (first.proc().clone(), tool.proc().clone());
+    assert_eq!(tool.attach(&at(beside.path())).unwrap(), *other.proc());
+    first.shutdown();
+    assert_eq!(tool.servers(), [other.proc().clone()]);
+    assert_eq!(tool.client().unwrap_err().status(), Status::ERR_UNREACH);
+    assert!(matches!(tool.set_primary(&srv), Err(AttachError::NotAttached { .. })));
+    let by_name = ToolDirections { namespace: Some(srv.namespace.clone()), ..at(place.path()) };
+    assert_eq!(tool.attach(&by_name).unwrap_err().status(), Status::ERR_UNREACH);
+    let _second = serve(place.path(), "srv", assigning());
+    assert_eq!(tool.attach(&by_name).unwrap(), srv);
+    assert_eq!(tool.servers(), [srv.clone(), other.proc().clone()]);
+    let client = tool.client().unwrap();
+    let namespaces = Query { keys: vec![keys::QUERY_NAMESPACES.name().into()], qualifiers: Vec::new() };
+    client.query(vec![namespaces]).wait().unwrap();
+    assert_eq!((client.server(), client.proc()), (&srv, &name));
+    tool.finalize().unwrap();
+}
+
 /// The rule: a wait for one server of a namespace attaches no other server of it.
 #[test]
 fn a_tool_waits_for_the_very_server_that_it_names() {

@@ -46,11 +46,24 @@ pub(super) struct Membership {
     pub(super) outputs: PullOutputs,
     /// Output of the jobs that a tool has spawned.
     pub(super) spawned: Arc<SpawnedOutput>,
+    /// Whether the process has chosen this server itself. A tool goes on without a server that has ended.
+    is_of_tool: bool,
 }
 
 impl Membership {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, kept: KeptValues::default(), outputs: PullOutputs::default(), spawned: Arc::default() }
+        let (outputs, spawned) = (PullOutputs::default(), Arc::default());
+        Self { client, kept: KeptValues::default(), outputs, spawned, is_of_tool: false }
+    }
+
+    /// A tool's connection, or a tool without a server.
+    pub(super) fn of_tool(client: Client) -> Self {
+        Self { is_of_tool: true, ..Self::new(client) }
+    }
+
+    /// Whether this is a tool's connection to a server that has ended.
+    fn is_left(&self) -> bool {
+        self.is_of_tool && self.client.has_lost_server()
     }
 
     /// Writes all output that has come, at the end of the connection.
@@ -91,6 +104,8 @@ pub(super) struct State {
     pub(super) attached: Vec<Arc<Membership>>,
     /// The tool has no name yet. Its first server gives it one.
     pub(super) is_unnamed: bool,
+    /// Connections to servers that have ended. Their handlers still hear it.
+    pub(super) lost: Vec<Arc<Membership>>,
     /// Directories in which a tool looks for servers, the session's and the node's.
     pub(super) tool_places: [Option<PathBuf>; 2],
     /// Set by the first `PMIx_server_init`, or when a tool becomes a server.
@@ -143,11 +158,53 @@ impl Member {
     }
 }
 
-/// The current role.
+/// The current role. A tool whose primary server has ended has none.
 ///
 /// # Errors
-/// `ERR_INIT` before the first and after the last initialization, and in a forked child.
+/// `ERR_INIT` before the first and after the last initialization, and in a forked child. `ERR_OUT_OF_RESOURCE` for a tool
+/// whose server has ended, if there is no descriptor left.
 pub(super) fn member() -> Result<Member, Status> {
+    match known_member()? {
+        Member::Client(client) if client.is_left() => {
+            forget_lost()?;
+            known_member()
+        }
+        member => Ok(member),
+    }
+}
+
+/// Takes servers that have ended out of a tool's list. If the primary one has, there is none until another is chosen.
+///
+/// # Errors
+/// `ERR_OUT_OF_RESOURCE`: there is no descriptor left.
+pub(super) fn forget_lost() -> Result<(), Status> {
+    let attached = read(|state| state.attached.clone());
+    // The reading of their last messages may take a while, so it needs no lock (P2).
+    let lost: Vec<_> = attached.into_iter().filter(|client| client.is_left()).collect();
+    let Some(first) = lost.first() else { return Ok(()) };
+    let alone = Client::alone_as(first.proc().clone()).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+    let alone = Arc::new(Membership::of_tool(alone));
+    change(|state| {
+        for client in &lost {
+            if state.attached.iter().any(|attached| Arc::ptr_eq(attached, client)) {
+                state.roster().remove_this(client, Some(Arc::clone(&alone)));
+                state.lost.push(Arc::clone(client));
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Drops connections to servers that have ended. This waits for their callbacks.
+pub(super) fn drop_lost() {
+    let lost = change(|state| std::mem::take(&mut state.lost));
+    renew_copy();
+    for client in lost {
+        client.outputs.finish();
+    }
+}
+
+fn known_member() -> Result<Member, Status> {
     // A thread that is about to end has no copy any more, so it reads the state: MPI libraries finalize from `atexit`.
     let found = with_copy(|member| member.cloned()).unwrap_or_else(|| read(State::member));
     found.ok_or(Status::ERR_INIT)

@@ -65,7 +65,7 @@ pub extern "C" fn PMIx_tool_init<'a>(
 /// Connects, becomes a server if the directives say so, and attaches to the tool that started this one. After a failure nothing
 /// of it stays.
 fn become_tool(directives: &Directives, infos: List<'_, pmix_info_t>) -> Result<Joined, Failure> {
-    let client = Arc::new(Membership::new(connect(directives)?));
+    let client = Arc::new(Membership::of_tool(connect(directives)?));
     let name = client.proc().clone();
     // A tool with a server inside needs a name, because other tools have to find it.
     let is_server = directives.directions.is_launcher || directives.is_server;
@@ -146,6 +146,7 @@ pub(super) fn finalize() -> Result<(), Failure> {
 
 /// Leaves all servers, and ends the server inside the tool.
 fn end() -> Result<(), Failure> {
+    process::drop_lost();
     let (client, others) = process::change(|state| (state.client.take(), std::mem::take(&mut state.attached)));
     stdin::end();
     process::renew_copy();

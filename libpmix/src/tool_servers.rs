@@ -19,7 +19,7 @@ use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
 use super::{from_c, server, to_c};
 
 /// Connects to one more server; `PMIX_PRIMARY_SERVER` makes it the primary one. A server that is attached already
-/// counts as success. See the standard's function of the same name.
+/// counts as success, unless it has ended. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -34,8 +34,11 @@ pub extern "C" fn PMIx_tool_attach_to_server<'a>(
         let name_place = myproc.optional("place for the process")?;
         let server_place = server.optional("place for the server")?;
         let directives = Directives::read(&infos)?;
-        let _changes = process::begin();
-        let attached = attach(directives)?;
+        let attached = {
+            let _changes = process::begin();
+            attach(directives)?
+        };
+        process::drop_lost();
         if let Some(place) = name_place {
             *place = to_c::proc(attached.proc());
         }
@@ -61,6 +64,7 @@ pub extern "C" fn PMIx_tool_connect_to_server<'a>(
         let directives = Directives { is_primary: true, ..Directives::read(&infos)? };
         let left = {
             let _changes = process::begin();
+            process::forget_lost()?;
             let before = process::read(|state| state.client.clone());
             let attached = attach(directives)?;
             if let Some(place) = place {
@@ -69,6 +73,7 @@ pub extern "C" fn PMIx_tool_connect_to_server<'a>(
             before.filter(|before| !Arc::ptr_eq(before, &attached)).filter(forget)
         };
         leave(left);
+        process::drop_lost();
         Ok(())
     })
 }
@@ -80,6 +85,7 @@ pub extern "C" fn PMIx_tool_connect_to_server<'a>(
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_tool_disconnect(server: In<'_, pmix_proc_t>) -> pmix_status_t {
     guard(|| {
+        process::forget_lost()?;
         process::member()?;
         let server = from_c::proc(server, None)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let left = {
@@ -93,8 +99,8 @@ pub extern "C" fn PMIx_tool_disconnect(server: In<'_, pmix_proc_t>) -> pmix_stat
     })
 }
 
-/// The servers this process is connected to: the primary one, then the others, the oldest first. The caller releases
-/// the array. See the standard's function of the same name.
+/// The servers this process is connected to: the primary one, then the others, the oldest first. Servers that have ended are not
+/// among them. The caller releases the array. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -104,6 +110,7 @@ pub extern "C" fn PMIx_tool_get_servers<'a>(
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(servers, nservers);
     guard(|| {
+        process::forget_lost()?;
         process::member()?;
         let (servers, nservers) = results.places("place for the servers", "place for their number")?;
         let found = process::change(|state| {
@@ -133,6 +140,7 @@ pub extern "C" fn PMIx_tool_set_server<'a>(
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard(|| {
+        process::forget_lost()?;
         process::member()?;
         let server = from_c::proc(server, None)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let infos = from_c::infos(info.counted(ninfo))?;
@@ -142,6 +150,7 @@ pub extern "C" fn PMIx_tool_set_server<'a>(
         let time_max = if is_patient { seconds.map(Duration::from_secs) } else { Some(Duration::ZERO) };
         let is_found = runtime::wait_for_server(time_max, |may_search| {
             let _changes = process::begin();
+            process::forget_lost()?;
             let is_attached = process::change(|state| state.roster().choose(&server));
             Ok::<_, Failure>(is_attached || choose_own(&server)? || (may_search && follow_back(&server)))
         })?;
@@ -200,11 +209,12 @@ fn follow_back(server: &ProcId) -> bool {
 
 fn alone_as(proc: ProcId) -> Result<Arc<Membership>, Failure> {
     let alone = Client::alone_as(proc).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
-    Ok(Arc::new(Membership::new(alone)))
+    Ok(Arc::new(Membership::of_tool(alone)))
 }
 
 /// Connects this tool, under its present name, and remembers the server.
 pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Failure> {
+    process::forget_lost()?;
     process::member()?;
     let present = process::read(|state| state.client.clone()).ok_or(Failure(Status::ERR_NOT_SUPPORTED))?;
     // A client of a job stays in it; a tool keeps the name of its first connection.
@@ -226,7 +236,7 @@ pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Fail
         })
     };
     let add = |client| {
-        let attached = Arc::new(Membership::new(client));
+        let attached = Arc::new(Membership::of_tool(client));
         process::change(|state| {
             state.is_unnamed = false;
             state.roster().add(Arc::clone(&attached), is_primary);

@@ -54,6 +54,11 @@ impl Client {
         self.session().is_alone()
     }
 
+    /// Whether the server has closed the connection.
+    pub fn has_lost_server(&self) -> bool {
+        self.session().has_lost_server()
+    }
+
     /// A value of the process's job, or of a process of it, that can be read without a request. The call needs no lock,
     /// no system call and no allocation. Exceptions: the process has stored values for others, or asks for a text that
     /// follows from a rule. After `None`, [`Client::find`] may know more.

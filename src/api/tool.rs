@@ -115,8 +115,9 @@ impl Tool {
     /// becomes primary.
     ///
     /// # Errors
-    /// [`AttachError::NoPrimary`].
+    /// [`AttachError::NoPrimary`], also after the end of the primary server.
     pub fn client(&self) -> Result<Arc<Client>, AttachError> {
+        self.forget_lost();
         self.connections.lock().primary.clone().ok_or(AttachError::NoPrimary)
     }
 
@@ -125,13 +126,15 @@ impl Tool {
     /// # Errors
     /// [`AttachError::NotAttached`].
     pub fn client_of(&self, server: &ProcId) -> Result<Arc<Client>, AttachError> {
+        self.forget_lost();
         let found = self.connections.lock().roster().find(server);
         found.ok_or_else(|| AttachError::NotAttached { server: server.clone() })
     }
 
-    /// The attached servers: the primary one, then the others, the oldest first.
+    /// The attached servers: the primary one, then the others, the oldest first. A server that has ended is not among them.
     #[must_use]
     pub fn servers(&self) -> Vec<ProcId> {
+        self.forget_lost();
         self.connections.lock().roster().servers()
     }
 
@@ -181,6 +184,7 @@ impl Tool {
     /// # Errors
     /// [`AttachError::NotAttached`].
     pub fn set_primary(&self, server: &ProcId) -> Result<(), AttachError> {
+        self.forget_lost();
         let is_there = self.connections.lock().roster().choose(server);
         is_there.then_some(()).ok_or_else(|| AttachError::NotAttached { server: server.clone() })
     }
@@ -210,6 +214,15 @@ impl Tool {
             Ok::<_, AttachError>(is_there || (is_attached && self.set_primary(server).is_ok()))
         })?;
         is_found.then_some(()).ok_or_else(|| AttachError::TimedOut { server: server.clone() })
+    }
+
+    /// Takes servers that have ended out of the list.
+    fn forget_lost(&self) {
+        let attached = self.connections.lock().attached.clone();
+        // The reading of their last messages may take a while, so it needs no lock.
+        for lost in attached.iter().filter(|client| client.has_lost_server()) {
+            self.connections.lock().roster().remove_this(lost, None);
+        }
     }
 
     /// Leaves a server. If it was the primary one, there is none until another is chosen.
@@ -433,11 +446,16 @@ impl<C: AsRef<Client>> Roster<'_, C> {
     /// Removes a connection, for the caller to leave it; if it was the primary one, `instead` takes its place.
     pub fn remove(&mut self, server: &ProcId, instead: Option<Arc<C>>) -> Option<Arc<C>> {
         let found = self.find(server)?;
-        self.attached.retain(|attached| !Arc::ptr_eq(attached, &found));
-        if self.primary.as_ref().is_some_and(|primary| Arc::ptr_eq(primary, &found)) {
+        self.remove_this(&found, instead);
+        Some(found)
+    }
+
+    /// Removes this very connection, if it is there; `instead` takes its place as the primary one.
+    pub fn remove_this(&mut self, connection: &Arc<C>, instead: Option<Arc<C>>) {
+        self.attached.retain(|attached| !Arc::ptr_eq(attached, connection));
+        if self.primary.as_ref().is_some_and(|primary| Arc::ptr_eq(primary, connection)) {
             *self.primary = instead;
         }
-        Some(found)
     }
 }
 

@@ -1,5 +1,5 @@
-/* Servers and their tools: roles that need no PMIX_SERVER_TOOL_SUPPORT, and the logs of a gateway. Each tool is this program
- * again. */
+/* Servers and their tools: roles that need no PMIX_SERVER_TOOL_SUPPORT, the logs of a gateway, and servers that end and start
+ * again. Each tool and each such server is this program again. */
 #include "host.h"
 
 #include <dirent.h>
@@ -9,6 +9,7 @@
 /* Names that 4.2.2 does not have. */
 #define SYS_CONTROLLER "pmix.srv.ctrlr"
 #define TO_SYS_CONTROLLER "pmix.cnct.ctrlr"
+#define AVAILABLE_SERVERS "pmix.qry.asrvrs"
 #define TO_SCHEDULER "pmix.cnct.sched"
 
 /* ---- The log of the system is a socket of the test: the library connects to /dev/log. */
@@ -181,20 +182,198 @@ static void gateway(bool is_gateway)
     host_stop();
 }
 
+/* ---- Servers that end and start again. Each is this program again, which names tools. */
+static void name_tool(pmix_info_t *info, size_t count, pmix_tool_connection_cbfunc_t done, void *data)
+{
+    pmix_proc_t proc = proc_of("", 0);
+
+    for (size_t i = 0; i < count; i++)
+        if (PMIX_CHECK_KEY(&info[i], PMIX_NSPACE)) PMIX_LOAD_NSPACE(proc.nspace, info[i].value.data.string);
+    if (!proc.nspace[0]) strcpy(proc.nspace, "assigned");
+    done(PMIX_SUCCESS, &proc, data);
+}
+
+static int serve(const char *nspace)
+{
+    pmix_server_module_t module;
+    pmix_info_t info[4];
+    size_t count = places(info);
+
+    memset(&module, 0, sizeof module);
+    module.tool_connected = name_tool;
+    PMIX_INFO_LOAD(&info[count], PMIX_SERVER_NSPACE, nspace, PMIX_STRING);
+    count++;
+    PMIX_INFO_LOAD(&info[count], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
+    count++;
+    pmix_status_t status = PMIx_server_init(&module, info, count);
+    for (size_t i = 0; i < count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    if (write(1, status == PMIX_SUCCESS ? "+" : "-", 1) != 1) return 2;
+    for (;;) pause();
+}
+
+static pid_t server_start(const char *nspace)
+{
+    char self[4096], ready = 0, role[64];
+    const char *valgrinded = getenv("CAPI_PROGRAM");
+    int ends[2];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    self[length > 0 ? length : 0] = 0;
+    CHECK_NUMBER(0, pipe(ends));
+    snprintf(role, sizeof role, "serve:%s", nspace);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], 1);
+        execl(valgrinded ? valgrinded : self, "tools", role, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    CHECK_NUMBER(1, read(ends[0], &ready, 1));
+    CHECK_NUMBER('+', ready);
+    close(ends[0]);
+    return pid;
+}
+
+static void server_kill(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static pmix_status_t ask(void)
+{
+    pmix_query_t query;
+    pmix_info_t *found = NULL;
+    size_t count = 0;
+    pmix_status_t status;
+
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, AVAILABLE_SERVERS);
+    status = PMIx_Query_info(&query, 1, &found, &count);
+    if (found) PMIX_INFO_FREE(found, count);
+    PMIX_QUERY_DESTRUCT(&query);
+    return status;
+}
+
+/* The attached servers as "one two", or the status. */
+static const char *servers(void)
+{
+    static char text[256];
+    pmix_proc_t *found = NULL;
+    size_t count = 0;
+    pmix_status_t status = PMIx_tool_get_servers(&found, &count);
+
+    text[0] = 0;
+    for (size_t i = 0; i < count && i < 3; i++) {
+        if (i) strcat(text, " ");
+        strncat(text, found[i].nspace, 60);
+    }
+    free(found);
+    if (status != PMIX_SUCCESS) snprintf(text, sizeof text, "%d", status);
+    return text;
+}
+
+static atomic_int losses;
+
+static void lost(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                 pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void)handler, (void)status, (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
+    atomic_fetch_add(&losses, 1);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static pmix_status_t attach(const char *nspace, bool is_connect)
+{
+    pmix_info_t info;
+    pmix_proc_t name;
+
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_SERVER_NSPACE, nspace, PMIX_STRING);
+    pmix_status_t status = is_connect ? PMIx_tool_connect_to_server(&name, &info, 1)
+                                      : PMIx_tool_attach_to_server(&name, NULL, &info, 1);
+    PMIX_INFO_DESTRUCT(&info);
+    if (status == PMIX_SUCCESS) CHECK_TEXT("assigned", name.nspace);
+    return status;
+}
+
+/* Regression: a tool without a connection and a name had a name that no server knew. A server that had ended stayed in the
+ * list, and an attach by its name returned the dead connection. */
+static void restarts(void)
+{
+    char unreachable[16];
+    pmix_info_t info[3];
+    pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
+    pmix_proc_t one = proc_of("one", 0);
+    struct done listening = DONE;
+
+    snprintf(unreachable, sizeof unreachable, "%d", PMIX_ERR_UNREACH);
+    strcpy(host_directory, "/tmp/capi-XXXXXX");
+    if (!mkdtemp(host_directory)) exit(2);
+    setenv("PLACE", host_directory, 1);
+    pid_t first = server_start("one"), second = server_start("two");
+    size_t count = places(info);
+    PMIX_INFO_LOAD(&info[count], PMIX_TOOL_DO_NOT_CONNECT, NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, count + 1));
+    for (size_t i = 0; i <= count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    CHECK_TEXT("", me.nspace);
+    CHECK_NUMBER(PMIX_RANK_UNDEF, me.rank);
+    CHECK_TEXT(unreachable, servers());
+    CHECK_STATUS(PMIX_ERR_UNREACH, ask());
+    CHECK_STATUS(PMIX_SUCCESS, attach("one", false));
+    CHECK_STATUS(PMIX_SUCCESS, attach("two", false));
+    CHECK_TEXT("one two", servers());
+    PMIx_Register_event_handler(&code, 1, NULL, 0, lost, reg_done, &listening);
+    CHECK_STATUS(PMIX_SUCCESS, done_wait(&listening));
+    CHECK_STATUS(PMIX_SUCCESS, ask());
+    /* The primary server ends. */
+    server_kill(first);
+    CHECK_STATUS(PMIX_ERR_UNREACH, ask());
+    CHECK_TEXT("two", servers());
+    CHECK_STATUS(PMIX_ERR_UNREACH, PMIx_tool_set_server(&one, NULL, 0));
+    CHECK_STATUS(PMIX_ERR_UNREACH, attach("one", false));
+    while (atomic_load(&losses) == 0) usleep(1000);
+    first = server_start("one");
+    CHECK_STATUS(PMIX_SUCCESS, attach("one", false));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_set_server(&one, NULL, 0));
+    CHECK_TEXT("one two", servers());
+    CHECK_STATUS(PMIX_SUCCESS, ask());
+    /* It ends and starts again without a call in between. */
+    server_kill(first);
+    first = server_start("one");
+    CHECK_STATUS(PMIX_SUCCESS, attach("one", true));
+    CHECK_STATUS(PMIX_SUCCESS, ask());
+    CHECK_TEXT("one two", servers());
+    server_kill(first);
+    first = server_start("one");
+    CHECK_STATUS(PMIX_SUCCESS, attach("one", false));
+    CHECK_STATUS(PMIX_SUCCESS, ask());
+    /* Another server than the primary one ends. */
+    server_kill(second);
+    CHECK_TEXT("one", servers());
+    CHECK_STATUS(PMIX_SUCCESS, ask());
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());
+    server_kill(first);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", host_directory);
+    CHECK_NUMBER(0, system(command));
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strncmp(argv[1], "serve:", 6) == 0) return serve(argv[1] + 6);
     if (argc > 1) return tool(argv[1]);
     CHECK(PMIx_Get_version() != NULL);
     if (stock()) return finish(); /* 4.2.2 has no system controller, and its gateway writes to the real log */
     without_a_role();
-    for (int is_required = 0; is_required < 2; is_required++) {
-        role(PMIX_SERVER_SYSTEM_SUPPORT, "pmix.sys.", PMIX_CONNECT_TO_SYSTEM, is_required);
-        role(PMIX_SERVER_SESSION_SUPPORT, ".tool.capi-host", "search", is_required);
-        role(PMIX_SERVER_SCHEDULER, "pmix.sched.", TO_SCHEDULER, is_required);
-        role(SYS_CONTROLLER, "pmix.sysctrlr.", TO_SYS_CONTROLLER, is_required);
-        role(PMIX_SERVER_GATEWAY, ".tool.capi-host", "search", is_required);
-    }
+    role(PMIX_SERVER_SYSTEM_SUPPORT, "pmix.sys.", PMIX_CONNECT_TO_SYSTEM, false);
+    role(PMIX_SERVER_SYSTEM_SUPPORT, "pmix.sys.", PMIX_CONNECT_TO_SYSTEM, true);
+    role(PMIX_SERVER_SESSION_SUPPORT, ".tool.capi-host", "search", true);
+    role(PMIX_SERVER_SCHEDULER, "pmix.sched.", TO_SCHEDULER, true);
+    role(SYS_CONTROLLER, "pmix.sysctrlr.", TO_SYS_CONTROLLER, true);
     gateway(false);
     gateway(true);
+    restarts();
     return finish();
 }

@@ -349,7 +349,7 @@ fn a_tool_chooses_among_several_servers() {
 }
 
 #[test]
-fn two_servers_and_no_choice_are_an_error_and_a_pid_or_an_address_is_a_choice() {
+fn without_a_choice_one_of_two_servers_is_taken_and_a_pid_or_an_address_is_a_choice() {
     let first = Server::modex_run("1");
     let running = consumer(&libraries()[0], crate::command::built("modex"), first.path())
         .args(["run", "-n", "1", "--", "sh", "-c", "echo ready; exec sleep 1000"])
@@ -357,7 +357,9 @@ fn two_servers_and_no_choice_are_an_error_and_a_pid_or_an_address_is_a_choice() 
     running.wait_for_line("ready");
     assert_eq!(files(first.path()).len(), 6);
     for library in libraries() {
-        assert_eq!(tool(&library, first.path(), &["--", "namespaces"]).len(), 1);
+        let lines = tool(&library, first.path(), &["--", "namespaces"]);
+        // OpenPMIx 4.2.2 refuses to choose.
+        assert_eq!(lines.len(), if library.is_stock() { 1 } else { 3 }, "{lines:?}");
         let address = std::fs::read_to_string(&files(first.path())[0]).unwrap();
         let (pid, address) = (first.pid(), address.lines().next().unwrap().to_owned());
         for choice in [format!("pmix.srvr.pidinfo={pid}"), format!("pmix.srvr.uri={address}")] {

@@ -54,6 +54,25 @@ impl Link {
         self.fork_mark.is_of_this_process()
     }
 
+    /// Whether the server has closed the connection. Its last messages are read then. A forked copy does not know.
+    pub(super) fn is_lost(&self) -> bool {
+        if !self.is_of_this_process() {
+            return false;
+        }
+        if self.state.lock().is_lost() {
+            return true;
+        }
+        // Nothing but the end is watched, so any result is the end. nix does not know the bit.
+        let end = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
+        let mut watched = [PollFd::new(self.socket.as_fd(), end)];
+        let is_closed = poll(&mut watched, PollTimeout::ZERO).is_ok_and(|count| count > 0);
+        // The loss raises an event, so it is noticed before the caller drops the connection.
+        is_closed && {
+            self.wait_until(self.clock.now() + LAST_READ_TIME_MAX, LinkState::is_lost);
+            true
+        }
+    }
+
     /// The error of every call in a forked copy. Another thread may have held the lock at the fork, and a fork does not
     /// copy that thread. So a copy must not take the lock.
     fn forked(&self, call: &Call) -> Option<CallError> {
@@ -430,6 +449,9 @@ impl Link {
 
 /// How long a thread that waits for room may miss the input that the leader has read.
 const LOOK_AGAIN_TIME: Duration = Duration::from_millis(20);
+
+/// How long the reading of a closed connection may take.
+const LAST_READ_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// How long a thread sleeps in a fence. A server's end is noticed this much later.
 const SLEEP_TIME_MAX: Duration = Duration::from_millis(10);

@@ -122,6 +122,12 @@ impl Session {
         self
     }
 
+    /// Whether the server has closed the connection.
+    #[must_use]
+    pub fn has_lost_server(&self) -> bool {
+        !self.is_alone && self.link.is_lost()
+    }
+
     /// Whether this process has no launcher, and so no server.
     #[must_use]
     pub const fn is_alone(&self) -> bool {

@@ -120,6 +120,8 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
                 keys::SERVER_SYSTEM_SUPPORT.name(),
                 keys::SERVER_SESSION_SUPPORT.name(),
                 keys::SERVER_SCHEDULER.name(),
+                keys::SERVER_SYS_CONTROLLER.name(),
+                keys::SERVER_GATEWAY.name(),
             ],
         ],
     ),
