@@ -1,5 +1,5 @@
-//! Required means required: each attribute of the dictionary, marked so, goes to each function of a client. Functions
-//! succeed only with attributes that `PMIX_QUERY_ATTRIBUTE_SUPPORT` lists for them.
+//! Required means required: each attribute of the dictionary, marked so, goes to each function of a client, a server and a
+//! tool. Functions succeed only with attributes that `PMIX_QUERY_ATTRIBUTE_SUPPORT` lists for them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -7,10 +7,13 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use modex::types::codes::range;
-use modex::types::{AsStatus, Info, InfoFlags, Key, ProcId, Query, Scope, Status, Text, Value};
-use modex::{Capabilities, Client, FenceOptions, GetOptions, Host, HostFacts, QueryInfo, Requester, Responder, keys};
-use support::TestServer;
+use modex::types::codes::{iof_channel, range};
+use modex::types::{AsStatus, Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Status, Text, Value};
+use modex::{
+    Capabilities, Client, FenceOptions, GetOptions, Host, HostFacts, IofOutput, QueryInfo, Requester, Responder,
+};
+use modex::{Server, Tool, ToolAdmission, ToolDirections, ToolSupport, keys};
+use support::{TestServer, namespace, proc};
 
 #[test]
 fn client_process() {}
@@ -35,6 +38,9 @@ impl Host for Knowing {
 
 /// A function with one directive.
 type Function = (&'static str, fn(&Client, Info) -> Result<(), Status>);
+
+/// A function of a server with one directive.
+type ServerFunction = (&'static str, fn(&Server, Info) -> Result<(), Status>);
 
 fn outcome<T, E: AsStatus + Display>(result: Result<T, E>) -> Result<(), Status> {
     result.map(drop).map_err(|error| error.status())
@@ -88,6 +94,28 @@ const FUNCTIONS: [Function; 11] = [
     }),
 ];
 
+/// Functions of a server. The job "other" is not registered. `PMIx_Notify_event` is no such function: a host passes events of
+/// other nodes on, with marks that it has honoured itself.
+const SERVER_FUNCTIONS: [ServerFunction; 6] = [
+    ("PMIx_server_setup_application", |server, directive| {
+        outcome(server.setup_application(&namespace("other"), &[directive]))
+    }),
+    ("PMIx_server_setup_local_support", |server, directive| {
+        outcome(server.setup_local_support(&namespace("other"), &[directive]))
+    }),
+    ("PMIx_server_IOF_deliver", |server, directive| outcome(server.iof_deliver(output(directive)).wait())),
+    ("PMIx_server_IOF_deliver", |server, directive| outcome(server.iof_offer(output(directive)).wait())),
+    ("PMIx_server_IOF_deliver", |server, directive| outcome(server.iof_offer_or_keep(output(directive)).wait())),
+    ("PMIx_Get", |server, directive| {
+        outcome(server.find(Some(proc("job", 0)), Some(Key::from_static("own")), vec![directive]).wait())
+    }),
+];
+
+fn output(directive: Info) -> IofOutput {
+    let (source, channel, bytes) = (proc("job", 0), iof_channel::FWD_STDOUT_CHANNEL, b"line".to_vec());
+    IofOutput { source, channel, bytes, info: vec![directive] }
+}
+
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
     Info::new(Key::from_static(key), value)
 }
@@ -132,13 +160,80 @@ fn no_function_succeeds_without_the_required_attribute() {
     let supported = supported(&client);
     let mut ignored = Vec::new();
     for attribute in keys::attributes() {
-        let directive = Info { flags: InfoFlags::REQUIRED.bits(), ..info(attribute.name, true) };
-        for (name, function) in FUNCTIONS {
+        let of_client = FUNCTIONS.map(|(name, function)| (name, function(&client, required(attribute.name))));
+        let of_server =
+            SERVER_FUNCTIONS.map(|(name, function)| (name, function(&node.server, required(attribute.name))));
+        for (name, result) in of_client.into_iter().chain(of_server) {
             let is_honoured = supported.get(name).is_some_and(|names| names.contains(attribute.name));
-            if !is_honoured && function(&client, directive.clone()) != Err(Status::ERR_NOT_SUPPORTED) {
-                ignored.push((name, attribute.macro_name, function(&client, directive.clone())));
+            if !is_honoured && result != Err(Status::ERR_NOT_SUPPORTED) {
+                ignored.push((name, attribute.macro_name, result));
             }
         }
     }
     assert!(ignored.is_empty(), "{} pairs: {ignored:#?}", ignored.len());
+}
+
+fn required(key: &'static str) -> Info {
+    Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, true) }
+}
+
+/// A description takes values of any key. So a required info is refused, or processes find its value.
+#[test]
+fn a_required_info_of_a_description_is_found_or_refused() {
+    let node = TestServer::start("node0", Knowing::default());
+    node.register_local_job("asking", 1);
+    let supported = supported(&node.connect("asking", 0));
+    let is_directive = |attribute: &keys::Attribute| supported["PMIx_server_register_nspace"].contains(attribute.name);
+    let mut lost = Vec::new();
+    for (number, attribute) in keys::attributes().filter(|attribute| !is_directive(attribute)).enumerate() {
+        for value in [Value::from(true), Value::Uint32(1), Value::from("1"), Value::info_array(Vec::new())] {
+            let job = namespace(&format!("job-{number}"));
+            let infos = vec![info(keys::JOB_SIZE.name(), 1_u32), Info { value, ..required(attribute.name) }];
+            if node.server.register_namespace(&job, 0, infos).wait().is_err() {
+                continue;
+            }
+            let whole = ProcId { namespace: job.clone(), rank: Rank::Wildcard };
+            let key = Key::from_static(attribute.name);
+            let found = [whole, ProcId::new(job.clone(), 0)].into_iter().any(|proc| {
+                node.server.get(&proc, Some(&key), vec![info(keys::IMMEDIATE.name(), true)]).wait().is_ok()
+            });
+            if !found {
+                lost.push(attribute.macro_name);
+            }
+            node.server.deregister_namespace(&job).wait().unwrap();
+        }
+    }
+    assert!(lost.is_empty(), "{} attributes: {lost:?}", lost.len());
+}
+
+/// Infos of a tool are for the host. Our server has one without a function for tools.
+#[test]
+fn no_tool_succeeds_without_the_required_info() {
+    let directory = tempfile::tempdir().unwrap();
+    let tools = ToolSupport { admission: ToolAdmission::Assigned, ..ToolSupport::default() };
+    let server = Server::builder()
+        .tmpdir(directory.path())
+        .system_tmpdir(directory.path())
+        .tools(tools)
+        .start(Knowing::default());
+    let server = server.unwrap();
+    let directions =
+        |info: Vec<Info>| ToolDirections { address: Some(server.uri()), info, ..ToolDirections::default() };
+    let attached = Tool::builder().env([("HOME", "/")]).directions(directions(Vec::new())).connect().unwrap();
+    let supported = supported(&attached.client().unwrap());
+    let mut ignored = Vec::new();
+    for attribute in keys::attributes().filter(|attribute| !supported["PMIx_tool_init"].contains(attribute.name)) {
+        let infos = || vec![required(attribute.name)];
+        let builder = || Tool::builder().env([("HOME", "/")]).directions(directions(infos()));
+        let results = [
+            outcome(builder().connect()),
+            outcome(builder().optional().connect()),
+            outcome(builder().alone().connect()),
+            outcome(attached.attach(&directions(infos()))),
+        ];
+        if results != [Err(Status::ERR_NOT_SUPPORTED); 4] {
+            ignored.push((attribute.macro_name, results));
+        }
+    }
+    assert!(ignored.is_empty(), "{} attributes: {ignored:#?}", ignored.len());
 }

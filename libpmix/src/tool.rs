@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use modex::runtime;
-use modex::types::{ProcId, Status};
-use modex::{Client, ToolDirections};
+use modex::types::{AsStatus, ProcId, Status};
+use modex::{Client, ToolDirections, ToolError};
 
 use super::argument::{Count, Items, Out};
 use super::client::debugger;
@@ -37,11 +37,14 @@ pub extern "C" fn PMIx_tool_init<'a>(
         let infos = from_c::infos(info.counted(ninfo))?;
         let raw = info.counted(ninfo).list("array of infos")?;
         let place = proc.optional("place for the process")?;
+        let directives = Directives::read(&infos)?;
         let changes = process::begin();
         let joined = match process::member() {
-            Ok(member) => Ok((member.proc(), None)),
-            Err(_) => turns::choose(&infos, process::is_initialized())
-                .and_then(|()| become_tool(&Directives::read(&infos)?, raw)),
+            // Nobody gets the infos of a further initialization.
+            Ok(member) => {
+                directives.directions.refuse_required(REPEATED).map(|()| (member.proc(), None)).map_err(refused)
+            }
+            Err(_) => turns::choose(&infos, process::is_initialized()).and_then(|()| become_tool(&directives, raw)),
         };
         if joined.is_err() {
             turns::end_unless(process::is_initialized());
@@ -115,13 +118,22 @@ fn connect(directives: &Directives) -> Result<Client, Failure> {
         None => Client::alone(),
     };
     let alone = || alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE));
+    let is_unmet = directives.directions.refuse_required("the tool has no server").map_err(refused);
     if directives.is_alone {
-        return alone();
+        return is_unmet.and_then(|()| alone());
     }
     match tool_servers::connect(directives) {
-        Err(_) if directives.is_optional => alone(),
+        Err(_) if directives.is_optional => is_unmet.and_then(|()| alone()),
         outcome => outcome,
     }
+}
+
+const REPEATED: &str = "the tool is initialized already";
+
+/// Logs a refusal.
+fn refused(error: ToolError) -> Failure {
+    tracing::error!(%error, "PMIx_tool_init failed");
+    Failure(error.status())
 }
 
 /// Lowers the count of initializations; the last call leaves the servers. See the standard's function of the same name.

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use modex::keys::{self, TypedKey};
-use modex::types::{Info, Namespace, ProcId, Rank, Status, Value};
+use modex::server::UNDERSTOOD_OF_NEW_TOOLS;
+use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status, Value};
 use modex::{SystemServer, ToolDirections};
 
 use super::guard::Failure;
+use super::server;
 
 /// A tool's attributes.
 #[derive(Default)]
@@ -41,8 +43,28 @@ impl Directives {
         if read.directions.address.is_some() && read.directions.file.is_some() {
             return Err(BAD);
         }
+        read.pass_on_unmarked();
         read.directions.name = namespace.map(|namespace| ProcId { namespace, rank });
         Ok(read)
+    }
+
+    /// The same for a tool that attaches to a further server. Its name and its own server can't change any more.
+    pub(super) fn read_of_attached(infos: &[Info]) -> Result<Self, Failure> {
+        let is_late = |info: &Info| UNDERSTOOD_OF_NEW_TOOLS.contains(&info.key.as_str());
+        if infos.iter().any(|info| is_late(info) && info.flags().contains(InfoFlags::REQUIRED)) {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
+        Self::read(infos)
+    }
+
+    /// Takes the mark of required infos away that the server inside the tool honours.
+    fn pass_on_unmarked(&mut self) {
+        let has_server = self.directions.is_launcher || self.is_server;
+        for info in self.directions.info.iter_mut().filter(|_| has_server) {
+            if server::is_server_option(info.key.as_str()) {
+                info.flags &= !InfoFlags::REQUIRED.bits();
+            }
+        }
     }
 
     /// Reads an attribute about the server's place. Returns false for other attributes.
@@ -134,9 +156,45 @@ const BAD: Failure = Failure(Status::ERR_BAD_PARAM);
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use modex::runtime::attributes_of_library;
     use modex::types::Key;
 
     use super::*;
+
+    /// The list of supported attributes is in the library, and their code is here. Others go to the server's host.
+    #[test]
+    fn a_tool_takes_the_attributes_of_the_list() {
+        let required = |key: &'static str, value: Value| Info {
+            flags: InfoFlags::REQUIRED.bits(),
+            ..Info::new(Key::from_static(key), value)
+        };
+        let is_taken = |key: &'static str, read: fn(&[Info]) -> Result<Directives, Failure>| match read(&[required(
+            key,
+            Value::from(true),
+        )]) {
+            Ok(read) => read.directions.info.is_empty(),
+            Err(Failure(status)) => status != Status::ERR_NOT_SUPPORTED,
+        };
+        for (function, read) in [
+            ("PMIx_tool_init", Directives::read as fn(&[Info]) -> _),
+            ("PMIx_tool_attach_to_server", Directives::read_of_attached),
+            ("PMIx_tool_connect_to_server", Directives::read_of_attached),
+        ] {
+            let names = keys::attributes().map(|attribute| attribute.name);
+            let taken: BTreeSet<&str> = names.filter(|name| is_taken(name, read)).collect();
+            assert_eq!(taken, attributes_of_library(function), "{function}");
+        }
+        let launcher = [
+            Info::new(Key::from_static(keys::LAUNCHER.name()), true),
+            required(keys::IOF_TAG_OUTPUT.name(), Value::from(true)),
+            required(keys::SPAWN_TOOL.name(), Value::from(true)),
+        ];
+        let flags: Vec<u32> =
+            Directives::read(&launcher).unwrap().directions.info.iter().map(|info| info.flags).collect();
+        assert_eq!(flags, [0, InfoFlags::REQUIRED.bits()], "its own server tags lines");
+    }
 
     #[test]
     fn a_name_that_is_empty_is_none_however_it_is_told() {

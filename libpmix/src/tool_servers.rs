@@ -33,7 +33,7 @@ pub extern "C" fn PMIx_tool_attach_to_server<'a>(
         let infos = from_c::infos(info.counted(ninfo))?;
         let name_place = myproc.optional("place for the process")?;
         let server_place = server.optional("place for the server")?;
-        let directives = Directives::read(&infos)?;
+        let directives = Directives::read_of_attached(&infos)?;
         let attached = {
             let _changes = process::begin();
             attach(directives)?
@@ -61,7 +61,7 @@ pub extern "C" fn PMIx_tool_connect_to_server<'a>(
     guard(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
         let place = proc.optional("place for the process")?;
-        let directives = Directives { is_primary: true, ..Directives::read(&infos)? };
+        let directives = Directives { is_primary: true, ..Directives::read_of_attached(&infos)? };
         let left = {
             let _changes = process::begin();
             process::forget_lost()?;
@@ -144,6 +144,7 @@ pub extern "C" fn PMIx_tool_set_server<'a>(
         process::member()?;
         let server = from_c::proc(server, None)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let infos = from_c::infos(info.counted(ninfo))?;
+        from_c::refuse_others(&infos, &[keys::WAIT_FOR_CONNECTION.name(), keys::TIMEOUT.name()])?;
         let of = |name: &str| infos.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
         let is_patient = of(keys::WAIT_FOR_CONNECTION.name()).and_then(|value| value.as_bool()) == Some(true);
         let seconds = of(keys::TIMEOUT.name()).and_then(|value| value.as_u64()).filter(|&seconds| seconds > 0);

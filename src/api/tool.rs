@@ -174,6 +174,7 @@ impl Tool {
         if let Ok(Some(server)) = runtime::locate(directions, environment)
             && let Some(found) = find(&server)
         {
+            directions.refuse_required("the tool is attached to that server already")?;
             return Ok(found);
         }
         Ok(add(Client::of(Arc::new(runtime::connect_tool(directions, environment, attached)?))))
@@ -340,7 +341,8 @@ impl ToolBuilder {
         self
     }
 
-    /// An info for the server's host about the tool.
+    /// An info for the server's host about the tool. A required one is refused if the server's host has no function for
+    /// tools, or if the tool has no server.
     pub fn info(mut self, info: Info) -> Self {
         self.directions.info.push(info);
         self
@@ -377,7 +379,10 @@ impl ToolBuilder {
         let primary = match connected {
             Some(Ok(session)) => Some(Arc::new(Client::of(Arc::new(session)))),
             Some(Err(error)) if !is_optional => return Err(error.into()),
-            Some(Err(_)) | None => None,
+            Some(Err(_)) | None => {
+                directions.refuse_required("the tool has no server")?;
+                None
+            }
         };
         let proc = match (&primary, &directions.name) {
             (Some(client), _) => client.proc().clone(),

@@ -36,6 +36,9 @@ mod shared;
 #[doc(hidden)] // For the command.
 pub use server::poller;
 
+#[doc(hidden)] // For the C library.
+pub use server::attribute_support::attributes_of_library;
+
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;
 pub use client::alone::{alone, alone_as};

@@ -48,12 +48,14 @@ mod rules;
 mod state;
 
 pub(crate) use interface::config::is_own_service;
-pub(crate) use rules::{MONITORED_MAX, MonitoredProcess};
+pub(crate) use rules::{MONITORED_MAX, MonitoredProcess, UNDERSTOOD_OF_OUTPUT};
 
 pub use interface::answer::{Answer, TopologyQuestion};
 pub use interface::cleanup::{Cleanup, DirectoryRules};
 pub use interface::config::{Capabilities, Contact, Limits, ServerConfig, ToolAdmission, ToolPolicy};
-pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
+pub use interface::connection::{
+    Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS,
+};
 pub use interface::host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest, FenceData,
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,
@@ -72,7 +74,7 @@ pub(crate) use interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
 pub use interface::unread::{AnswerData, CommittedValues, ProcessAnswer};
-pub(crate) use interface::{find, requires_more_than, timeout};
+pub(crate) use interface::{find, first_unmet, requires_more_than, timeout};
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
 pub(crate) use state::{

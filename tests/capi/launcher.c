@@ -222,6 +222,10 @@ static void through_a_launcher(const char *file)
     close(ends[1]);
     host_wait(pid, 0);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_disconnect(&il));
+    pmix_info_t required = info[0];
+    PMIX_INFO_LOAD(&required, PMIX_LAUNCHER, &yes, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&required);
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_tool_set_server(&own, &required, 1));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_set_server(&own, NULL, 0));
     check_spawn("job-of-tool");
 }

@@ -1,8 +1,9 @@
 //! Output of processes, on its way to the clients that have pulled it, and the flow of their input.
 
 use modex::IofOutput;
-use modex::types::Status;
+use modex::keys;
 use modex::types::codes::iof_channel;
+use modex::types::{InfoFlags, Status};
 
 use super::completion::{perform, perform_at_once};
 use super::state;
@@ -18,7 +19,7 @@ use crate::types::{pmix_byte_object_t, pmix_info_t, pmix_iof_channel_t, pmix_op_
 ///
 /// This process also writes the output if `PMIX_IOF_LOCAL_OUTPUT` is set at the server's start, or if the job's description
 /// has output directives. The directives name the form and the files. Output is written line by line.
-/// `PMIX_IOF_LOCAL_OUTPUT` = false among the infos prevents it for this piece. See the standard's function of the same name.
+/// `PMIX_IOF_LOCAL_OUTPUT` = false among the infos prevents it for this piece, and a required true makes sure of it. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -35,9 +36,15 @@ pub extern "C" fn PMIx_server_IOF_deliver<'a>(
         let process = state::current()?;
         let source = from_c::some_proc(source, None)?;
         let bytes = from_c::byte_object(bo)?;
-        let info = from_c::infos(info.counted(ninfo))?;
+        let mut info = from_c::infos(info.counted(ninfo))?;
+        let understood = [keys::IOF_COMPLETE.name(), keys::IOF_LOCAL_OUTPUT.name()];
+        from_c::refuse_others(&info, &understood)?;
+        process.output.deliver(&source, channel, &bytes, &info);
+        // This process honours it, and no other one could.
+        for info in info.iter_mut().filter(|info| info.key.as_str() == keys::IOF_LOCAL_OUTPUT.name()) {
+            info.flags &= !InfoFlags::REQUIRED.bits();
+        }
         let output = IofOutput { source, channel, bytes, info };
-        process.output.deliver(&output);
         perform(cbfunc, cbdata, |server| server.iof_deliver(output))
     })
 }
@@ -70,4 +77,48 @@ pub extern "C" fn PMIx_server_IOF_flow_control<'a>(
         process.bridge.flow.set(source, xoff);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null_mut;
+    use std::sync::Arc;
+
+    use modex::Server;
+    use modex::proto::exchange::ExchangeForm;
+    use modex::types::{Info, Key, Namespace, ProcId};
+
+    use super::*;
+    use crate::argument::as_c::as_c;
+    use crate::server::state::ServerProcess;
+    use crate::server::upcall::{Bridge, ModuleHost};
+    use crate::to_c;
+    use crate::topology::{Given, HostTopology};
+    use crate::types::pmix_server_module_t;
+
+    #[test]
+    fn output_with_a_required_info_without_effect_is_refused() {
+        let _only = state::ONLY_SERVER.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
+        let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
+        let topology = Arc::new(HostTopology::new(Given::Forbidden));
+        state::replace(Some(Arc::new(ServerProcess::new(server, bridge, topology))));
+        let source = to_c::proc(&ProcId::new(Namespace::new("job").unwrap(), 0));
+        let bytes = pmix_byte_object_t { bytes: null_mut(), size: 0 };
+        let deliver = |key: &'static str, flags: InfoFlags, value: bool| {
+            let infos =
+                to_c::infos(&[Info { flags: flags.bits(), ..Info::new(Key::from_static(key), value) }]).unwrap();
+            let (first, count) = (infos.as_ptr(), infos.len());
+            let channel = iof_channel::FWD_STDOUT_CHANNEL;
+            let source = (&raw const source, &raw const bytes);
+            as_c!(PMIx_server_IOF_deliver(source.0, channel, source.1, first, count, None, null_mut()))
+        };
+        let tags = keys::IOF_TAG_OUTPUT.name();
+        assert_eq!(deliver(tags, InfoFlags::REQUIRED, true), Status::ERR_NOT_SUPPORTED.to_raw());
+        let taken = deliver(tags, InfoFlags::empty(), true);
+        assert!([Status::SUCCESS, Status::OPERATION_SUCCEEDED].map(Status::to_raw).contains(&taken), "{taken}");
+        assert_eq!(deliver(keys::IOF_LOCAL_OUTPUT.name(), InfoFlags::REQUIRED, false), taken);
+        drop(state::replace(None));
+    }
 }

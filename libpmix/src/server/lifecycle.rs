@@ -51,6 +51,9 @@ pub extern "C" fn PMIx_server_init<'a>(
             choose_progress(infos)?;
             let started = Options::read(infos, true).and_then(|options| start(options, module));
             started.inspect_err(|_| turns::end_unless(process::is_initialized()))?;
+        } else {
+            // Infos of later initializations have no effect, except that nothing may require an unknown one.
+            let _ = Options::read(infos, true)?;
         }
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
         Ok(())
@@ -157,7 +160,8 @@ impl Options {
         options.tools.report = report_of_parameters();
         for info in infos.iter() {
             let name = from_c::key_in_place(&info.get().key)?;
-            if options.topology.take(name, info.value())? {
+            let is_required = info.flags & InfoFlags::REQUIRED.bits() != 0;
+            if options.topology.take(name, info.value(), is_required)? {
                 continue;
             }
             if OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name() {
@@ -166,7 +170,6 @@ impl Options {
             }
             if OutputSettings::is_directive(name) {
                 let value = from_c::value(info.value())?;
-                let is_required = info.flags & InfoFlags::REQUIRED.bits() != 0;
                 if is_required && OutputSettings::is_beyond_bounds(name, &value) {
                     return Err(Failure(Status::ERR_NOT_SUPPORTED));
                 }
@@ -174,7 +177,7 @@ impl Options {
                 continue;
             }
             if options.flag_mut(name).is_none() && !OTHER_OPTIONS.contains(&name) {
-                if complete && info.flags & InfoFlags::REQUIRED.bits() != 0 {
+                if complete && is_required {
                     return Err(Failure(Status::ERR_NOT_SUPPORTED));
                 }
                 continue;
@@ -440,6 +443,13 @@ const ROLES: [&str; 4] = [
     keys::SERVER_SYS_CONTROLLER.name(),
 ];
 
+/// Whether the server inside a tool reads this info.
+pub(crate) fn is_server_option(name: &str) -> bool {
+    let is_output = OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name();
+    let is_option = OTHER_OPTIONS.contains(&name) || Options::default().flag_mut(name).is_some();
+    is_output || is_option || OutputSettings::is_directive(name) || TopologyOptions::is_option(name)
+}
+
 /// Makes a tool a server, with the server options among its attributes, and no functions of a host yet.
 pub(crate) fn serve_launcher(proc: &ProcId, infos: List<'_, pmix_info_t>) -> Result<(), Failure> {
     if state::current().is_ok() {
@@ -486,7 +496,36 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
 
 #[cfg(test)]
 mod tests {
+    use modex::runtime::attributes_of_library;
+    use modex::types::{Info, Key};
+
     use super::*;
+    use crate::to_c;
+
+    /// The list of supported attributes is in the library, and their code is here.
+    #[test]
+    fn a_server_takes_the_required_infos_of_the_list_alone() {
+        let listed = attributes_of_library("PMIx_server_init");
+        let topologies = [keys::TOPOLOGY.name(), keys::TOPOLOGY2.name()];
+        let values = || [Value::from(true), Value::Uint32(1), Value::from("1")];
+        let mut different = Vec::new();
+        for attribute in keys::attributes() {
+            let is_refused = |value: Value| {
+                let key = Key::from_static(attribute.name);
+                let infos = to_c::infos(&[Info { key, flags: InfoFlags::REQUIRED.bits(), value }]).unwrap();
+                let read = Options::read(infos.whole(), true);
+                read.is_err_and(|Failure(status)| status == Status::ERR_NOT_SUPPORTED)
+            };
+            let is_taken = !values().into_iter().all(is_refused);
+            // Values of other types than that of a topology are refused.
+            let is_listed = listed.contains(attribute.name) && !topologies.contains(&attribute.name);
+            if is_taken != is_listed {
+                different.push((attribute.macro_name, is_taken, is_listed));
+            }
+        }
+        assert!(different.is_empty(), "taken, listed: {different:#?}");
+        assert!(topologies.iter().all(|key| listed.contains(key)));
+    }
 
     #[test]
     fn munge_is_asked_for_in_so_many_words() {

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use modex::types::{Info, Namespace, ProcId, Value};
-use modex::{IofOutput, keys};
+use modex::keys;
+use modex::types::{Info, InfoFlags, Namespace, ProcId, Value};
 use parking_lot::Mutex;
 
 use crate::argument::Counted;
@@ -82,16 +82,18 @@ impl LocalOutput {
     }
 
     /// Writes a piece of output if the directives say so.
-    pub(super) fn deliver(&self, output: &IofOutput) {
-        let says_no =
-            |info: &Info| info.key.as_str() == keys::IOF_LOCAL_OUTPUT.name() && info.value.as_bool() == Some(false);
-        if output.info.iter().any(says_no) {
-            return;
-        }
-        let job = self.jobs.lock().get(&output.source.namespace).filter(|job| job.style.is_set()).map(Arc::clone);
+    pub(super) fn deliver(&self, source: &ProcId, channel: u16, bytes: &[u8], info: &[Info]) {
+        let wishes = |info: &&Info| info.key.as_str() == keys::IOF_LOCAL_OUTPUT.name();
+        let wish = info.iter().find(wishes).map(|info| (info.value.as_bool(), info.flags()));
+        let is_required = match wish {
+            Some((Some(false), _)) => return,
+            Some((_, flags)) => flags.contains(InfoFlags::REQUIRED),
+            None => false,
+        };
+        let job = self.jobs.lock().get(&source.namespace).filter(|job| job.style.is_set()).map(Arc::clone);
         let job = job.unwrap_or_else(|| Arc::clone(&self.default));
-        if job.style.is_local.unwrap_or_else(|| self.is_local_by_default()) {
-            self.writer.write(job, output.source.clone(), Stream::of(output.channel), output.bytes.clone());
+        if is_required || job.style.is_local.unwrap_or_else(|| self.is_local_by_default()) {
+            self.writer.write(job, source.clone(), Stream::of(channel), bytes.to_vec());
         }
     }
 

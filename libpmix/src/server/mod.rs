@@ -34,5 +34,5 @@ mod topology_options;
 pub mod unsupported;
 mod upcall;
 
-pub(crate) use lifecycle::{end_of_tool, serve_launcher, serve_tool};
+pub(crate) use lifecycle::{end_of_tool, is_server_option, serve_launcher, serve_tool};
 pub use module::ModulePointer;

@@ -24,18 +24,34 @@ pub(super) struct TopologyOptions {
 }
 
 impl TopologyOptions {
+    /// Whether a key is one of these options.
+    pub(super) fn is_option(name: &str) -> bool {
+        let keys = [keys::TOPOLOGY2.name(), keys::TOPOLOGY.name(), keys::HWLOC_SHARE_TOPO.name(), TOPOLOGY];
+        keys.contains(&name) || name == keys::SERVER_SHARE_TOPOLOGY.name() || name == keys::TOPOLOGY_FILE.name()
+    }
+
     /// Takes an option. Returns false if it is no topology option.
-    pub(super) fn take(&mut self, name: &str, value: Whole<'_, pmix_value_t>) -> Result<bool, Failure> {
+    ///
+    /// # Errors
+    /// `ERR_NOT_SUPPORTED` for a required topology that can't be used.
+    pub(super) fn take(
+        &mut self,
+        name: &str,
+        value: Whole<'_, pmix_value_t>,
+        is_required: bool,
+    ) -> Result<bool, Failure> {
         // Read here and not on demand: the host's promise about its object ends with this call, and it may walk the
         // object on threads of its own.
         if name == keys::TOPOLOGY2.name() {
-            self.give(object_of(value)?);
+            self.give(object_of(value, is_required)?);
         } else if name == keys::TOPOLOGY.name() {
             if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Described(_)) {
                 let object = value.data.ptr().cast::<RawTopology>();
                 // SAFETY: the standard's attribute holds NULL or a loaded topology of libhwloc, which `PMIx_server_init` may read
                 // (P1).
                 self.give(unsafe { pointer::optional(object, "topology") }?);
+            } else if is_required && value.type_ != DataType::Pointer.to_raw() {
+                return Err(Failure(Status::ERR_NOT_SUPPORTED));
             }
         } else if name == keys::SERVER_SHARE_TOPOLOGY.name() || name == keys::HWLOC_SHARE_TOPO.name() {
             let value = from_c::value(value)?;
@@ -81,16 +97,17 @@ impl TopologyOptions {
 }
 
 /// The object of libhwloc in a topology value, if there is one.
-fn object_of(value: Whole<'_, pmix_value_t>) -> Result<Option<&RawTopology>, Failure> {
+fn object_of(value: Whole<'_, pmix_value_t>, is_required: bool) -> Result<Option<&RawTopology>, Failure> {
+    let unused = || if is_required { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(None) };
     if value.type_ != DataType::Topology.to_raw() {
-        return Ok(None);
+        return unused();
     }
     let Some(topology) = value.topology()? else { return Ok(None) };
     let source = topology.source().text("source of the topology")?;
     let is_hwloc = source.is_none_or(|source| source.to_bytes().starts_with(b"hwloc"));
     if !is_hwloc {
         tracing::warn!(?source, "the host's topology is another provider's and is not used");
-        return Ok(None);
+        return unused();
     }
     Ok(topology.topology()?)
 }
@@ -107,7 +124,7 @@ mod tests {
         value.type_ = DataType::Pointer.to_raw();
         value.data.ptr = std::ptr::without_provenance_mut(8);
         // SAFETY: values of this type have no pointer that the form follows.
-        let taken = TopologyOptions::default().take(keys::TOPOLOGY.name(), unsafe { Whole::new(&value) });
+        let taken = TopologyOptions::default().take(keys::TOPOLOGY.name(), unsafe { Whole::new(&value) }, false);
         assert_eq!(taken.unwrap_err().0, Status::ERR_BAD_PARAM);
     }
 }

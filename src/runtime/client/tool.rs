@@ -19,7 +19,7 @@ use crate::ptl::rendezvous::RendezvousError;
 use crate::ptl::{AddressError, ClientEnvironment, Trust};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::local::hostname;
-use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status, Time, Value};
+use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Status, Time, Value};
 
 /// A tool's name, and how to find its server. The first given one counts, in this order: file, address, process number,
 /// namespace, system server. Without any, it is the server that started this process, or else the first server in the
@@ -153,6 +153,14 @@ pub enum ToolError {
         /// Why.
         status: Status,
     },
+    /// Nothing honours a required info.
+    #[error("nothing honours the required info {key:?}: {reason}; leave it out, or do not require it")]
+    Unhonoured {
+        /// Its key.
+        key: Key,
+        /// Why no host gets it.
+        reason: &'static str,
+    },
     /// The server that started this process could not be used.
     #[error(transparent)]
     Started(ConnectError),
@@ -163,7 +171,7 @@ impl AsStatus for ToolError {
         match self {
             Self::Refused { status, .. } => *status,
             Self::Address(_) => Status::ERR_BAD_PARAM,
-            Self::TooOld { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::TooOld { .. } | Self::Unhonoured { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Started(error) => error.status(),
             Self::NoneAdmits { last, .. } => last.status(),
             Self::Unreachable { reason, .. } if reason.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
@@ -195,6 +203,19 @@ pub fn connect_tool(
                 sleep(directions.retry_delay);
             }
             outcome => return outcome,
+        }
+    }
+}
+
+impl ToolDirections {
+    /// Refuses a required info that no host gets, for `reason`.
+    ///
+    /// # Errors
+    /// [`ToolError::Unhonoured`].
+    pub fn refuse_required(&self, reason: &'static str) -> Result<(), ToolError> {
+        match self.info.iter().find(|info| info.flags().contains(InfoFlags::REQUIRED)) {
+            None => Ok(()),
+            Some(Info { key, .. }) => Err(ToolError::Unhonoured { key: key.clone(), reason }),
         }
     }
 }
@@ -253,6 +274,10 @@ fn connect_once(
         return join(role(directions), server, about(directions), time_max);
     }
     if !is_starter_attached(environment, attached) {
+        // A launched process introduces itself without infos.
+        if ClientEnvironment::parse(environment.iter().map(|(name, value)| (name, value))).is_ok() {
+            directions.refuse_required("this process is a rank of a job")?;
+        }
         match attach::connect(environment.iter().map(|(name, value)| (name, value)), time_max, None) {
             Err(ConnectError::NotLaunched) => {}
             outcome => return outcome.map_err(ToolError::Started),

@@ -11,9 +11,11 @@ use crate::client::UNDERSTOOD_OF_INVITATIONS;
 use crate::events::Event;
 use crate::keys;
 use crate::proto::Get;
+use crate::runtime::server::job_setup::{UNDERSTOOD as UNDERSTOOD_OF_SETUP, UNDERSTOOD_OF_LOCAL_SUPPORT};
 use crate::server::{
-    CLEANUP_PATHS, CLEANUP_RULES, OUTPUT_DIRECTIVES, QUERY_QUALIFIERS, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES,
-    UNDERSTOOD_OF_GROUPS,
+    CLEANUP_PATHS, CLEANUP_RULES, INVENTORY, OUTPUT_DIRECTIVES, QUERY_QUALIFIERS, UNDERSTOOD_OF_ATTACHING,
+    UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS, UNDERSTOOD_OF_NEW_TOOLS,
+    UNDERSTOOD_OF_OUTPUT,
 };
 use crate::types::{DataArray, DataType, Info, Key, Regattr, Text, Value};
 
@@ -106,25 +108,10 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
             ],
         ],
     ),
-    (
-        Level::Server,
-        "PMIx_server_init",
-        &[
-            &OUTPUT_DIRECTIVES,
-            &[
-                keys::SERVER_NSPACE.name(),
-                keys::SERVER_RANK.name(),
-                keys::SERVER_TMPDIR.name(),
-                keys::SYSTEM_TMPDIR.name(),
-                keys::SERVER_TOOL_SUPPORT.name(),
-                keys::SERVER_SYSTEM_SUPPORT.name(),
-                keys::SERVER_SESSION_SUPPORT.name(),
-                keys::SERVER_SCHEDULER.name(),
-                keys::SERVER_SYS_CONTROLLER.name(),
-                keys::SERVER_GATEWAY.name(),
-            ],
-        ],
-    ),
+    (Level::Server, "PMIx_server_IOF_deliver", &[&UNDERSTOOD_OF_OUTPUT, &[keys::IOF_LOCAL_OUTPUT.name()]]),
+    (Level::Server, "PMIx_server_collect_inventory", &[&[INVENTORY]]),
+    (Level::Server, "PMIx_server_deliver_inventory", &[&[INVENTORY, keys::HOSTNAME.name()]]),
+    (Level::Server, "PMIx_server_init", &[&OUTPUT_DIRECTIVES, &OF_WRITTEN_OUTPUT, &OF_SERVERS]),
     (
         Level::Server,
         "PMIx_server_register_nspace",
@@ -137,35 +124,68 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
             keys::PROC_INFO_ARRAY.name(),
         ]],
     ),
-    (Level::Tool, "PMIx_tool_attach_to_server", &[&FIND_SERVER, &[keys::PRIMARY_SERVER.name()]]),
-    (
-        Level::Tool,
-        "PMIx_tool_init",
-        &[
-            &FIND_SERVER,
-            &[
-                keys::TOOL_NSPACE.name(),
-                keys::TOOL_RANK.name(),
-                keys::TOOL_DO_NOT_CONNECT.name(),
-                keys::TOOL_CONNECT_OPTIONAL.name(),
-                keys::CONNECT_MAX_RETRIES.name(),
-                keys::CONNECT_RETRY_DELAY.name(),
-                keys::LAUNCHER.name(),
-            ],
-        ],
-    ),
+    (Level::Server, "PMIx_server_setup_application", &[&UNDERSTOOD_OF_SETUP]),
+    (Level::Server, "PMIx_server_setup_local_support", &[&UNDERSTOOD_OF_LOCAL_SUPPORT]),
+    (Level::Tool, "PMIx_tool_attach_to_server", &[&UNDERSTOOD_OF_ATTACHING]),
+    (Level::Tool, "PMIx_tool_connect_to_server", &[&UNDERSTOOD_OF_ATTACHING]),
+    (Level::Tool, "PMIx_tool_init", &[&UNDERSTOOD_OF_ATTACHING, &UNDERSTOOD_OF_NEW_TOOLS]),
     (Level::Tool, "PMIx_tool_set_server", &[&[keys::WAIT_FOR_CONNECTION.name(), keys::TIMEOUT.name()]]),
 ];
 
-/// Directives with which a tool finds its server.
-const FIND_SERVER: [&str; 7] = [
-    keys::TOOL_ATTACHMENT_FILE.name(),
-    keys::SERVER_URI.name(),
-    keys::TCP_URI.name(),
-    keys::SERVER_PIDINFO.name(),
+/// The attributes of a function that this library honours at any level. The C library compares its code with them.
+#[must_use]
+pub fn attributes_of_library(function: &str) -> BTreeSet<&'static str> {
+    let rows = OF_LIBRARY.iter().filter(|(_, name, _)| *name == function);
+    rows.flat_map(|(.., lists)| lists.concat()).collect()
+}
+
+/// Infos about output that a C server writes itself.
+const OF_WRITTEN_OUTPUT: [&str; 19] = [
+    keys::IOF_LOCAL_OUTPUT.name(),
+    keys::IOF_TAG_OUTPUT.name(),
+    keys::IOF_TAG_DETAILED_OUTPUT.name(),
+    keys::IOF_TAG_FULLNAME_OUTPUT.name(),
+    keys::IOF_RANK_OUTPUT.name(),
+    keys::IOF_TIMESTAMP_OUTPUT.name(),
+    keys::IOF_XML_OUTPUT.name(),
+    keys::IOF_OUTPUT_RAW.name(),
+    keys::IOF_MERGE_STDERR_STDOUT.name(),
+    keys::IOF_FILE_ONLY.name(),
+    keys::IOF_FILE_PATTERN.name(),
+    keys::IOF_OUTPUT_TO_FILE.name(),
+    keys::IOF_OUTPUT_TO_DIRECTORY.name(),
+    keys::TAG_OUTPUT.name(),
+    keys::TIMESTAMP_OUTPUT.name(),
+    keys::MERGE_STDERR_STDOUT.name(),
+    keys::OUTPUT_TO_FILE.name(),
+    keys::OUTPUT_TO_DIRECTORY.name(),
+    keys::OUTPUT_NOCOPY.name(),
+];
+
+/// Infos that a C server reads at its start. Their code is in the C library, whose test compares both.
+const OF_SERVERS: [&str; 22] = [
+    keys::EXTERNAL_PROGRESS.name(),
     keys::SERVER_NSPACE.name(),
-    keys::CONNECT_TO_SYSTEM.name(),
-    keys::CONNECT_SYSTEM_FIRST.name(),
+    keys::SERVER_RANK.name(),
+    keys::HOSTNAME.name(),
+    keys::SERVER_TMPDIR.name(),
+    keys::SYSTEM_TMPDIR.name(),
+    keys::LAUNCHER_RENDEZVOUS_FILE.name(),
+    keys::TCP_REPORT_URI.name(),
+    keys::TCP_DISABLE_IPV4.name(),
+    keys::TCP_DISABLE_IPV6.name(),
+    keys::SERVER_TOOL_SUPPORT.name(),
+    keys::SERVER_ALLOW_FOREIGN_TOOLS.name(),
+    keys::SERVER_SESSION_SUPPORT.name(),
+    keys::SERVER_SYSTEM_SUPPORT.name(),
+    keys::SERVER_SCHEDULER.name(),
+    keys::SERVER_SYS_CONTROLLER.name(),
+    keys::SERVER_GATEWAY.name(),
+    keys::SERVER_SHARE_TOPOLOGY.name(),
+    keys::HWLOC_SHARE_TOPO.name(),
+    keys::TOPOLOGY.name(),
+    keys::TOPOLOGY2.name(),
+    keys::TOPOLOGY_FILE.name(),
 ];
 
 /// Gives each answer to one query to `take`, until that refuses one. `functions` are those behind its first key.
@@ -406,7 +426,9 @@ mod tests {
         for (_, function, lists) in OF_LIBRARY {
             // The names of levels are honoured by this file itself.
             for attribute in lists.iter().copied().flatten().filter(|attribute| Level::of(attribute).is_none()) {
-                let name = keys::by_name(attribute).unwrap().macro_name.strip_prefix("PMIX_").unwrap();
+                // Infos of this library are constants of the code.
+                let Some(row) = keys::by_name(attribute) else { continue };
+                let name = row.macro_name.strip_prefix("PMIX_").unwrap();
                 assert!(words.contains(name), "{function}: {name}");
             }
         }

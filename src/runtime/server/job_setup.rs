@@ -34,7 +34,7 @@ use crate::gds::registration::{Description, RegisterError};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
-use crate::server::{HostCall, HostResult, INVENTORY, OwnGet};
+use crate::server::{HostCall, HostResult, INVENTORY, OwnGet, first_unmet};
 use crate::topo::Inventories;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, Status, Text, Value};
 
@@ -236,6 +236,9 @@ impl JobSetup {
         infos: &[Info],
     ) -> Result<Vec<EnvironmentChange>, SetupError> {
         check_mark(namespace, infos)?;
+        if let Some(key) = first_unmet(infos, &UNDERSTOOD_OF_LOCAL_SUPPORT) {
+            return Err(SetupError::Unknown { key: key.clone() });
+        }
         let changes = changes_of(infos)?;
         let earlier = self.jobs.lock().get(namespace).map_or(0, |job| job.changes.len());
         if earlier.saturating_add(changes.len()) > CHANGES_MAX {
@@ -404,8 +407,20 @@ fn refuse_unknown(infos: &[Info]) -> Result<(), SetupError> {
     }
 }
 
+/// Infos that `setup_local_support` takes: parts of an answer of `setup_application`.
+pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 8] = [
+    keys::SET_ENVAR.name(),
+    keys::ADD_ENVAR.name(),
+    keys::UNSET_ENVAR.name(),
+    keys::PREPEND_ENVAR.name(),
+    keys::APPEND_ENVAR.name(),
+    keys::FIRST_ENVAR.name(),
+    keys::ALLOC_FABRIC.name(),
+    MARK,
+];
+
 /// Infos that the setup of an application honours.
-const UNDERSTOOD: [&str; 20] = [
+pub(super) const UNDERSTOOD: [&str; 20] = [
     keys::SETUP_APP_ENVARS.name(),
     keys::SETUP_APP_NONENVARS.name(),
     keys::SETUP_APP_ALL.name(),

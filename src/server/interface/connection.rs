@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::keys;
 use crate::proto::Version;
 use crate::types::{Info, ProcId};
 
@@ -56,6 +57,34 @@ impl ToolHello {
         Credentials { uid: self.credentials.uid, gid: self.claimed_gid }
     }
 }
+
+/// Infos with which a tool finds a server, in `PMIx_tool_init` and in a later attachment.
+pub const UNDERSTOOD_OF_ATTACHING: [&str; 14] = [
+    keys::TOOL_ATTACHMENT_FILE.name(),
+    keys::SERVER_URI.name(),
+    keys::TCP_URI.name(),
+    keys::SERVER_PIDINFO.name(),
+    keys::SERVER_NSPACE.name(),
+    keys::CONNECT_TO_SYSTEM.name(),
+    keys::CONNECT_SYSTEM_FIRST.name(),
+    keys::CONNECT_TO_SCHEDULER.name(),
+    keys::CONNECT_TO_SYS_CONTROLLER.name(),
+    keys::SERVER_TMPDIR.name(),
+    keys::SYSTEM_TMPDIR.name(),
+    keys::CONNECT_MAX_RETRIES.name(),
+    keys::CONNECT_RETRY_DELAY.name(),
+    keys::PRIMARY_SERVER.name(),
+];
+
+/// Infos that the library of a tool honours only when the tool begins.
+pub const UNDERSTOOD_OF_NEW_TOOLS: [&str; 6] = [
+    keys::TOOL_NSPACE.name(),
+    keys::TOOL_RANK.name(),
+    keys::TOOL_DO_NOT_CONNECT.name(),
+    keys::TOOL_CONNECT_OPTIONAL.name(),
+    keys::LAUNCHER.name(),
+    keys::SERVER_TOOL_SUPPORT.name(),
+];
 
 /// Kinds of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

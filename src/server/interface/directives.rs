@@ -19,7 +19,14 @@ pub(crate) fn timeout(directives: &[Info]) -> Option<Duration> {
 
 /// Whether an entry outside `understood` is marked as required.
 pub(crate) fn requires_more_than(directives: &[Info], understood: &[&str]) -> bool {
-    directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str()))
+    first_unmet(directives, understood).is_some()
+}
+
+/// The key of the first entry outside `understood` that is marked as required.
+pub(crate) fn first_unmet<'a>(directives: &'a [Info], understood: &[&str]) -> Option<&'a Key> {
+    let is_unmet =
+        |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str());
+    directives.iter().find(is_unmet).map(|info| &info.key)
 }
 
 /// Whether a fence must spread values that servers computed. Each server computes them from its own description of the job,

@@ -39,9 +39,11 @@ pub(super) mod unread;
 pub(super) use answer::{Answer, TopologyQuestion};
 pub(super) use cleanup::{Cleanup, DirectoryRules};
 pub(super) use config::{Capabilities, Limits, ServerConfig, ToolAdmission, is_own_service};
-pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
+pub(super) use connection::{
+    Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS,
+};
 pub(super) use directives::{GetDirectives, OwnedRealm, flag, processes};
-pub(crate) use directives::{find, requires_generated_info, requires_more_than, timeout};
+pub(crate) use directives::{find, first_unmet, requires_generated_info, requires_more_than, timeout};
 pub(super) use host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest,
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,

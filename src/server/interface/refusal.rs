@@ -1,7 +1,7 @@
 //! Reasons why connections are refused or closed.
 
 use super::connection::Credentials;
-use crate::types::{Namespace, ProcId, Status};
+use crate::types::{Key, Namespace, ProcId, Status};
 
 /// The reason for a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,6 +110,15 @@ pub enum Refusal {
         /// The server's.
         ours: u32,
     },
+    /// An info that a tool requires, and no host to honour it.
+    #[error(
+        "the tool requires the info {key:?}, and this server's host has no function for tools; leave it out, or do not \
+         require it"
+    )]
+    Unhonoured {
+        /// Its key.
+        key: Key,
+    },
     /// A tool without a name, and no host to assign one.
     #[error("the tool has no name and this server's host assigns none; give it one (PMIX_TOOL_NSPACE)")]
     NoName,
@@ -149,6 +158,7 @@ impl Refusal {
             Self::TooManyTools { .. }
             | Self::Repeated
             | Self::NoTools
+            | Self::Unhonoured { .. }
             | Self::ForeignTool { .. }
             | Self::UnprovenName { .. }
             | Self::NoName
@@ -166,7 +176,7 @@ impl Refusal {
                 Status::ERR_NOT_FOUND
             }
             Self::Credentials { .. } => Status::ERR_INVALID_CRED,
-            Self::NoTools | Self::NoName => Status::ERR_NOT_SUPPORTED,
+            Self::NoTools | Self::NoName | Self::Unhonoured { .. } => Status::ERR_NOT_SUPPORTED,
             Self::ForeignTool { .. } | Self::UnprovenName { .. } => Status::ERR_NO_PERMISSIONS,
             Self::NameTaken { .. } | Self::Taken { .. } => Status::ERR_EXISTS,
             Self::HostForTool { status } => *status,

@@ -20,6 +20,7 @@ use crate::keys;
 use crate::proto::{self, Reply};
 use crate::server::interface::{
     Capabilities, Delivery, Forwarded, IofOutput, Output, OutputSettings, PeerId, Requester, Upcall, UpcallId, flag,
+    requires_more_than,
 };
 use crate::server::state::{
     AskedPull, Collected, Expected, FollowingPull, OutputPull, Peer, Pool, Purpose, ServerCore, SpawnedOutput, Ticket,
@@ -253,8 +254,8 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Forwards the host's output, or keeps it.
     pub(in crate::server) fn deliver_output(&mut self, now: Time, output: IofOutput) -> Status {
-        if !is_of_one_channel(&output) {
-            return Status::ERR_BAD_PARAM;
+        if let Err(refusal) = examine(&output) {
+            return refusal;
         }
         self.forward_or_keep(now, output);
         Status::SUCCESS
@@ -262,7 +263,10 @@ impl<S: Datastore> ServerCore<S> {
 
     /// As above. Tells the host the fate of the output.
     pub(in crate::server) fn offer_or_keep_output(&mut self, now: Time, output: IofOutput) -> Status {
-        if is_of_one_channel(&output) { self.forward_or_keep(now, output).status() } else { Status::ERR_BAD_PARAM }
+        match examine(&output) {
+            Ok(()) => self.forward_or_keep(now, output).status(),
+            Err(refusal) => refusal,
+        }
     }
 
     fn forward_or_keep(&mut self, now: Time, output: IofOutput) -> Delivery {
@@ -278,8 +282,8 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Forwards the host's output, if anybody has pulled it.
     pub(in crate::server) fn offer_output(&mut self, now: Time, output: IofOutput) -> Status {
-        if !is_of_one_channel(&output) {
-            return Status::ERR_BAD_PARAM;
+        if let Err(refusal) = examine(&output) {
+            return refusal;
         }
         self.forward_to_all(now, &Arc::new(with_end(output))).status()
     }
@@ -400,9 +404,16 @@ fn is_redirect(directives: &[Info]) -> bool {
     flag(directives, keys::IOF_REDIRECT) && !flag(directives, keys::IOF_COPY)
 }
 
-const fn is_of_one_channel(output: &IofOutput) -> bool {
-    output.channel.is_power_of_two() && output.channel & OUTPUT_CHANNELS != 0
+/// Refuses output of no single channel, and output with a required info that has no effect here.
+fn examine(output: &IofOutput) -> Result<(), Status> {
+    if !output.channel.is_power_of_two() || output.channel & OUTPUT_CHANNELS == 0 {
+        return Err(Status::ERR_BAD_PARAM);
+    }
+    if requires_more_than(&output.info, &UNDERSTOOD_OF_OUTPUT) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(()) }
 }
+
+/// Infos about a piece of output.
+pub(crate) const UNDERSTOOD_OF_OUTPUT: [&str; 1] = [keys::IOF_COMPLETE.name()];
 
 fn forward(pull: &OutputPull, output: &Arc<IofOutput>) -> Output {
     Output::Forward(pull.peer, Forwarded { reference: pull.local_id, output: Arc::clone(output) })

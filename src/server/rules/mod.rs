@@ -57,4 +57,5 @@ mod topology;
 mod upcalls;
 mod watches;
 
+pub(crate) use forwarding::UNDERSTOOD_OF_OUTPUT;
 pub(crate) use monitored::{MONITORED_MAX, MonitoredProcess};

@@ -5,7 +5,7 @@ use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
     Capabilities, Credentials, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello,
-    ToolKind, ToolUpcall, Upcall, set,
+    ToolKind, ToolUpcall, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS, Upcall, first_unmet, set,
 };
 use crate::server::state::{Presence, Purpose, RegisteredClient, ServerCore};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
@@ -69,6 +69,13 @@ impl<S: Datastore> ServerCore<S> {
         // The name may be that of another user's job on other nodes, whose processes would then be the tool's.
         if let Some(proc) = hello.claimed.as_ref().filter(|_| !is_announced && !is_asked && !self.is_trusted(uid)) {
             return Err(Refusal::UnprovenName { proc: proc.clone(), uid });
+        }
+        // A host without a function for tools does not see the infos.
+        if !is_asked || is_announced {
+            let understood = [&UNDERSTOOD_OF_ATTACHING[..], &UNDERSTOOD_OF_NEW_TOOLS].concat();
+            if let Some(key) = first_unmet(&hello.info, &understood) {
+                return Err(Refusal::Unhonoured { key: key.clone() });
+            }
         }
         if hello.kind == ToolKind::Scheduler && !is_asked && !is_announced {
             return Err(Refusal::NoTools);
