@@ -4,12 +4,16 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use modex::gds::registration::JobDescription;
 use modex::topo::{Inventory, TopologyError};
 use modex::types::{Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Text, Topology, Value};
-use modex::{Client, GetOptions, LocalHost, Server, TopologySource, keys};
+use modex::{
+    Capabilities, Client, GetOptions, Host, LocalHost, QueryInfo, Requester, Responder, Server, TopologySource, keys,
+};
 use support::{TWO_PACKAGES, TestServer, description, namespace, proc};
 
 #[test]
@@ -177,6 +181,61 @@ fn what_a_get_answers_a_query_answers_with_the_same_value() {
     assert_eq!(of_nobody(keys::HOSTNAME.name()), Value::from("node0"));
     assert_eq!(of_nobody(keys::WDIR.name()), Value::from("/first"));
     assert_eq!(of_nobody(keys::JOB_SIZE.name()).as_u32(), Some(4));
+}
+
+/// A host that counts the questions, and answers each with their number.
+#[derive(Default)]
+struct Counting(AtomicU32);
+
+impl Host for Counting {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::QUERY
+    }
+
+    fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        let asked = request.queries.iter().flat_map(|query| &query.keys);
+        reply.succeed(asked.map(|name| Info::new(Key::new(name.to_string()).unwrap(), number)).collect());
+    }
+}
+
+/// Each of several identical queries made an upcall of the host, and `PMIX_QUERY_REFRESH_CACHE` had no effect.
+#[test]
+fn identical_queries_ask_the_host_once_until_something_happens() {
+    // Answers live for a second, which a slow machine may take for a few queries.
+    let in_time =
+        std::iter::from_fn(|| Some(numbers_of_answers())).find(|(_, time)| *time < Duration::from_millis(900));
+    let (numbers, _) = in_time.unwrap();
+    let expected = [("first", 1), ("again", 1), ("callback", 1), ("anew", 2), ("kept anew", 2), ("other query", 3)];
+    assert_eq!(numbers[..6], expected.map(|(when, number)| (when, Some(number))));
+    assert_eq!(numbers[6..], [("after a commit", Some(4)), ("other process", Some(5))]);
+}
+
+type Numbers = Vec<(&'static str, Option<u32>)>;
+
+/// The numbers in the host's answers, and the time since the first question.
+fn numbers_of_answers() -> (Numbers, Duration) {
+    let node = TestServer::start("node0", Counting::default());
+    node.register_local_job("job", 2);
+    let client = node.connect("job", 0);
+    let begun = Instant::now();
+    let query = |qualifiers: Vec<Info>| vec![Query { keys: vec![Text::from("host.number")], qualifiers }];
+    let ask = |client: &Client, qualifiers| {
+        let answered = client.query(query(qualifiers)).wait().unwrap();
+        answered.results[0].value.as_u32()
+    };
+    let mut numbers = vec![("first", ask(&client, Vec::new())), ("again", ask(&client, Vec::new()))];
+    let (sender, answers) = mpsc::channel();
+    client.query(query(Vec::new())).then(move |answer| sender.send(answer).unwrap()).unwrap();
+    numbers.push(("callback", answers.recv().unwrap().unwrap().results[0].value.as_u32()));
+    numbers.push(("anew", ask(&client, vec![info(keys::QUERY_REFRESH_CACHE.name(), true)])));
+    numbers.push(("kept anew", ask(&client, Vec::new())));
+    numbers.push(("other query", ask(&client, vec![info(keys::NSPACE.name(), "job")])));
+    client.put(Scope::Global, "posted", 5).unwrap();
+    client.commit().unwrap();
+    numbers.push(("after a commit", ask(&client, Vec::new())));
+    numbers.push(("other process", ask(&node.connect("job", 1), Vec::new())));
+    (numbers, begun.elapsed())
 }
 
 /// If the process map is a rule, the lists of other nodes are not stored: each way makes its own.

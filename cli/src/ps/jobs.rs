@@ -105,7 +105,8 @@ pub(crate) fn directions(found: &Found) -> ToolDirections {
 /// The values that a server has for a key; none if it does not know the key.
 fn ask(client: &Client, key: &str, job: Option<&Namespace>) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
     let qualifiers = job.map(|job| Info::new(Key::from_static(keys::NSPACE.name()), job.as_str()));
-    let query = Query { keys: vec![Text::from(key)], qualifiers: qualifiers.into_iter().collect() };
+    let anew = Info::new(Key::from_static(keys::QUERY_REFRESH_CACHE.name()), true);
+    let query = Query { keys: vec![Text::from(key)], qualifiers: qualifiers.into_iter().chain([anew]).collect() };
     let (sender, answers) = mpsc::channel();
     client.query(vec![query]).then(move |answer| {
         // The command may have given up.

@@ -15,7 +15,7 @@ use super::results::Results;
 use crate::client::{Call, CallId, ClientConfig, ClientCore, ClientInput, ClientOutput, LossReason, Unsendable};
 use crate::events::Event;
 use crate::proto::frame::{FrameBuffer, FrameError};
-use crate::proto::{Request, Tag};
+use crate::proto::{Command, Request, Tag};
 use crate::ptl::{Arrival, Stream};
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
@@ -33,6 +33,8 @@ pub(super) struct LinkState {
     inbox: FrameBuffer,
     buffer: Box<[u8]>,
     next_call: u64,
+    /// Number of requests that are no queries, and of events.
+    activity: u64,
     loss: Option<LossReason>,
     /// Segments that are announced, but not mapped yet. `None`: the server has no segment of the namespace, or none any
     /// more.
@@ -102,6 +104,7 @@ impl LinkState {
             peer_profile,
             buffer: vec![0; BUFFER_SIZE_FIRST_BYTES].into(),
             next_call: 0,
+            activity: 0,
             loss: None,
             segments: BTreeMap::new(),
             segment_news: Arc::default(),
@@ -142,6 +145,11 @@ impl LinkState {
     /// Takes the bytes that came with the end of the handshake.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.inbox.feed(bytes);
+    }
+
+    /// Grows with each request that is no query, and with each event. An answer may differ afterwards.
+    pub(super) const fn activity(&self) -> u64 {
+        self.activity
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -222,6 +230,7 @@ impl LinkState {
         self.is_leaving |= matches!(call, Call::Finalize);
         let id = CallId(self.next_call);
         self.next_call += 1;
+        self.activity += u64::from(call.command() != Command::QueryInfo);
         self.core.handle(now, ClientInput::Call(id, call));
         id
     }
@@ -314,6 +323,7 @@ impl LinkState {
 
     /// Passes an event to the handlers, if there are any.
     fn raise(&mut self, event: Event) {
+        self.activity += 1;
         let Some(sink) = self.events.as_ref().filter(|_| self.is_listening) else { return };
         let hub = Weak::clone(&sink.hub);
         self.has_unasked = true;

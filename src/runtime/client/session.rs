@@ -4,6 +4,7 @@ pub(super) mod exchange;
 mod get;
 mod member;
 mod output;
+mod query_cache;
 mod stores;
 mod topology;
 mod whereabouts;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use self::query_cache::QueryCache;
 use self::topology::TopologyCache;
 use super::groups::Groups;
 use super::link::Link;
@@ -43,6 +45,8 @@ pub struct Session {
     peer_profile: PeerProfile,
     groups: Arc<Groups>,
     topology: TopologyCache,
+    /// Shared with the callbacks of queries.
+    query_cache: Arc<QueryCache>,
     staging: Mutex<Staging>,
     /// Whether this process has put anything. Until then a Get of its own values need not look into `staging`.
     has_put: AtomicBool,
@@ -75,6 +79,7 @@ impl Session {
             peer_profile,
             groups: Arc::default(),
             topology: TopologyCache::default(),
+            query_cache: Arc::default(),
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
             link,

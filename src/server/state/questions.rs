@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hardware::Topology;
 use super::outputs::Ticket;
 use super::query_scope::QueryScope;
+use crate::keys;
 use crate::server::interface::{Garbage, ProcessRow, QueryAnswer, QueryAnswers, QueryTable, Requester};
-use crate::types::{Info, Key, Query, Status, Text};
+use crate::types::{Info, Key, Query, Status, Text, Value};
 
 /// The queries of one request, and the host's answers.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl QueryProgress {
     pub(crate) fn new(host_answers: &[Info]) -> Self {
         let found = host_answers.iter().cloned().map(QueryAnswer::Info).collect();
         let mut progress = Self { found, ..Self::default() };
-        for info in host_answers {
+        for info in host_answers.iter().flat_map(ungrouped) {
             *progress.host_answer_counts.entry(info.key.clone()).or_default() += 1;
         }
         progress
@@ -173,6 +174,21 @@ impl QueryProgress {
         };
         QueryAnswers::new(status, self.found)
     }
+}
+
+/// The answers in an info of the host: itself, or those of a group. The standard has a group for each query
+/// (`PMIX_QUERY_RESULTS`). Releases of OpenPMIx and PRRTE have none.
+fn ungrouped(info: &Info) -> impl Iterator<Item = &Info> {
+    let group = match &info.value {
+        Value::DataArray(array) if info.key.as_str() == keys::QUERY_RESULTS.name() => Some(&array.elements),
+        _ => None,
+    };
+    let alone = group.is_none().then_some(info);
+    let inside = group.into_iter().flatten().filter_map(|element| match element {
+        Value::Info(info) if info.key.as_str() != keys::QUERY_QUALIFIERS.name() => Some(&**info),
+        _ => None,
+    });
+    alone.into_iter().chain(inside)
 }
 
 /// The status if there are no answers at all.

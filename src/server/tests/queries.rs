@@ -128,9 +128,13 @@ fn what_the_host_does_not_answer_this_server_does() {
     let of_server = || info(keys::LOCALITY_STRING.name(), LOCALITY);
     let told = info("host's", 1);
     let partial = |info| HostReply::Infos { status: Status::ERR_PARTIAL_SUCCESS, info };
+    let qualifiers = info(keys::QUERY_QUALIFIERS.name(), Value::info_array(Vec::new()));
+    let group =
+        |told: &Info| info(keys::QUERY_RESULTS.name(), Value::info_array(vec![qualifiers.clone(), told.clone()]));
     let names = ["host's", WANTED[0]];
     for (reply, expected) in [
-        (partial(vec![told.clone()]), Reply::Infos(vec![told, of_server()])),
+        (partial(vec![told.clone()]), Reply::Infos(vec![told.clone(), of_server()])),
+        (partial(vec![group(&told)]), Reply::Infos(vec![group(&told), of_server()])),
         (partial(vec![info(WANTED[0], "host")]), partial_reply(vec![info(WANTED[0], "host")])),
         (HostReply::Status(Status::ERR_NOT_FOUND), partial_reply(vec![of_server()])),
         (HostReply::Status(Status::ERR_NOT_SUPPORTED), partial_reply(vec![of_server()])),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Session;
+use super::query_cache::{Moment, QueryCache};
 use crate::client::{Call, CallError, Outcome};
 use crate::proto::{Reply, Request};
 use crate::runtime::client::results::CallResult;
@@ -19,9 +20,16 @@ impl Session {
         if let Some(answer) = self.answer_here(&request) {
             return answer;
         }
+        let now = self.moment();
+        if let Some(known) = now.and_then(|now| self.query_cache.answer(&request, now)) {
+            return Ok(known);
+        }
+        let asked = now.and_then(|now| QueryCache::ask(&request, now));
         let mut request = request;
         let step = self.groups().prepare(&mut request, self.proc(), self.peer_profile());
-        self.groups().conclude(step, reply_of(self.link().call(call(request, time_limit))))
+        let answer = self.groups().conclude(step, reply_of(self.link().call(call(request, time_limit))));
+        self.query_cache.keep_answer(asked, &answer);
+        answer
     }
 
     /// As [`Session::exchange`]; the reply goes to `callback`, on the progress thread. Starts that thread if needed.
@@ -37,12 +45,32 @@ impl Session {
         if let Some(answer) = self.answer_here(&request) {
             return self.progress.begin(&self.link, |link| link.defer(|| callback(answer)));
         }
+        let now = self.moment();
+        if let Some(known) = now.and_then(|now| self.query_cache.answer(&request, now)) {
+            return self.progress.begin(&self.link, |link| link.defer(|| callback(Ok(known))));
+        }
+        let asked = now.and_then(|now| QueryCache::ask(&request, now));
         let mut request = request;
-        let groups = Arc::clone(self.groups());
+        let (groups, cache) = (Arc::clone(self.groups()), Arc::clone(&self.query_cache));
         let step = groups.prepare(&mut request, self.proc(), self.peer_profile());
         let call = call(request, time_limit);
-        let done = move |result| callback(groups.conclude(step, reply_of(result)));
+        let done = move |result| {
+            let answer = groups.conclude(step, reply_of(result));
+            cache.keep_answer(asked, &answer);
+            callback(answer);
+        };
         self.progress.begin(&self.link, |link| link.start_with(call, Box::new(done))).map(|_| ())
+    }
+}
+
+impl Session {
+    /// The present moment for kept answers. `None` in a forked copy and without a server, where a call fails.
+    fn moment(&self) -> Option<Moment> {
+        if !self.link().is_of_this_process() {
+            return None;
+        }
+        let time = self.link().now();
+        self.link().with(|state| (!state.is_lost()).then(|| Moment { time, activity: state.activity() }))
     }
 }
 
