@@ -77,7 +77,8 @@ pub const UNDERSTOOD_OF_ATTACHING: [&str; 14] = [
 ];
 
 /// Infos that the library of a tool honours only when the tool begins.
-pub const UNDERSTOOD_OF_NEW_TOOLS: [&str; 6] = [
+pub const UNDERSTOOD_OF_NEW_TOOLS: [&str; 7] = [
+    keys::EXTERNAL_PROGRESS.name(),
     keys::TOOL_NSPACE.name(),
     keys::TOOL_RANK.name(),
     keys::TOOL_DO_NOT_CONNECT.name(),
