@@ -176,7 +176,6 @@ static pmix_status_t push(pmix_proc_t *target, pmix_byte_object_t *bytes)
     return pushed;
 }
 
-/* Pulls the output of a job, gives its rank 0 a line, and shows what the rank printed. */
 static int ends; /* callbacks of the deregistration */
 static pmix_status_t end_status;
 
@@ -207,6 +206,7 @@ static pmix_status_t end_pull(size_t pull)
     return end_status;
 }
 
+/* Pulls the output of a job, gives its rank 0 a line, and shows what the rank printed. */
 static void talk(const char *nspace, const char *directive)
 {
     pmix_proc_t all, first;

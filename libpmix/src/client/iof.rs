@@ -11,7 +11,7 @@ use crate::argument::{Count, In, Items};
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, OutputHandler, Results};
 use crate::guard::{Failure, guard_status};
-use crate::output::{OutputStyle, PullOutput};
+use crate::output::{OutputStyle, PullOutputs};
 use crate::pointer::CallerData;
 use crate::stdin::{self, StdinDirective};
 use crate::to_c;
@@ -24,9 +24,10 @@ use crate::{call, from_c, process};
 /// Asks for output of processes, which goes to `cbfunc` piece by piece. With `regcbfunc` the callback gets the
 /// registration's number, before any output; without it the call waits and returns the number.
 ///
-/// Without `cbfunc` the library writes the output, line by line: to this process's own output, or to the files that the
-/// directives name. `PMIX_IOF_TAG_OUTPUT` and its like give lines a form. With `cbfunc` such a directive is refused if it is
-/// marked as required. See the standard's function of the same name.
+/// Without `cbfunc` the library writes the output: to this process's own output, or to the files that the directives name.
+/// `PMIX_IOF_TAG_OUTPUT` and its like give lines a form. With such a directive output is written line by line, otherwise as
+/// it comes. With `cbfunc` such a directive is refused if it is marked as required. See the standard's function of the same
+/// name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -83,9 +84,11 @@ fn id_of(answer: &Answer) -> Result<Status, Failure> {
 type NumberOf = fn(&OnceLock<u64>) -> Option<u64>;
 
 /// Takes the mark off the directives that this process honours itself, because it writes the output. Otherwise nobody does.
+/// Nor does this process know where a source runs.
 fn take_style_mark(directives: &mut [Info], is_written_here: bool) -> Result<(), Failure> {
     for info in directives.iter_mut().filter(|info| OutputStyle::is_directive(info.key.as_str())) {
-        if !is_written_here && info.flags().contains(InfoFlags::REQUIRED) {
+        let is_honoured = is_written_here && !OutputStyle::is_of_origin(info.key.as_str());
+        if !is_honoured && info.flags().contains(InfoFlags::REQUIRED) {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
         info.flags &= !InfoFlags::REQUIRED.bits();
@@ -113,10 +116,10 @@ fn handler(
 
 /// A handler that writes the output in a form. Lines that are still open are written at the end.
 fn writing(style: OutputStyle) -> OutputHandler {
-    let pull = Arc::new(PullOutput::new(style));
-    if let Ok(process::Member::Client(client)) = process::member() {
-        client.outputs.add(&pull);
-    }
+    let pull = match process::member() {
+        Ok(process::Member::Client(client)) => client.outputs.begin(style),
+        _ => PullOutputs::default().begin(style),
+    };
     Box::new(move |output| pull.write(output))
 }
 
@@ -187,4 +190,28 @@ fn without_data(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<Status, F
         StdinDirective::Nothing => from_c::refuse_required(&directives)?,
     }
     Ok(Status::OPERATION_SUCCEEDED)
+}
+
+#[cfg(test)]
+mod tests {
+    use modex::keys;
+    use modex::types::Key;
+
+    use super::*;
+
+    /// Regression: a required `PMIX_IOF_TAG_DETAILED_OUTPUT` gave lines with "unknown".
+    #[test]
+    fn a_puller_refuses_to_name_the_origin_of_lines() {
+        let taken = |key: &'static str, flags, is_written_here| {
+            let mut directives = [Info { flags, ..Info::new(Key::from_static(key), true) }];
+            take_style_mark(&mut directives, is_written_here).map_err(|Failure(status)| status)?;
+            Ok(directives[0].flags)
+        };
+        let (tag, detailed) = (keys::IOF_TAG_OUTPUT.name(), keys::IOF_TAG_DETAILED_OUTPUT.name());
+        let required = InfoFlags::REQUIRED.bits();
+        assert_eq!([taken(tag, required, true), taken(detailed, 0, true)], [Ok(0), Ok(0)]);
+        for (key, is_written_here) in [(detailed, true), (detailed, false), (tag, false)] {
+            assert_eq!(taken(key, required, is_written_here), Err(Status::ERR_NOT_SUPPORTED), "{key}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ mod stream;
 mod style;
 mod writer;
 
-pub(crate) use pull_output::{PullOutput, PullOutputs};
+pub(crate) use pull_output::PullOutputs;
 pub(crate) use spawned_output::SpawnedOutput;
 pub(crate) use stream::Stream;
 pub(crate) use style::{Origin, OutputStyle};

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::stream::Stream;
 use super::style::OutputStyle;
-use super::writer::{JobOutput, OutputWriter};
+use super::writer::{JobOutput, OpenedPaths, OutputWriter};
 
 /// The way of pulled output to this process's own output, or to files.
 pub(crate) struct PullOutput {
@@ -16,10 +16,10 @@ pub(crate) struct PullOutput {
 }
 
 impl PullOutput {
-    pub(crate) fn new(style: OutputStyle) -> Self {
+    fn new(style: OutputStyle, paths: OpenedPaths) -> Self {
         let is_copied = !style.is_file_only;
-        let job = Arc::new(JobOutput { style, is_copied, ..JobOutput::default() });
-        Self { job, writer: OutputWriter::new(|_| None) }
+        let job = Arc::new(JobOutput { style: style.of_request(), is_copied, ..JobOutput::default() });
+        Self { job, writer: OutputWriter::sharing(paths, |_| None) }
     }
 
     /// Writes output. At the end of a stream its open line is written, too.
@@ -48,20 +48,25 @@ impl Drop for PullOutput {
     }
 }
 
-/// The pulls of a connection that write.
+/// The pulls of a connection that write. They share their files.
 #[derive(Default)]
-pub(crate) struct PullOutputs(Mutex<Vec<Weak<PullOutput>>>);
+pub(crate) struct PullOutputs {
+    outputs: Mutex<Vec<Weak<PullOutput>>>,
+    paths: OpenedPaths,
+}
 
 impl PullOutputs {
-    pub(crate) fn add(&self, output: &Arc<PullOutput>) {
-        let mut outputs = self.0.lock();
+    pub(crate) fn begin(&self, style: OutputStyle) -> Arc<PullOutput> {
+        let output = Arc::new(PullOutput::new(style, Arc::clone(&self.paths)));
+        let mut outputs = self.outputs.lock();
         outputs.retain(|output| output.strong_count() > 0);
-        outputs.push(Arc::downgrade(output));
+        outputs.push(Arc::downgrade(&output));
+        output
     }
 
     /// Writes everything, at the end of the connection.
     pub(crate) fn finish(&self) {
-        let outputs = std::mem::take(&mut *self.0.lock());
+        let outputs = std::mem::take(&mut *self.outputs.lock());
         outputs.iter().filter_map(Weak::upgrade).for_each(|output| output.writer.finish());
     }
 }
@@ -83,9 +88,8 @@ mod tests {
             info(keys::IOF_FILE_ONLY.name(), true.into()),
             info(keys::IOF_TAG_OUTPUT.name(), true.into()),
         ];
-        let pull = Arc::new(PullOutput::new(OutputStyle::of(&directives)));
         let outputs = PullOutputs::default();
-        outputs.add(&pull);
+        let pull = outputs.begin(OutputStyle::of(&directives));
         let send = |rank, bytes: &[u8], info| {
             let source = ProcId::new(Namespace::new("job").unwrap(), rank);
             pull.write(IofOutput { source, channel: 2, bytes: bytes.to_vec(), info });
@@ -97,5 +101,37 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
         assert_eq!(read("job-of-0.out"), "[job,0]<stdout>: one\n[job,0]<stdout>: two");
         assert_eq!(read("job-of-1.out"), "[job,1]<stdout>: other");
+    }
+
+    /// Regression: each pull emptied the files of the ones before.
+    #[test]
+    fn pulls_of_one_connection_share_their_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("f").to_str().unwrap().to_owned();
+        let info = |key: &'static str, value: modex::types::Value| Info::new(Key::from_static(key), value);
+        let style = OutputStyle::of(&[
+            info(keys::IOF_OUTPUT_TO_FILE.name(), file.as_str().into()),
+            info(keys::IOF_FILE_ONLY.name(), true.into()),
+            info(keys::IOF_MERGE_STDERR_STDOUT.name(), true.into()),
+        ]);
+        let outputs = PullOutputs::default();
+        let pieces = [(2, "out\n"), (4, "error\n"), (2, "again\n")].map(|(channel, text)| {
+            let source = ProcId::new(Namespace::new("job").unwrap(), 0);
+            (outputs.begin(style.clone()), IofOutput { source, channel, bytes: text.into(), info: Vec::new() })
+        });
+        for (pull, output) in pieces {
+            pull.write(output);
+            drop(pull);
+        }
+        assert_eq!(std::fs::read_to_string(format!("{file}.job.0.out")).unwrap(), "out\nerror\nagain\n");
+    }
+
+    /// Regression: a question without a newline was written with its answer.
+    #[test]
+    fn without_directives_output_is_written_as_it_comes() {
+        let pull = PullOutputs::default().begin(OutputStyle::default());
+        assert!(pull.job.style.is_raw);
+        let tagged = OutputStyle::of(&[Info::new(Key::from_static(keys::IOF_TAG_OUTPUT.name()), true)]);
+        assert!(!PullOutputs::default().begin(tagged).job.style.is_raw);
     }
 }

@@ -90,17 +90,25 @@ impl OutputStyle {
         *self != Self::default()
     }
 
-    /// The style for this process's own output, if another process writes the files. Without directives each piece is
-    /// written as it comes.
-    pub(crate) fn for_own_output(self) -> Self {
-        let is_raw = self.is_raw || !self.is_set();
-        Self { destination: None, is_raw, ..self }
+    /// The style of output that this process asked for. Without directives each piece is written as it comes.
+    pub(crate) fn of_request(self) -> Self {
+        Self { is_raw: self.is_raw || !self.is_set(), ..self }
     }
 
-    /// Whether a key is a directive for the form of lines, not for files.
+    /// As [`OutputStyle::of_request`], if another process writes the files.
+    pub(crate) fn for_own_output(self) -> Self {
+        Self { destination: None, ..self.of_request() }
+    }
+
+    /// Whether a directive needs the node and process number of a source. Only servers know them.
+    pub(crate) fn is_of_origin(key: &str) -> bool {
+        key == keys::IOF_TAG_DETAILED_OUTPUT.name()
+    }
+
+    /// Whether a key is a directive for the form of lines, which every process can honour. Directives for files are not.
     pub(crate) fn is_form(key: &str) -> bool {
         let of_files = [keys::IOF_FILE_ONLY.name(), keys::OUTPUT_NOCOPY.name(), keys::IOF_FILE_PATTERN.name()];
-        Self::default().place_of(key).is_some() && !of_files.contains(&key)
+        Self::default().place_of(key).is_some() && !of_files.contains(&key) && !Self::is_of_origin(key)
     }
 
     /// Whether a key is one of these directives.
@@ -328,7 +336,11 @@ mod tests {
         assert!(style.is_local == Some(true) && style.is_file_only && style.is_set() && !style.changes_lines());
         assert!(!OutputStyle::of(&[Info::new(Key::from_static("pmix.job.size"), 4_u32)]).is_set());
         assert!(OutputStyle::is_form("pmix.tagout") && !OutputStyle::is_form("pmix.iof.fonly"));
-        assert!(!OutputStyle::is_form("pmix.outdir") && !OutputStyle::is_form("pmix.job.size"));
+        assert!(
+            !OutputStyle::is_form("pmix.iof.tagdet")
+                && !OutputStyle::is_form("pmix.outdir")
+                && !OutputStyle::is_form("pmix.job.size")
+        );
         assert!(OutputStyle::is_directive("pmix.tagout") && !OutputStyle::is_directive("pmix.job.size"));
     }
 }

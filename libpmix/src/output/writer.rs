@@ -42,6 +42,18 @@ pub(crate) struct OutputWriter {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     find_origin: FindOrigin,
+    paths: OpenedPaths,
+}
+
+/// Files that were opened, by name. Processes share a file if its pattern has no `%r`, and so do writers with one table. A
+/// file that is opened again goes on.
+pub(crate) type OpenedPaths = Arc<Mutex<BTreeMap<PathBuf, OpenedFile>>>;
+
+/// A file, and the job that opened it last.
+#[derive(Debug)]
+pub(crate) struct OpenedFile {
+    namespace: Namespace,
+    file: Weak<File>,
 }
 
 struct Shared {
@@ -86,11 +98,16 @@ impl Work {
 
 impl OutputWriter {
     pub(crate) fn new(find_origin: FindOrigin) -> Self {
-        let shared = Shared { queue: Mutex::default(), changed: Condvar::new() };
-        Self { shared: Arc::new(shared), thread: Mutex::default(), find_origin }
+        Self::sharing(OpenedPaths::default(), find_origin)
     }
 
-    /// Puts a piece into the queue. No bytes are the end of the stream.
+    /// A writer that shares files with others.
+    pub(crate) fn sharing(paths: OpenedPaths, find_origin: FindOrigin) -> Self {
+        let shared = Shared { queue: Mutex::default(), changed: Condvar::new() };
+        Self { shared: Arc::new(shared), thread: Mutex::default(), find_origin, paths }
+    }
+
+    /// Puts a piece into the queue. No bytes are the end of the stream. A piece after [`OutputWriter::finish`] is lost.
     pub(crate) fn write(&self, job: Arc<JobOutput>, source: ProcId, stream: Stream, bytes: Vec<u8>) {
         if !self.is_started() {
             return;
@@ -98,6 +115,9 @@ impl OutputWriter {
         let mut queue = self.shared.queue.lock();
         while queue.size_bytes >= QUEUE_BYTES_MAX && !queue.is_closed {
             self.shared.changed.wait(&mut queue);
+        }
+        if queue.is_closed {
+            return;
         }
         queue.push(Work::Piece { job, channel: (source, stream), bytes });
         drop(queue);
@@ -125,11 +145,11 @@ impl OutputWriter {
     /// Starts the thread if necessary. Without it the output is lost.
     fn is_started(&self) -> bool {
         let mut thread = self.thread.lock();
-        if thread.is_some() {
-            return true;
+        if thread.is_some() || self.shared.queue.lock().is_closed {
+            return thread.is_some();
         }
-        let (shared, find_origin) = (Arc::clone(&self.shared), self.find_origin);
-        match spawn_thread("modex-output", move || Sinks::new(find_origin).run(&shared)) {
+        let (shared, sinks) = (Arc::clone(&self.shared), Sinks::new(Arc::clone(&self.paths), self.find_origin));
+        match spawn_thread("modex-output", move || sinks.run(&shared)) {
             Ok(started) => *thread = Some(started),
             Err(error) => tracing::error!(%error, "no thread can be started to write output, so it is lost"),
         }
@@ -143,15 +163,14 @@ struct Sinks {
     jobs: BTreeMap<Channel, Arc<JobOutput>>,
     /// Files by source and stream; `None` for a file that can't be made.
     files: BTreeMap<Channel, Option<Arc<File>>>,
-    /// Open files by name. Processes share a file if its pattern has no `%r`.
-    paths: BTreeMap<PathBuf, Weak<File>>,
+    paths: OpenedPaths,
     origins: BTreeMap<ProcId, Origin>,
     find_origin: FindOrigin,
 }
 
 impl Sinks {
-    fn new(find_origin: FindOrigin) -> Self {
-        let (jobs, files, paths, origins) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    fn new(paths: OpenedPaths, find_origin: FindOrigin) -> Self {
+        let (jobs, files, origins) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { lines: Lines::default(), jobs, files, paths, origins, find_origin }
     }
 
@@ -172,6 +191,9 @@ impl Sinks {
         if !formed.is_empty() {
             self.put(job, &channel, &formed);
         }
+        if bytes.is_empty() {
+            self.files.remove(&(channel.0.clone(), job.stream_of_file(channel.1)));
+        }
         self.jobs.insert(channel, Arc::clone(job));
     }
 
@@ -186,9 +208,9 @@ impl Sinks {
 
     fn put(&mut self, job: &JobOutput, channel: &Channel, formed: &[u8]) {
         let (source, stream) = channel;
-        let stream = if job.style.is_merged { Stream::Stdout } else { *stream };
+        let stream = job.stream_of_file(*stream);
         if job.style.destination.is_some() {
-            let paths = &mut self.paths;
+            let paths = &self.paths;
             let file = self.files.entry((source.clone(), stream)).or_insert_with(|| shared(paths, job, source, stream));
             if let Some(file) = file {
                 write_to(file.as_fd(), formed);
@@ -204,7 +226,8 @@ impl Sinks {
         self.end_lines(Some(namespace));
         self.jobs.retain(|(source, _), _| source.namespace != *namespace);
         self.files.retain(|(source, _), _| source.namespace != *namespace);
-        self.paths.retain(|_, file| file.strong_count() > 0);
+        let lives = |namespace: &Namespace| self.jobs.keys().any(|(source, _)| source.namespace == *namespace);
+        self.paths.lock().retain(|_, opened| opened.file.strong_count() > 0 || lives(&opened.namespace));
         self.origins.retain(|source, _| source.namespace != *namespace);
     }
 
@@ -234,6 +257,13 @@ fn next(shared: &Shared) -> Option<Work> {
     }
 }
 
+impl JobOutput {
+    /// The stream whose file gets the output of a stream.
+    const fn stream_of_file(&self, stream: Stream) -> Stream {
+        if self.style.is_merged { Stream::Stdout } else { stream }
+    }
+}
+
 impl OutputStyle {
     /// Writes to a stream of this process.
     pub(crate) fn write_to_own(&self, stream: Stream, formed: &[u8]) {
@@ -260,26 +290,24 @@ fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
 }
 
 /// The file for a stream, which may be open for another.
-fn shared(
-    paths: &mut BTreeMap<PathBuf, Weak<File>>,
-    job: &JobOutput,
-    source: &ProcId,
-    stream: Stream,
-) -> Option<Arc<File>> {
+fn shared(paths: &OpenedPaths, job: &JobOutput, source: &ProcId, stream: Stream) -> Option<Arc<File>> {
     let path = path_of(job, source, stream)?;
-    if let Some(file) = paths.get(&path).and_then(Weak::upgrade) {
-        return Some(file);
-    }
-    let file = Arc::new(open(&path, source)?);
-    paths.insert(path, Arc::downgrade(&file));
+    let mut paths = paths.lock();
+    let known = paths.get(&path);
+    let file = match known.and_then(|opened| opened.file.upgrade()) {
+        Some(file) => file,
+        None => Arc::new(open(&path, known.is_some(), source)?),
+    };
+    paths.insert(path, OpenedFile { namespace: source.namespace.clone(), file: Arc::downgrade(&file) });
     Some(file)
 }
 
-fn open(path: &Path, source: &ProcId) -> Option<File> {
+fn open(path: &Path, is_again: bool, source: &ProcId) -> Option<File> {
     let opened = path.parent().map_or(Ok(()), make_directory).and_then(|()| {
         OpenOptions::new()
             .create(true)
-            .truncate(true)
+            .truncate(!is_again)
+            .append(is_again)
             .write(true)
             .mode(FILE_MODE)
             .custom_flags(libc::O_NOFOLLOW)
@@ -409,7 +437,7 @@ mod tests {
         let other = directory.path().join("other");
         std::os::unix::fs::symlink(&other, directory.path().join("f.job.03.out")).unwrap();
         let job = job(Destination::File(directory.path().join("f")));
-        assert!(shared(&mut BTreeMap::new(), &job, &source(3), Stream::Stdout).is_none());
+        assert!(shared(&OpenedPaths::default(), &job, &source(3), Stream::Stdout).is_none());
         assert!(!other.exists());
     }
 
@@ -425,6 +453,41 @@ mod tests {
         }
         writer.finish();
         assert_eq!(std::fs::read_to_string(directory.path().join("all.out")).unwrap(), "0\n1\n2\n");
+    }
+
+    /// Regression: with every other job's end the files of ended streams were forgotten, and emptied.
+    #[test]
+    fn a_file_is_open_until_the_end_of_its_stream_and_goes_on_in_later_streams_of_the_job() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut job = job(Destination::File(directory.path().join("f")));
+        job.style.is_merged = true;
+        let job = Arc::new(job);
+        let mut sinks = Sinks::new(OpenedPaths::default(), |_| None);
+        let write = |sinks: &mut Sinks, stream, bytes| sinks.write(&job, (source(3), stream), bytes);
+        write(&mut sinks, Stream::Stdout, b"out\n");
+        assert_eq!(sinks.files.len(), 1);
+        write(&mut sinks, Stream::Stdout, b"");
+        assert_eq!(sinks.files.len(), 0);
+        sinks.end(&Namespace::new("other").unwrap());
+        write(&mut sinks, Stream::Stderr, b"error\n");
+        let path = directory.path().join("f.job.03.out");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "out\nerror\n");
+        sinks.end(&source(3).namespace);
+        write(&mut sinks, Stream::Stdout, b"new\n");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new\n");
+    }
+
+    /// Regression: a piece after the end started a second thread, which emptied the files.
+    #[test]
+    fn nothing_is_written_after_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let (job, writer) = (Arc::new(job(Destination::File(directory.path().join("f")))), OutputWriter::new(|_| None));
+        for text in [b"first\n", b"later\n"] {
+            writer.write(Arc::clone(&job), source(3), Stream::Stdout, text.to_vec());
+            writer.finish();
+        }
+        assert_eq!(std::fs::read_to_string(directory.path().join("f.job.03.out")).unwrap(), "first\n");
+        assert_eq!(writer.shared.queue.lock().work.len(), 0);
     }
 
     /// Regression: pieces without bytes and the ends of jobs did not count, so the queue had no bound.

@@ -77,8 +77,7 @@ impl<S: Datastore> ServerCore<S> {
         };
         let needs_host = needs_host(&directives);
         if !needs_host && self.forwarding.has_granted(&pull) {
-            self.grant_pull(now, ticket, pull);
-            return;
+            return self.grant_pull(now, ticket, pull);
         }
         let directives = requester.signed(directives);
         let upcall = Upcall::IofPull(requester, proto::IofPull { procs: listed, directives, channels, local_id: None });
@@ -86,19 +85,23 @@ impl<S: Datastore> ServerCore<S> {
         let id = self.upcalls.insert(Purpose::Passed(ticket, Expected::Pull), deadline);
         self.timers.arm(deadline, Timer::Upcall(id));
         let following = FollowingPull { id, upcall, pull };
-        if needs_host { self.ask_for_pull(following) } else { self.ask_or_follow(following) }
+        if needs_host { self.ask_for_pull(now, following) } else { self.ask_or_follow(now, following) }
     }
 
-    fn ask_for_pull(&mut self, FollowingPull { id, upcall, pull }: FollowingPull) {
+    /// Asks the host, which has its whole time from now on.
+    fn ask_for_pull(&mut self, now: Time, FollowingPull { id, upcall, pull }: FollowingPull) {
+        let deadline = self.config.host_timeout.map(|timeout| now + timeout);
+        self.timers.disarm(self.upcalls.postpone(id, deadline), Timer::Upcall(id));
+        self.timers.arm(deadline, Timer::Upcall(id));
         self.forwarding.ask(id, pull);
         self.outputs.push(Output::Upcall(id, upcall));
     }
 
     /// Waits for an answer that the host owes for the same output, or asks.
-    fn ask_or_follow(&mut self, following: FollowingPull) {
+    fn ask_or_follow(&mut self, now: Time, following: FollowingPull) {
         match self.forwarding.asked_like(&following.pull) {
             Some(asked) => asked.followers.push_back(following),
-            None => self.ask_for_pull(following),
+            None => self.ask_for_pull(now, following),
         }
     }
 
@@ -108,25 +111,27 @@ impl<S: Datastore> ServerCore<S> {
             self.forwarding.forget_followers(|following| following.id == id);
             return self.outputs.reply_status(ticket, status);
         };
-        let is_granted = if status == Status::SUCCESS {
-            self.grant_pull(now, ticket, pull)
-        } else {
-            self.outputs.reply_status(ticket, status);
-            false
-        };
-        for following in followers {
-            if !is_granted {
-                self.ask_or_follow(following);
-            } else if let Some(Purpose::Passed(ticket, _)) = self.cancel_upcall(following.id) {
-                self.grant_pull(now, ticket, following.pull);
+        if status == Status::SUCCESS {
+            self.grant_pull(now, ticket, pull);
+            for following in followers {
+                if let Some(Purpose::Passed(ticket, _)) = self.cancel_upcall(following.id) {
+                    self.grant_pull(now, ticket, following.pull);
+                }
             }
+            return;
+        }
+        self.outputs.reply_status(ticket, status);
+        followers.into_iter().for_each(|following| self.ask_or_follow(now, following));
+        // The host may begin to forward after the deadline.
+        if status == Status::ERR_TIMEOUT {
+            self.stop(pull);
         }
     }
 
     /// Nobody waits for the host's answer any more. Others may still want the output.
-    pub(super) fn abandon_pull(&mut self, id: UpcallId) {
+    pub(super) fn abandon_pull(&mut self, now: Time, id: UpcallId) {
         let Some(AskedPull { pull, followers }) = self.forwarding.take_asked(id) else { return };
-        followers.into_iter().for_each(|following| self.ask_or_follow(following));
+        followers.into_iter().for_each(|following| self.ask_or_follow(now, following));
         self.stop(pull);
     }
 
@@ -139,36 +144,33 @@ impl<S: Datastore> ServerCore<S> {
         self.has_room_for_pull(requester, proc_count)
     }
 
+    /// Pulls that wait for the host count from the start.
     fn has_room_for_pull(&self, requester: &Requester, proc_count: usize) -> bool {
         let limits = &self.config.limits;
-        let (pull_count, procs_pulled) = self.forwarding.counts();
-        let own = self.forwarding.granted().filter(|pull| pull.requester.proc == requester.proc).count();
-        let of_user = || self.forwarding.granted().filter(|pull| pull.requester.uid == requester.uid);
-        let procs_of_user = || of_user().map(|pull| pull.procs.len()).fold(0, usize::saturating_add);
+        let counts = |is_meant: &dyn Fn(&Requester) -> bool| {
+            let meant = self.forwarding.pulls().filter(|pull| is_meant(&pull.requester));
+            meant.fold((0, 0_usize), |(pulls, procs), pull| (pulls + 1, procs.saturating_add(pull.procs.len())))
+        };
+        let (own, _) = counts(&|other| other.proc == requester.proc);
+        let (pull_count, procs_pulled) = counts(&|_| true);
+        let of_user = || counts(&|other| other.uid == requester.uid);
         let pulls = Pool { max: limits.pulls_max, used: pull_count };
         let procs = Pool { max: limits.participants_max, used: procs_pulled };
         own < limits.pulls_per_process_max
-            && self.has_share(requester.uid, pulls, 1, || of_user().count())
-            && self.has_share(requester.uid, procs, proc_count, procs_of_user)
+            && self.has_share(requester.uid, pulls, 1, || of_user().0)
+            && self.has_share(requester.uid, procs, proc_count, || of_user().1)
     }
 
-    /// The host forwards the output: from now on it goes to the client, after the kept part. If the bound has been
-    /// reached since, the host gets a notice to stop. Returns whether the pull is granted.
-    fn grant_pull(&mut self, now: Time, ticket: Ticket, pull: OutputPull) -> bool {
-        if !self.made_room_for_pull(pull.peer, &pull.requester, pull.procs.len()) {
-            self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
-            self.stop(pull);
-            return false;
-        }
+    /// The host forwards the output: from now on it goes to the client, after the kept part.
+    fn grant_pull(&mut self, now: Time, ticket: Ticket, pull: OutputPull) {
         let reference = self.forwarding.next_reference();
         self.outputs.reply(ticket, Reply::IofPulled(reference));
         self.begin_pull(now, reference, pull);
-        true
     }
 
     /// Lets output go to a pull from now on, after the kept part.
     fn begin_pull(&mut self, now: Time, reference: u64, pull: OutputPull) {
-        let kept = self.forwarding.kept.take(&pull);
+        let kept = self.forwarding.take_kept(&pull, self.config.output);
         self.forwarding.insert(reference, pull);
         for output in kept {
             self.pass_to(now, reference, &Arc::new(output));
@@ -261,7 +263,7 @@ impl<S: Datastore> ServerCore<S> {
         Status::SUCCESS
     }
 
-    /// As above. Tells the host the fate of the output.
+    /// Forwards the host's output, or keeps it. The status tells the host which of them.
     pub(in crate::server) fn offer_or_keep_output(&mut self, now: Time, output: IofOutput) -> Status {
         match examine(&output) {
             Ok(()) => self.forward_or_keep(now, output).status(),
@@ -302,8 +304,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Gives output to a pull, at once or together with later output.
     fn pass_to(&mut self, now: Time, reference: u64, output: &Arc<IofOutput>) {
         let Some(pull) = self.forwarding.pull(reference) else { return };
-        let of_job = self.forwarding.settings_of_job(&output.source.namespace);
-        let settings = pull.settings.or(of_job).or(self.config.output);
+        let settings = self.forwarding.settings(&output.source.namespace, pull.settings, self.config.output);
         if settings.collects() && output.info.is_empty() && self.collect(now, reference, output, settings) {
             return;
         }
@@ -336,24 +337,12 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Delivers the output of the same channel that a pull waits with.
     fn deliver_channel(&mut self, reference: u64, like: &IofOutput) {
-        let taken = self.forwarding.change_collected(reference, |collected| {
-            let taken = collected.take(&like.source, like.channel);
-            let ended = collected.is_empty().then(|| collected.deadline.take()).flatten();
-            (taken, ended)
-        });
-        let Some((taken, ended)) = taken else { return };
-        self.timers.disarm(ended, Timer::Output(reference));
-        self.deliver_to(reference, taken);
+        self.deliver_taken(reference, |collected| collected.take(&like.source, like.channel));
     }
 
     /// Delivers all output that a pull waits with.
     pub(in crate::server) fn deliver_collected(&mut self, reference: u64) {
-        let taken =
-            self.forwarding.change_collected(reference, |collected| (collected.deadline.take(), collected.take_all()));
-        if let Some((deadline, outputs)) = taken {
-            self.timers.disarm(deadline, Timer::Output(reference));
-            self.deliver_to(reference, outputs);
-        }
+        self.deliver_taken(reference, Collected::take_all);
     }
 
     /// Delivers all output that waits for a connection, before its end.
@@ -366,18 +355,22 @@ impl<S: Datastore> ServerCore<S> {
     /// Delivers all output of a job that waits, at the end of the job.
     pub(super) fn deliver_all_of_job(&mut self, namespace: &Namespace) {
         for reference in self.forwarding.numbers_of(|pull| !pull.collected.is_empty()) {
-            let taken = self.forwarding.change_collected(reference, |collected| {
-                let taken = collected.take_job(namespace);
-                (collected.is_empty().then(|| collected.deadline.take()).flatten(), taken)
-            });
-            if let Some((ended, outputs)) = taken {
-                self.timers.disarm(ended, Timer::Output(reference));
-                self.deliver_to(reference, outputs);
-            }
+            self.deliver_taken(reference, |collected| collected.take_job(namespace));
         }
     }
 
-    fn deliver_to(&mut self, reference: u64, outputs: impl IntoIterator<Item = IofOutput>) {
+    /// Delivers a part of the output that a pull waits with. The wait ends with the last part.
+    fn deliver_taken<T: IntoIterator<Item = IofOutput>>(
+        &mut self,
+        reference: u64,
+        take: impl FnOnce(&mut Collected) -> T,
+    ) {
+        let taken = self.forwarding.change_collected(reference, |collected| {
+            let taken = take(collected);
+            (collected.is_empty().then(|| collected.deadline.take()).flatten(), taken)
+        });
+        let Some((ended, outputs)) = taken else { return };
+        self.timers.disarm(ended, Timer::Output(reference));
         let Some(pull) = self.forwarding.pull(reference) else { return };
         for output in outputs {
             self.outputs.push(forward(pull, &Arc::new(output)));

@@ -173,7 +173,9 @@ impl<S: Datastore> ServerCore<S> {
                 return self.answer_queries(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
             }
             (Expected::Spawned(output), HostReply::Spawned(namespace)) => {
-                self.forwarding.describe_job(&namespace, output.settings);
+                if !self.registry.has_ended(&namespace) {
+                    self.forwarding.describe_job(&self.registry, &namespace, output.settings);
+                }
                 let (spawner, reply) = (ticket.peer(), self.spawned(ticket.peer(), &namespace));
                 self.outputs.reply(ticket, reply);
                 return self.forward_to_spawner(now, spawner, namespace, output);

@@ -16,7 +16,7 @@ impl<S: Datastore> ServerCore<S> {
         let RegisterNamespace { namespace, local_count, .. } = registration;
         self.evict_guests(now, namespace);
         match OutputSettings::of(output_infos(registration.description.infos())) {
-            Ok(settings) => self.forwarding.describe_job(namespace, settings),
+            Ok(settings) => self.forwarding.describe_job(&self.registry, namespace, settings),
             Err(status) => tracing::warn!(%namespace, %status, "directives for the output of a job are wrong"),
         }
         let job_size = match self.store_description(registration) {

@@ -165,7 +165,7 @@ impl<S: Datastore> ServerCore<S> {
             return;
         };
         self.forget_puller(id);
-        for (ticket, _) in self.withdraw(id) {
+        for (ticket, _) in self.withdraw(now, id) {
             self.outputs.forget(ticket);
         }
         self.forget_listener(id);
@@ -205,7 +205,7 @@ impl<S: Datastore> ServerCore<S> {
         let is_arriving = peer.stage() == PeerStage::Arriving;
         let proc = peer.proc().clone();
         self.deliver_all_to(id);
-        for (ticket, is_finalization) in self.withdraw(id) {
+        for (ticket, is_finalization) in self.withdraw(now, id) {
             self.outputs.reply_status(ticket, if is_finalization { Status::SUCCESS } else { status });
         }
         let output = match reason {
@@ -217,7 +217,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Takes back all tickets of a connection, each with a flag for a finalization.
-    fn withdraw(&mut self, id: PeerId) -> Vec<(Ticket, bool)> {
+    fn withdraw(&mut self, now: Time, id: PeerId) -> Vec<(Ticket, bool)> {
         let mut tickets = Vec::new();
         for wait in self.held_gets.of_peer(id) {
             let Some(held) = self.held_gets.remove(wait) else { continue };
@@ -239,7 +239,7 @@ impl<S: Datastore> ServerCore<S> {
             match self.cancel_upcall(upcall) {
                 Some(Purpose::ClientFinalized(ticket)) => tickets.push((ticket, true)),
                 Some(Purpose::Passed(ticket, Expected::Pull)) => {
-                    self.abandon_pull(upcall);
+                    self.abandon_pull(now, upcall);
                     tickets.push((ticket, false));
                 }
                 Some(Purpose::Abort(ticket) | Purpose::Passed(ticket, _) | Purpose::Notify(ticket)) => {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::kept_output::KeptOutput;
 use super::output_pull::{Collected, OutputPull, PROCS_COMPARED_MAX};
+use super::registry::Registry;
 use crate::server::interface::{IofOutput, OutputSettings, PeerId, Upcall, UpcallId};
 use crate::types::{Namespace, ProcId, Rank};
 
@@ -13,14 +14,22 @@ pub(crate) struct Forwarding {
     granted: BTreeMap<u64, OutputPull>,
     asked: BTreeMap<UpcallId, AskedPull>,
     wanted: BTreeMap<Namespace, WantedOutput>,
-    /// Total number of processes in all granted pulls.
-    proc_count: usize,
     /// Memory of the output that waits for more.
     collected_bytes: usize,
     /// Directives of spawns and of descriptions.
-    jobs: BTreeMap<Namespace, OutputSettings>,
-    pub(crate) kept: KeptOutput,
+    jobs: BTreeMap<Namespace, DescribedJob>,
+    /// Number of the last described job.
+    revision: u64,
+    kept: KeptOutput,
     last: u64,
+}
+
+/// Directives for a job's output.
+#[derive(Debug, Default)]
+struct DescribedJob {
+    settings: OutputSettings,
+    /// Grows from job to job.
+    revision: u64,
 }
 
 /// A pull that the host has to allow.
@@ -64,27 +73,37 @@ impl Forwarding {
     }
 
     /// Takes directives for a job's output. Those of a later call have precedence.
-    pub(crate) fn describe_job(&mut self, namespace: &Namespace, settings: OutputSettings) {
+    pub(crate) fn describe_job(&mut self, registry: &Registry, namespace: &Namespace, settings: OutputSettings) {
         if settings == OutputSettings::default() {
             return;
         }
-        // A job that is spawned here and runs elsewhere is never deregistered here.
         if self.jobs.len() >= DESCRIBED_JOBS_MAX && !self.jobs.contains_key(namespace) {
-            self.jobs.pop_first();
+            self.forget_oldest_elsewhere(registry);
         }
-        let known = self.jobs.entry(namespace.clone()).or_default();
+        self.revision = self.revision.saturating_add(1);
+        let described = || DescribedJob { revision: self.revision, ..DescribedJob::default() };
+        let known = &mut self.jobs.entry(namespace.clone()).or_insert_with(described).settings;
         *known = settings.or(*known);
     }
 
-    /// Directives for a job's output.
-    pub(crate) fn settings_of_job(&self, namespace: &Namespace) -> OutputSettings {
-        self.jobs.get(namespace).copied().unwrap_or_default()
+    /// Forgets the directives of the oldest job that is not registered. A job that is spawned here and runs elsewhere is
+    /// never deregistered here.
+    fn forget_oldest_elsewhere(&mut self, registry: &Registry) {
+        let elsewhere = self.jobs.iter().filter(|(name, _)| registry.registered(name).is_none());
+        let oldest = elsewhere.min_by_key(|(_, job)| job.revision).map(|(name, _)| name.clone());
+        if let Some(oldest) = oldest {
+            self.jobs.remove(&oldest);
+        }
     }
 
-    /// Directives of pulls that the host has yet to allow, for a source and channel.
-    pub(crate) fn settings_asked(&self, source: &ProcId, channel: u16) -> OutputSettings {
-        let asked = self.asked.values().map(|asked| &asked.pull).filter(|pull| pull.wants(source, channel));
-        asked.fold(OutputSettings::default(), |settings, pull| settings.or(pull.settings))
+    /// The settings for a job's output: those of a pull, else those of the job, else those of the server.
+    pub(crate) fn settings(
+        &self,
+        job: &Namespace,
+        of_pull: OutputSettings,
+        of_server: OutputSettings,
+    ) -> OutputSettings {
+        of_pull.or(self.jobs.get(job).map_or_else(OutputSettings::default, |job| job.settings)).or(of_server)
     }
 
     /// A number for the next granted pull.
@@ -93,19 +112,15 @@ impl Forwarding {
         self.last
     }
 
-    /// The granted pulls.
-    pub(crate) fn granted(&self) -> impl Iterator<Item = &OutputPull> {
-        self.granted.values()
+    /// The granted pulls, and those that wait for the host.
+    pub(crate) fn pulls(&self) -> impl Iterator<Item = &OutputPull> {
+        let following = self.asked.values().flat_map(|asked| &asked.followers).map(|following| &following.pull);
+        self.granted.values().chain(self.asked.values().map(|asked| &asked.pull)).chain(following)
     }
 
     /// Whether a granted pull is of this connection.
     pub(crate) fn is_of(&self, reference: u64, peer: PeerId) -> bool {
         self.granted.get(&reference).is_some_and(|pull| pull.peer == peer)
-    }
-
-    /// Number of granted pulls, and of the processes in all of them.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.granted.len(), self.proc_count)
     }
 
     /// The numbers of the granted pulls that meet a condition.
@@ -167,7 +182,6 @@ impl Forwarding {
     }
 
     pub(crate) fn insert(&mut self, reference: u64, pull: OutputPull) {
-        self.proc_count = self.proc_count.saturating_add(pull.procs.len());
         self.want_more(&pull);
         self.granted.insert(reference, pull);
     }
@@ -183,7 +197,6 @@ impl Forwarding {
     pub(crate) fn extract(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) -> Vec<(u64, OutputPull)> {
         let over: Vec<(u64, OutputPull)> = self.granted.extract_if(.., |&id, pull| is_over(id, pull)).collect();
         for (_, pull) in &over {
-            self.proc_count = self.proc_count.saturating_sub(pull.procs.len());
             self.collected_bytes = self.collected_bytes.saturating_sub(pull.collected.size_bytes());
             self.want_less_of(pull);
         }
@@ -236,11 +249,18 @@ impl Forwarding {
             .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))
     }
 
-    /// Keeps output if there is room. Returns whether there was.
-    pub(crate) fn keep(&mut self, output: IofOutput, defaults: OutputSettings, kept_bytes_max: usize) -> bool {
-        let of_job = self.settings_of_job(&output.source.namespace).or(defaults);
-        let settings = self.settings_asked(&output.source, output.channel).or(of_job);
+    /// Keeps output if there is room. Returns whether any of it is kept.
+    pub(crate) fn keep(&mut self, output: IofOutput, of_server: OutputSettings, kept_bytes_max: usize) -> bool {
+        let settings = self.settings(&output.source.namespace, OutputSettings::default(), of_server);
         self.kept.keep(output, &settings, kept_bytes_max)
+    }
+
+    /// Takes the kept output that a pull wants.
+    pub(crate) fn take_kept(&mut self, pull: &OutputPull, of_server: OutputSettings) -> Vec<IofOutput> {
+        let mut kept = std::mem::take(&mut self.kept);
+        let taken = kept.take(pull, |job| self.settings(job, pull.settings, of_server));
+        self.kept = kept;
+        taken
     }
 }
 
@@ -263,5 +283,5 @@ impl Counts {
 /// Long lists of processes that one request is compared with.
 const LISTS_COMPARED_MAX: usize = 16;
 
-/// Jobs with directives for their output.
+/// Jobs with directives for their output. Registered jobs may be more.
 const DESCRIBED_JOBS_MAX: usize = 4096;

@@ -1,10 +1,10 @@
 //! Output that nobody has pulled yet.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::output_pull::{OutputPull, SourceChannel, size_bytes};
 use crate::server::interface::{IofOutput, OutputSettings};
-use crate::types::Namespace;
+use crate::types::{Namespace, ProcId};
 
 /// Kept output. Each source and channel has the bound that was asked for, and all together have another.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct KeptOutput {
     channels: BTreeMap<SourceChannel, KeptChannel>,
     /// Memory of everything that is kept.
     size_bytes: usize,
-    /// Number of the last piece. Pieces of several channels come out in their order.
+    /// Number of the last piece. Pieces of one source come out in their order.
     revision: u64,
 }
 
@@ -37,51 +37,62 @@ impl KeptOutput {
         self.channels.values().map(|channel| channel.pieces.len()).sum()
     }
 
-    /// Keeps output. Returns whether there was room, within `bytes_max` for all output together. Bytes beyond the bound of
-    /// the settings are dropped as these say.
+    /// Keeps output. Returns whether any of it is kept, within `bytes_max` for all output together. Bytes beyond the bound
+    /// of the settings are dropped as these say.
     pub(crate) fn keep(&mut self, mut output: IofOutput, settings: &OutputSettings, bytes_max: usize) -> bool {
         let key = (output.source.clone(), output.channel);
         let mut channel = self.channels.remove(&key).unwrap_or_default();
         self.size_bytes = self.size_bytes.saturating_sub(channel.size_bytes);
         let drops_oldest = settings.drops_oldest == Some(true);
-        let mut is_dropped = false;
-        if let Some(cache_bytes_max) = settings.cache_bytes_max {
-            let had_bytes = !output.bytes.is_empty();
-            if drops_oldest {
-                let surplus = output.bytes.len().saturating_sub(cache_bytes_max);
-                output.bytes.drain(..surplus);
-                channel.keep_newest(cache_bytes_max.saturating_sub(output.bytes.len()));
-            } else {
-                output.bytes.truncate(cache_bytes_max.saturating_sub(channel.output_bytes));
-            }
-            // A piece with infos may say that the channel is closed.
-            is_dropped = had_bytes && output.bytes.is_empty() && output.info.is_empty();
+        let cache_bytes_max = settings.cache_bytes_max.unwrap_or(usize::MAX);
+        let had_bytes = !output.bytes.is_empty();
+        if drops_oldest {
+            let surplus = output.bytes.len().saturating_sub(cache_bytes_max);
+            output.bytes.drain(..surplus);
+        } else {
+            output.bytes.truncate(cache_bytes_max.saturating_sub(channel.output_bytes));
         }
+        // A piece with infos may say that the channel is closed.
+        let is_dropped = had_bytes && output.bytes.is_empty() && output.info.is_empty();
         let room = bytes_max.checked_sub(self.size_bytes.saturating_add(size_bytes(&output)));
-        if let Some(surplus) = room.and_then(|room| channel.size_bytes.checked_sub(room))
+        // Nothing makes room for output that does not fit beside the other channels.
+        if let Some(room) = room
             && drops_oldest
         {
+            channel.keep_newest(cache_bytes_max.saturating_sub(output.bytes.len()));
+            let surplus = channel.size_bytes.saturating_sub(room);
             channel.keep_newest(channel.output_bytes.saturating_sub(surplus));
         }
-        let has_room = room.is_some_and(|room| channel.size_bytes <= room);
-        if has_room && !is_dropped {
+        let is_kept = !is_dropped && room.is_some_and(|room| channel.size_bytes <= room);
+        if is_kept {
             self.revision = self.revision.saturating_add(1);
-            channel.add(self.revision, output, settings.cache_bytes_max.is_some());
+            let may_join = settings.cache_bytes_max.is_some() && channel.is_newest(self.channels_of(&output.source));
+            channel.add(self.revision, output, may_join);
         }
         if !channel.pieces.is_empty() {
             self.size_bytes = self.size_bytes.saturating_add(channel.size_bytes);
             self.channels.insert(key, channel);
         }
-        has_room
+        is_kept
     }
 
-    /// Takes the output that a pull wants, in its order. The pull may want less of each channel than was kept.
-    pub(crate) fn take(&mut self, pull: &OutputPull) -> Vec<IofOutput> {
+    fn channels_of(&self, source: &ProcId) -> impl Iterator<Item = &KeptChannel> {
+        let keys = (source.clone(), u16::MIN)..=(source.clone(), u16::MAX);
+        self.channels.range(keys).map(|(_, channel)| channel)
+    }
+
+    /// Takes the output that a pull wants, in its order. The settings for a job may allow less than was kept.
+    pub(crate) fn take(
+        &mut self,
+        pull: &OutputPull,
+        settings_of: impl Fn(&Namespace) -> OutputSettings,
+    ) -> Vec<IofOutput> {
         let is_wanted = |(source, channel): &SourceChannel, _: &mut KeptChannel| pull.wants(source, *channel);
         let mut taken: Vec<KeptPiece> = Vec::new();
-        for (_, mut channel) in self.channels.extract_if(.., is_wanted) {
+        for ((source, _), mut channel) in self.channels.extract_if(.., is_wanted) {
             self.size_bytes = self.size_bytes.saturating_sub(channel.size_bytes);
-            match (pull.settings.cache_bytes_max, pull.settings.drops_oldest) {
+            let settings = settings_of(&source.namespace);
+            match (settings.cache_bytes_max, settings.drops_oldest) {
                 (Some(bytes_max), Some(true)) => channel.keep_newest(bytes_max),
                 (Some(bytes_max), _) => channel.keep_oldest(bytes_max),
                 (None, _) => {}
@@ -100,10 +111,16 @@ impl KeptOutput {
 }
 
 impl KeptChannel {
+    /// Whether other channels have no newer piece.
+    fn is_newest<'a>(&self, mut others: impl Iterator<Item = &'a Self>) -> bool {
+        let newest = |channel: &Self| channel.pieces.back().map(|piece| piece.revision);
+        others.all(|other| newest(other) < newest(self))
+    }
+
     /// Adds output. A small piece may join the last one, so that small pieces take no more memory than was asked for.
     fn add(&mut self, revision: u64, output: IofOutput, may_join: bool) {
         self.output_bytes = self.output_bytes.saturating_add(output.bytes.len());
-        if let Some(KeptPiece { output: last, .. }) = self.pieces.back_mut()
+        if let Some(KeptPiece { output: last, revision: newest }) = self.pieces.back_mut()
             && may_join
             && last.info.is_empty()
             && output.info.is_empty()
@@ -112,6 +129,7 @@ impl KeptChannel {
         {
             self.size_bytes = self.size_bytes.saturating_add(output.bytes.len());
             last.bytes.extend(output.bytes);
+            *newest = revision;
         } else {
             self.size_bytes = self.size_bytes.saturating_add(size_bytes(&output));
             self.pieces.push_back(KeptPiece { revision, output });
@@ -120,43 +138,44 @@ impl KeptChannel {
 
     /// Drops the oldest bytes beyond a bound. Ends of the channel stay.
     fn keep_newest(&mut self, bytes_max: usize) {
-        self.drop_bytes(bytes_max, |bytes, count| drop(bytes.drain(..count)), |pieces| Box::new(pieces.iter_mut()));
-    }
-
-    /// As above, with the newest bytes.
-    fn keep_oldest(&mut self, bytes_max: usize) {
-        let cut = |bytes: &mut Vec<u8>, count| bytes.truncate(bytes.len().saturating_sub(count));
-        self.drop_bytes(bytes_max, cut, |pieces| Box::new(pieces.iter_mut().rev()));
-    }
-
-    fn drop_bytes(
-        &mut self,
-        bytes_max: usize,
-        cut: impl Fn(&mut Vec<u8>, usize),
-        in_order: impl for<'a> Fn(&'a mut VecDeque<KeptPiece>) -> Box<dyn Iterator<Item = &'a mut KeptPiece> + 'a>,
-    ) {
-        let mut surplus = self.output_bytes.saturating_sub(bytes_max);
-        if surplus == 0 {
-            return;
-        }
-        self.output_bytes = self.output_bytes.saturating_sub(surplus);
-        self.size_bytes = self.size_bytes.saturating_sub(surplus);
-        let mut emptied = BTreeSet::new();
-        for piece in in_order(&mut self.pieces) {
-            let count = surplus.min(piece.output.bytes.len());
-            cut(&mut piece.output.bytes, count);
-            surplus = surplus.saturating_sub(count);
-            if count > 0 && piece.output.bytes.is_empty() && piece.output.info.is_empty() {
-                emptied.insert(piece.revision);
-            }
-            if surplus == 0 {
+        let surplus = self.output_bytes.saturating_sub(bytes_max);
+        let mut rest = surplus;
+        for KeptPiece { output, .. } in &mut self.pieces {
+            let count = rest.min(output.bytes.len());
+            output.bytes.drain(..count);
+            rest = rest.saturating_sub(count);
+            if rest == 0 {
                 break;
             }
         }
-        self.size_bytes = self.size_bytes.saturating_sub(emptied.len().saturating_mul(size_of::<IofOutput>()));
-        if !emptied.is_empty() {
-            self.pieces.retain(|piece| !emptied.contains(&piece.revision));
+        self.count_dropped(surplus);
+    }
+
+    /// Drops the newest bytes beyond a bound. Ends of the channel stay.
+    fn keep_oldest(&mut self, bytes_max: usize) {
+        let surplus = self.output_bytes.saturating_sub(bytes_max);
+        let mut rest = surplus;
+        for KeptPiece { output, .. } in self.pieces.iter_mut().rev() {
+            let count = rest.min(output.bytes.len());
+            output.bytes.truncate(output.bytes.len().saturating_sub(count));
+            rest = rest.saturating_sub(count);
+            if rest == 0 {
+                break;
+            }
         }
+        self.count_dropped(surplus);
+    }
+
+    /// Counts dropped bytes, and removes the pieces that they left empty.
+    fn count_dropped(&mut self, byte_count: usize) {
+        if byte_count == 0 {
+            return;
+        }
+        let piece_count = self.pieces.len();
+        self.pieces.retain(|piece| !piece.output.bytes.is_empty() || !piece.output.info.is_empty());
+        let records = piece_count.saturating_sub(self.pieces.len()).saturating_mul(size_of::<IofOutput>());
+        self.output_bytes = self.output_bytes.saturating_sub(byte_count);
+        self.size_bytes = self.size_bytes.saturating_sub(byte_count.saturating_add(records));
     }
 }
 

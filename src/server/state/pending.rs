@@ -96,6 +96,11 @@ impl PendingUpcalls {
         Some(upcall)
     }
 
+    /// Sets the deadline of an upcall. Returns the previous one.
+    pub(crate) fn postpone(&mut self, id: UpcallId, deadline: Option<Time>) -> Option<Time> {
+        std::mem::replace(&mut self.pending.get_mut(&id)?.deadline, deadline)
+    }
+
     pub(crate) fn get(&self, id: UpcallId) -> Option<&PendingUpcall> {
         self.pending.get(&id)
     }

@@ -223,15 +223,59 @@ fn one_process_has_a_share_of_the_pulls() {
     let config = ServerConfig { capabilities: Capabilities::IOF_PULL, limits, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::new());
     let peers = rig.job(2, 2);
-    // Both pulls are at the host when the first is granted.
-    let [(id, _), (late, _)] =
-        [STDOUT, STDERR].map(|channel| upcall(&rig.request(peers[0], pull(&[proc(0)], channel, 1))));
-    assert_eq!(replies(&granted(&mut rig, id)), [(peers[0], Reply::IofPulled(1))]);
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[proc(0)], STDOUT, 1)));
     let refused = [(peers[0], Status::ERR_OUT_OF_RESOURCE)];
-    assert_eq!(statuses(&granted(&mut rig, late)), refused);
+    assert_eq!(statuses(&rig.request(peers[0], pull(&[proc(0)], STDERR, 2))), refused, "the first waits for the host");
+    assert_eq!(replies(&granted(&mut rig, id)), [(peers[0], Reply::IofPulled(1))]);
     assert_eq!(statuses(&rig.request(peers[0], pull(&[proc(0)], STDOUT, 3))), refused);
     let outputs = rig.request(peers[1], pull(&[proc(0)], STDOUT, 4));
     assert_eq!(replies(&outputs), [(peers[1], Reply::IofPulled(2))], "another has its own share");
+}
+
+/// Only granted pulls counted. Each pull that waited for the host took memory for all of its processes.
+#[test]
+fn pulls_that_wait_for_the_host_count() {
+    for (pulls_max, participants_max) in [(4, 1000), (100, 16)] {
+        let limits = Limits { pulls_max, participants_max, ..Limits::default() };
+        let config = ServerConfig { capabilities: Capabilities::IOF_PULL, limits, ..ServerConfig::default() };
+        let mut rig = Rig::with(config, MapStore::new());
+        let peer = rig.job(4, 1)[0];
+        let procs: Vec<ProcId> = (0..4).map(proc).collect();
+        // The first asks, and the second follows it.
+        let (id, _) = upcall(&rig.request(peer, pull(&procs, STDOUT, 1)));
+        assert_eq!(rig.request(peer, pull(&procs, STDOUT, 2)), []);
+        for channels in [STDOUT, STDERR] {
+            let outputs = rig.request(peer, pull(&procs, channels, 3));
+            assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+        }
+        assert_eq!(replies(&granted(&mut rig, id)).len(), 2);
+    }
+}
+
+/// The host that granted a pull after the deadline forwarded for ever. The next pull had no time left.
+#[test]
+fn a_pull_without_an_answer_stops_and_the_next_has_the_whole_time() {
+    let config = ServerConfig {
+        capabilities: Capabilities::IOF_PULL,
+        host_timeout: Some(std::time::Duration::from_secs(5)),
+        ..ServerConfig::default()
+    };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peers = rig.job(2, 2);
+    upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 1)));
+    rig.wait(1);
+    assert_eq!(rig.request(peers[1], pull(&[everybody()], STDOUT, 2)), []);
+    let outputs = rig.wait(4);
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_TIMEOUT)]);
+    let (_, second) = upcall(&outputs);
+    assert!(
+        matches!(second, Upcall::IofPull(_, pull) if pull.directives.iter().all(|info| *info != flag("pmix.iof.stop")))
+    );
+    assert_eq!(rig.wait(4), []);
+    let outputs = rig.wait(1);
+    assert_eq!(statuses(&outputs), [(peers[1], Status::ERR_TIMEOUT)]);
+    let (_, stop) = upcall(&outputs);
+    assert!(matches!(stop, Upcall::IofPull(_, stop) if stop.directives[0] == flag("pmix.iof.stop")));
 }
 
 /// For a list of more than 64 processes the host got no notice while any pull of their job was left.
@@ -312,19 +356,45 @@ fn the_host_hears_whether_output_is_kept() {
     let config = ServerConfig { capabilities: Capabilities::IOF_PULL, limits, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::new());
     let peer = rig.job(1, 1)[0];
-    let keep = |rig: &mut Rig| {
-        let output = IofOutput { source: proc(0), channel: STDOUT, bytes: vec![b'a'; 700], info: Vec::new() };
-        let outputs = rig.host(HostCall::IofOfferOrKeep(output));
-        let fate = outputs.iter().find_map(|output| match output {
-            Output::Complete(_, HostResult::Status(status)) => Delivery::of(*status),
-            _ => None,
-        });
-        fate.unwrap()
-    };
+    let keep = |rig: &mut Rig| offer_or_keep(rig, &proc(0), &[b'a'; 700]);
     assert_eq!([keep(&mut rig), keep(&mut rig)], [Delivery::Kept, Delivery::Unwanted]);
     let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
     assert_eq!(forwarded(&granted(&mut rig, id)).len(), 1);
     assert_eq!(keep(&mut rig), Delivery::Copied);
+}
+
+fn offer_or_keep(rig: &mut Rig, source: &ProcId, bytes: &[u8]) -> Delivery {
+    let output = IofOutput { source: source.clone(), channel: STDOUT, bytes: bytes.to_vec(), info: Vec::new() };
+    let outputs = rig.host(HostCall::IofOfferOrKeep(output));
+    let fate = outputs.iter().find_map(|output| match output {
+        Output::Complete(_, HostResult::Status(status)) => Delivery::of(*status),
+        _ => None,
+    });
+    fate.unwrap()
+}
+
+/// The launcher did not show output that it believed kept.
+#[test]
+fn the_host_hears_of_output_that_the_settings_drop() {
+    let mut rig = Rig::with(with_defaults(&[size("pmix.iof.csize", 2)]), MapStore::new());
+    rig.job(1, 1);
+    let fates = [b"abc".as_slice(), b"d", b""].map(|bytes| offer_or_keep(&mut rig, &proc(0), bytes));
+    assert_eq!(fates, [Delivery::Kept, Delivery::Unwanted, Delivery::Kept], "the end is always kept");
+}
+
+/// Older output of a channel made room for a piece that did not fit beside the other channels.
+#[test]
+fn a_piece_that_does_not_fit_drops_nothing() {
+    let limits = Limits { kept_output_bytes_max: 1000, ..Limits::default() };
+    let directives = [size("pmix.iof.csize", 600), flag("pmix.iof.old")];
+    let mut rig = Rig::with(ServerConfig { limits, ..with_defaults(&directives) }, MapStore::new());
+    let peer = rig.job(2, 1)[0];
+    let large = "x".repeat(600);
+    for (source, text) in [(proc(0), "old"), (proc(1), &large), (proc(0), &large)] {
+        deliver(&mut rig, &source, STDOUT, text);
+    }
+    let (id, _) = upcall(&rig.request(peer, pull(&[proc(0)], STDOUT, 1)));
+    assert_eq!(texts(&granted(&mut rig, id)), "old");
 }
 
 #[test]
@@ -407,10 +477,41 @@ fn a_spawns_directives_precede_the_servers_and_a_pulls_those_of_both() {
         let (id, _) = upcall(&rig.request(peer, ask(&[source], directives)));
         assert_eq!(texts(&granted(&mut rig, id)), expected);
     }
-    // A pull that the host has yet to allow has a say, too.
-    let (id, _) = upcall(&rig.request(peer, ask(&[child(7)], vec![size("pmix.iof.csize", 9)])));
-    deliver(&mut rig, &child(7), STDOUT, "0123456789");
-    assert_eq!(texts(&granted(&mut rig, id)), "123456789");
+}
+
+/// A pull that the host refused had dropped what was kept for others.
+#[test]
+fn a_pull_that_waits_for_the_host_drops_nothing() {
+    let mut rig = Rig::with(with_defaults(&[]), MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    deliver(&mut rig, &proc(0), STDOUT, "early");
+    let (id, _) = upcall(&rig.request(peer, pull_as(vec![size("pmix.iof.csize", 0), flag("pmix.iof.old")], 1)));
+    deliver(&mut rig, &proc(0), STDOUT, "late");
+    rig.complete(id, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 2)));
+    assert_eq!(texts(&granted(&mut rig, id)), "early|late");
+}
+
+/// The size of a pull was taken from the beginning, whatever the server's directives say.
+#[test]
+fn kept_output_is_cut_by_the_directives_of_the_pull_and_the_rest_of_the_servers() {
+    let mut rig = Rig::with(with_defaults(&[size("pmix.iof.csize", 6), flag("pmix.iof.old")]), MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    deliver(&mut rig, &proc(0), STDOUT, "abcdefgh");
+    let (id, _) = upcall(&rig.request(peer, pull_as(vec![size("pmix.iof.csize", 4)], 1)));
+    assert_eq!(texts(&granted(&mut rig, id)), "efgh");
+}
+
+/// Output of one channel came before older output of another, as it had joined a piece before both.
+#[test]
+fn kept_pieces_of_a_source_come_out_in_their_order() {
+    let mut rig = Rig::with(with_defaults(&[size("pmix.iof.csize", 100)]), MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    for (channel, text) in [(STDOUT, "a"), (STDOUT, "b"), (STDERR, "c"), (STDOUT, "d"), (STDOUT, "e")] {
+        deliver(&mut rig, &proc(0), channel, text);
+    }
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT | STDERR, 1)));
+    assert_eq!(texts(&granted(&mut rig, id)), "ab|c|de");
 }
 
 /// Regression: `prun` of PRRTE 4.1 showed no output of its job.
@@ -474,6 +575,36 @@ fn a_described_job_has_settings_until_its_end() {
     };
     assert_eq!(describe(vec![size("pmix.iof.csize", 1)]), "a");
     assert_eq!(describe(Vec::new()), "abc");
+}
+
+fn spawn_with(rig: &mut Rig, peer: PeerId, cache: u32) -> UpcallId {
+    let spawn = crate::proto::Spawn::new(vec![size("pmix.iof.csize", cache)], Vec::new());
+    upcall(&rig.request(peer, Request::from(spawn))).0
+}
+
+/// A directive for one more job dropped that of the first by name, which may run. A job that had ended before the answer
+/// to its spawn kept its directives for ever.
+#[test]
+fn directives_of_registered_jobs_stay_and_those_of_ended_jobs_go() {
+    let mut rig = Rig::with(with_defaults(&[]), MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    for name in ["a", "over"] {
+        rig.register(name, Some(1), Some(0));
+        rig.host(HostCall::ExtendNamespace(namespace(name), vec![size("pmix.iof.csize", 1)].into()));
+    }
+    let late = spawn_with(&mut rig, peer, 2);
+    rig.host(HostCall::DeregisterNamespace(namespace("over")));
+    rig.complete(late, HostReply::Spawned(namespace("over")));
+    for number in 0..4096 {
+        let id = spawn_with(&mut rig, peer, 2);
+        rig.complete(id, HostReply::Spawned(namespace(&format!("child{number}"))));
+    }
+    let mut is_bounded = |name| {
+        let source = ProcId::new(namespace(name), 0);
+        [b"xyz", b"abc"].map(|bytes| offer_or_keep(&mut rig, &source, bytes))[1] == Delivery::Unwanted
+    };
+    let names = ["a", "over", "child0", "child1", "child999"];
+    assert_eq!(names.map(&mut is_bounded), [true, false, false, true, true]);
 }
 
 /// Kept output of very many sources took as much memory as there was room for all, whatever each had asked for.
