@@ -116,6 +116,31 @@ fn the_host_assigns_context_numbers_and_hears_what_each_member_says() {
     assert_eq!(formed(&outputs), (peers, vec![proc(0), proc(1)], Some(11)));
 }
 
+/// A host keeps a list of the groups that it has numbered. Groups of one node stayed in it for ever.
+#[test]
+fn the_host_hears_the_end_of_a_group_of_this_node_that_it_has_numbered() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = rig.job(2, 2);
+    for wish in [vec![flag("pmix.grp.actxid")], Vec::new()] {
+        let is_numbered = !wish.is_empty();
+        rig.request(peers[0], construct("g", &[everybody()], &wish));
+        let outputs = rig.request(peers[1], construct("g", &[everybody()], &wish));
+        if is_numbered {
+            let info = vec![Info::new(key("pmix.grp.ctxid"), Value::Size(11))];
+            rig.complete(upcall(&outputs).0, HostReply::Infos { status: Status::SUCCESS, info });
+        }
+        assert_eq!(rig.request(peers[0], destruct("g")), []);
+        let mut outputs = rig.request(peers[1], destruct("g"));
+        if is_numbered {
+            let (id, call) = upcall(&outputs);
+            let Upcall::Group(GroupRequest { operation, id: name, .. }) = call else { panic!("{call:?}") };
+            assert_eq!((operation, name), (GroupOperation::Destruct, Text::from("g")));
+            outputs = rig.complete(id, HostReply::Status(Status::SUCCESS));
+        }
+        assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
+    }
+}
+
 #[test]
 fn the_host_has_the_last_word_on_the_members() {
     let mut rig = Rig::new(Capabilities::GROUP);
