@@ -203,8 +203,9 @@ impl Host for Counting {
 #[test]
 fn identical_queries_ask_the_host_once_until_something_happens() {
     // Answers live for a second, which a slow machine may take for a few queries.
-    let in_time =
-        std::iter::from_fn(|| Some(numbers_of_answers())).take(100).find(|(_, time)| *time < Duration::from_millis(900));
+    let in_time = std::iter::from_fn(|| Some(numbers_of_answers()))
+        .take(100)
+        .find(|(_, time)| *time < Duration::from_millis(900));
     let (numbers, _) = in_time.unwrap();
     let expected = [("first", 1), ("again", 1), ("callback", 1), ("anew", 2), ("kept anew", 2), ("other query", 3)];
     assert_eq!(numbers[..6], expected.map(|(when, number)| (when, Some(number))));

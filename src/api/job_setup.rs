@@ -78,7 +78,7 @@ impl Server {
     /// Collects the infos that the servers of a job's nodes need for [`Server::setup_local_support`]. The host carries
     /// them there. A job of several applications may be set up once for each.
     ///
-    /// - Environment (`PMIX_SETUP_APP_ENVARS`), in this order: what was collected for the parents of the job
+    /// - Environment (`PMIX_SETUP_APP_ENVARS`), in this order: changes collected for the job's parents
     ///   (`PMIX_PARENT_ID`), variables of this process, and the changes among `infos`.
     /// - Variables of this process are those of [`Server::forward_variables`], those that the user names in
     ///   `PMIX_MCA_forward_envars`, and those of the programming model. Patterns in `MODEX_EXCLUDE_ENVARS` and in the
@@ -89,7 +89,8 @@ impl Server {
     /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the interfaces of
     ///   delivered inventories, for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
     ///
-    /// Without either key, or with `PMIX_SETUP_APP_ALL`, it collects both.
+    /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and
+    /// of the programming model.
     ///
     /// ```
     /// use modex::types::{Envar, Info, Key, Namespace, Text, Value};

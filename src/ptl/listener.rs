@@ -164,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_temporary_directory_is_an_error() {
-        let error = Listener::bind(Path::new("/nonexistent/modex"), SocketAccess::OwnerOnly).unwrap_err();
-        assert!(error.to_string().contains("/nonexistent/modex"), "{error}");
+    fn a_temporary_directory_that_can_not_be_made_is_an_error() {
+        let error = Listener::bind(Path::new("/dev/null/modex"), SocketAccess::OwnerOnly).unwrap_err();
+        assert!(error.to_string().contains("/dev/null/modex"), "{error}");
     }
 }

@@ -155,7 +155,11 @@ static const char *variable(char **env, const char *name)
 static void prepare(const char *nspace, pmix_info_t *info, size_t count, pmix_status_t expected)
 {
     struct done done = DONE;
-    pmix_status_t status = PMIx_server_setup_application(nspace, info, count, on_setup, &done);
+    pmix_info_t all[3];
+    bool yes = true;
+    for (size_t i = 0; i < count; i++) all[i] = info[i];
+    PMIX_INFO_LOAD(&all[count], PMIX_SETUP_APP_ENVARS, &yes, PMIX_BOOL);
+    pmix_status_t status = PMIx_server_setup_application(nspace, all, count + 1, on_setup, &done);
     if (status == PMIX_SUCCESS) status = done_result(&done, status);
     CHECK_STATUS(expected, status);
     if (status != PMIX_SUCCESS) return;
@@ -276,7 +280,7 @@ static void models(void)
 }
 
 /* Two applications of one job are set up one after the other. Regression: the second call removed the variables of the
- * first. A process of a job that is not registered would find a server that does not know it. */
+ * first. */
 static void several_calls(void)
 {
     pmix_proc_t unknown = proc_of("unregistered", 0), own = proc_of("capi-host", 1);

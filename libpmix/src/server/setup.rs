@@ -61,14 +61,15 @@ fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Fa
 /// Collects the data that the nodes of a job need for `PMIx_server_setup_local_support`. A job of several applications may be
 /// set up once for each.
 ///
-/// - Environment (`PMIX_SETUP_APP_ENVARS`): what was collected for parents of the job (`PMIX_PARENT_ID`), variables of this
+/// - Environment (`PMIX_SETUP_APP_ENVARS`): changes collected for the job's parents (`PMIX_PARENT_ID`), variables of this
 ///   process, and the changes of the environment among `info`, in this order.
 /// - The variables are those of [`PMIx_Forward_envars`], those of the user (`PMIX_MCA_forward_envars`), and those of the
 ///   programming model (`PMIX_PROGRAMMING_MODEL`, `PMIX_PERSONALITY`). `docs/c-library.md` has the details.
 /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the interfaces of delivered
 ///   inventories, for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
 ///
-/// Without either key, or with `PMIX_SETUP_APP_ALL`, it collects both. A required info that can't be honoured is refused. The
+/// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and of
+/// the programming model. A required info that can't be honoured is refused. The
 /// array belongs to the library until the callback's release function is called. It is for this job alone. See the standard's
 /// function of the same name.
 ///

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 pub use self::allocation::AllocationError;
 use self::allocation::{Layout, allocate, values_of};
 pub use self::environment::{EnvironmentChange, Variable};
-use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest};
+use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 use super::own_process::OwnProcess;
@@ -45,7 +45,7 @@ pub struct JobSetup {
     resources: Mutex<Vec<Info>>,
     /// Jobs that got values or a description. The lock is held for no call of the core.
     jobs: Mutex<BTreeMap<Namespace, Job>>,
-    /// What is known of the environment of jobs that this process sets up.
+    /// Environments of the jobs that this process sets up.
     harvest: Harvest,
 }
 
@@ -206,23 +206,21 @@ impl JobSetup {
         changes_of(infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
-        let wants_all = asked(keys::SETUP_APP_ALL) || environment == others;
-        let allocated = if wants_all || others { self.allocated(infos)? } else { Vec::new() };
-        let changes = if wants_all || environment { self.harvested(namespace, infos, variables)? } else { Vec::new() };
+        let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
+        let allocated = if is_all || others || is_neither { self.allocated(infos)? } else { Vec::new() };
+        let changes = if is_all || environment || is_neither {
+            // PRRTE's daemons ask for neither, after `prun` has collected the user's variables. Theirs must not win.
+            let variables =
+                if is_neither && !is_all { Variables::Forwarded(variables) } else { Variables::All(variables) };
+            self.harvest.collect(namespace, infos, variables, ParameterFiles::of_process())?
+        } else {
+            Vec::new()
+        };
         if allocated.is_empty() && changes.is_empty() {
             return Ok(Vec::new());
         }
         let mark = Info::new(Key::from_static(MARK), format!("{VERSION} {namespace}"));
         Ok(std::iter::once(mark).chain(changes.iter().map(EnvironmentChange::info)).chain(allocated).collect())
-    }
-
-    fn harvested(
-        &self,
-        namespace: &Namespace,
-        infos: &[Info],
-        variables: &[(OsString, OsString)],
-    ) -> Result<Vec<EnvironmentChange>, SetupError> {
-        self.harvest.collect(namespace, infos, variables, ParameterFiles::of_process())
     }
 
     /// Takes the infos of [`JobSetup::setup_application`] on a node of the job. Fabric resources become part of the

@@ -169,6 +169,16 @@ impl EnvironmentChange {
         variables
     }
 
+    /// Memory of it.
+    pub(super) fn size_bytes(&self) -> usize {
+        let value = match &self.kind {
+            Kind::Unset => 0,
+            Kind::Set(value) | Kind::Add(value) => value.as_bytes().len(),
+            Kind::Prepend(value, _) | Kind::Append(value, _) | Kind::First(value, _) => value.as_bytes().len(),
+        };
+        size_of::<Self>().saturating_add(self.name.as_bytes().len()).saturating_add(value)
+    }
+
     /// The name, if no variable can have it.
     pub(super) fn impossible_name(&self) -> Option<&Text> {
         Some(&self.name).filter(|name| name.as_bytes().is_empty() || name.as_bytes().contains(&b'='))

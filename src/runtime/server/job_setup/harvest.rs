@@ -22,7 +22,7 @@ use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::parameters::{FORWARD_ENVARS, PREFIX, ParameterFiles};
 use crate::types::{Info, InfoFlags, Namespace, Value};
 
-/// What is known of the environment of jobs.
+/// Environments of the jobs that this process sets up.
 #[derive(Default)]
 pub(super) struct Harvest {
     jobs: Mutex<Jobs>,
@@ -41,14 +41,30 @@ struct JobEnvironment {
     number: u64,
     wanted: EnvironmentPatterns,
     unwanted: EnvironmentPatterns,
-    /// The changes that were collected for the job: its children may get them, too.
+    /// Changes collected for the job. Its children may get them, too.
     changes: Vec<EnvironmentChange>,
+    /// Memory of the changes.
+    size_bytes: usize,
+}
+
+/// Variables of this process, for a job.
+#[derive(Clone, Copy)]
+pub(super) enum Variables<'a> {
+    /// Those that the host, the user or the job's programming model names.
+    All(&'a [(OsString, OsString)]),
+    /// Those that the host names.
+    Forwarded(&'a [(OsString, OsString)]),
 }
 
 /// Limit of jobs. A launcher may never deregister its jobs, so the oldest one is forgotten.
 const JOBS_MAX: usize = 1024;
 /// Limit of changes of one job's environment.
 pub(super) const CHANGES_MAX: usize = 65_536;
+
+/// Limit of the memory for changes of one job's environment.
+const JOB_BYTES_MAX: usize = 16 << 20;
+/// The same for all jobs. The oldest are forgotten.
+const ALL_BYTES_MAX: usize = 64 << 20;
 
 /// Patterns of variables that no job gets.
 const UNWANTED: &str = "MODEX_EXCLUDE_ENVARS";
@@ -78,20 +94,26 @@ impl Harvest {
         &self,
         namespace: &Namespace,
         infos: &[Info],
-        variables: &[(OsString, OsString)],
+        variables: Variables<'_>,
         files: &ParameterFiles,
     ) -> Result<Vec<EnvironmentChange>, SetupError> {
         let own = changes_of(infos)?;
         let mut jobs = self.jobs.lock();
         let mut changes = jobs.of_parents(infos)?;
         let job = jobs.job(namespace);
-        let selections = selections(job, infos, variables, files)?;
-        EnvironmentChange::add_up(&mut changes, harvest(&selections, variables));
+        let taken = match variables {
+            Variables::All(variables) => harvest(&selections(job, infos, variables, files)?, variables),
+            Variables::Forwarded(variables) => harvest(&[(job.wanted.clone(), job.unwanted.clone())], variables),
+        };
+        EnvironmentChange::add_up(&mut changes, taken);
         EnvironmentChange::add_up(&mut changes, own);
-        if changes.len().saturating_add(job.changes.len()) > CHANGES_MAX {
+        let size_bytes = changes.iter().map(EnvironmentChange::size_bytes).fold(job.size_bytes, usize::saturating_add);
+        if changes.len().saturating_add(job.changes.len()) > CHANGES_MAX || size_bytes > JOB_BYTES_MAX {
             return Err(SetupError::TooManyChanges);
         }
         EnvironmentChange::add_up(&mut job.changes, changes.clone());
+        job.size_bytes = job.changes.iter().map(EnvironmentChange::size_bytes).fold(0, usize::saturating_add);
+        jobs.forget_old();
         Ok(changes)
     }
 
@@ -104,8 +126,7 @@ impl Jobs {
     fn job(&mut self, namespace: &Namespace) -> &mut JobEnvironment {
         let Self { environments, newest } = self;
         if environments.len() >= JOBS_MAX && !environments.contains_key(namespace) {
-            let oldest = environments.iter().min_by_key(|(_, job)| job.number).map(|(oldest, _)| oldest.clone());
-            oldest.and_then(|oldest| environments.remove(&oldest));
+            forget_oldest(environments);
         }
         environments.entry(namespace.clone()).or_insert_with(|| {
             *newest = newest.saturating_add(1);
@@ -113,7 +134,18 @@ impl Jobs {
         })
     }
 
-    /// The changes that were collected for the parents among the infos, in the order of their names.
+    /// Forgets the oldest jobs until the others fit.
+    fn forget_old(&mut self) {
+        let sizes = self.environments.values().map(|job| job.size_bytes);
+        let mut size_bytes = sizes.fold(0, usize::saturating_add);
+        while size_bytes > ALL_BYTES_MAX
+            && let Some(forgotten) = forget_oldest(&mut self.environments)
+        {
+            size_bytes = size_bytes.saturating_sub(forgotten.size_bytes);
+        }
+    }
+
+    /// Changes collected for the job's parents among the infos, in the order of their names.
     fn of_parents(&self, infos: &[Info]) -> Result<Vec<EnvironmentChange>, SetupError> {
         let mut changes = Vec::new();
         for info in infos.iter().filter(|info| info.key.as_str() == keys::PARENT_ID.name()) {
@@ -129,6 +161,12 @@ impl Jobs {
         }
         Ok(changes)
     }
+}
+
+fn forget_oldest(environments: &mut BTreeMap<Namespace, JobEnvironment>) -> Option<JobEnvironment> {
+    let (oldest, _) = environments.iter().min_by_key(|(_, job)| job.number)?;
+    let oldest = oldest.clone();
+    environments.remove(&oldest)
 }
 
 /// The jobs that an info names as parents: a process, a job, or a list of them.
@@ -262,19 +300,25 @@ mod tests {
         harvest.forward(&job("a"), &patterns("OMP_*"), &patterns("OMP_SECRET")).unwrap();
         harvest.forward(&job("a"), &patterns("HO?E"), &EnvironmentPatterns::default()).unwrap();
         assert_eq!(
-            names(harvest.collect(&job("a"), &[], &environment(&[]), &ParameterFiles::default())),
+            names(harvest.collect(&job("a"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
             ["HOME", "OMP_X", "OMP_Y"]
         );
-        assert_eq!(names(harvest.collect(&job("b"), &[], &environment(&[]), &ParameterFiles::default())), [""; 0]);
+        assert_eq!(
+            names(harvest.collect(&job("b"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
+            [""; 0]
+        );
         harvest.forget(&job("a"));
-        assert_eq!(names(harvest.collect(&job("a"), &[], &environment(&[]), &ParameterFiles::default())), [""; 0]);
+        assert_eq!(
+            names(harvest.collect(&job("a"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
+            [""; 0]
+        );
     }
 
     #[test]
     fn the_user_names_variables_and_exceptions_in_the_environment() {
         let harvest = Harvest::default();
         let collect = |more: &[(&str, &str)], infos: &[Info]| {
-            harvest.collect(&job("a"), infos, &environment(more), &ParameterFiles::default())
+            harvest.collect(&job("a"), infos, Variables::All(&environment(more)), &ParameterFiles::default())
         };
         assert_eq!(names(collect(&[(WANTED, "OMP_X,HOME")], &[])), ["HOME", "OMP_X"]);
         assert_eq!(names(collect(&[(WANTED, "OMP_*"), (UNWANTED, "OMP_S*;OMP_Y")], &[])), ["OMP_X"]);
@@ -291,7 +335,7 @@ mod tests {
         let found = names(Harvest::default().collect(
             &job("a"),
             &[],
-            &environment(&[(WANTED, "*")]),
+            Variables::All(&environment(&[(WANTED, "*")])),
             &ParameterFiles::default(),
         ));
         assert!(!found.iter().any(|name| name == "PMIX_RANK" || name == "MODEX_SERVER_URI"), "{found:?}");
@@ -303,7 +347,7 @@ mod tests {
         let harvest = Harvest::default();
         let model = |name: &str| info(keys::PROGRAMMING_MODEL.name(), name);
         let collect = |more: &[(&str, &str)], name: &str| {
-            harvest.collect(&job("a"), &[model(name)], &environment(more), &ParameterFiles::default())
+            harvest.collect(&job("a"), &[model(name)], Variables::All(&environment(more)), &ParameterFiles::default())
         };
         assert_eq!(names(collect(&[], "ompi")), ["OMPI_MCA_btl"]);
         assert_eq!(names(collect(&[], "MPI")), ["MPIR_CVAR_X", "OMPI_MCA_btl"]);
@@ -319,26 +363,44 @@ mod tests {
         let harvest = Harvest::default();
         harvest.forward(&job("parent"), &patterns("OMP_X"), &EnvironmentPatterns::default()).unwrap();
         let set = EnvironmentChange::set("COLOUR".as_ref(), "red".as_ref());
-        harvest.collect(&job("parent"), &[set.info()], &environment(&[]), &ParameterFiles::default()).unwrap();
+        harvest
+            .collect(&job("parent"), &[set.info()], Variables::All(&environment(&[])), &ParameterFiles::default())
+            .unwrap();
         let parent = |name: &str| info(keys::PARENT_ID.name(), ProcId::new(job(name), 0));
         assert_eq!(
-            names(harvest.collect(&job("a"), &[parent("parent")], &environment(&[]), &ParameterFiles::default())),
+            names(harvest.collect(
+                &job("a"),
+                &[parent("parent")],
+                Variables::All(&environment(&[])),
+                &ParameterFiles::default()
+            )),
             ["OMP_X", "COLOUR"]
         );
         assert_eq!(
-            names(harvest.collect(&job("b"), &[parent("a")], &environment(&[]), &ParameterFiles::default())),
+            names(harvest.collect(
+                &job("b"),
+                &[parent("a")],
+                Variables::All(&environment(&[])),
+                &ParameterFiles::default()
+            )),
             ["OMP_X", "COLOUR"]
         );
         assert_eq!(
-            names(harvest.collect(&job("c"), &[parent("unknown")], &environment(&[]), &ParameterFiles::default())),
+            names(harvest.collect(
+                &job("c"),
+                &[parent("unknown")],
+                Variables::All(&environment(&[])),
+                &ParameterFiles::default()
+            )),
             [""; 0]
         );
         let required = Info { flags: InfoFlags::REQUIRED.bits(), ..parent("unknown") };
-        let refused = harvest.collect(&job("c"), &[required], &environment(&[]), &ParameterFiles::default());
+        let refused =
+            harvest.collect(&job("c"), &[required], Variables::All(&environment(&[])), &ParameterFiles::default());
         assert!(matches!(refused, Err(SetupError::UnknownParent { .. })), "{refused:?}");
         let odd = info(keys::PARENT_ID.name(), Text::from("parent"));
         assert!(matches!(
-            harvest.collect(&job("c"), &[odd], &environment(&[]), &ParameterFiles::default()),
+            harvest.collect(&job("c"), &[odd], Variables::All(&environment(&[])), &ParameterFiles::default()),
             Err(SetupError::Parent)
         ));
     }
@@ -350,21 +412,57 @@ mod tests {
             harvest.forward(&job(&format!("j{number}")), &patterns("HOME"), &EnvironmentPatterns::default()).unwrap();
         }
         assert_eq!(harvest.jobs.lock().environments.len(), JOBS_MAX);
-        assert_eq!(names(harvest.collect(&job("j1"), &[], &environment(&[]), &ParameterFiles::default())), ["HOME"]);
-        assert_eq!(names(harvest.collect(&job("j0"), &[], &environment(&[]), &ParameterFiles::default())), [""; 0]);
+        assert_eq!(
+            names(harvest.collect(&job("j1"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
+            ["HOME"]
+        );
+        assert_eq!(
+            names(harvest.collect(&job("j0"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
+            [""; 0]
+        );
+    }
+
+    /// Regression: a daemon's own variables won over those that `prun` of PRRTE had collected from its user.
+    #[test]
+    fn without_the_wish_for_variables_a_job_gets_what_the_host_names() {
+        let harvest = Harvest::default();
+        harvest.forward(&job("a"), &patterns("HOME"), &EnvironmentPatterns::default()).unwrap();
+        let set = EnvironmentChange::set("OMPI_MCA_btl".as_ref(), "tcp".as_ref());
+        let infos = [info(keys::PROGRAMMING_MODEL.name(), "ompi"), set.info()];
+        let variables = environment(&[(WANTED, "OMP_X")]);
+        let found = harvest.collect(&job("a"), &infos, Variables::Forwarded(&variables), &ParameterFiles::default());
+        assert_eq!(found.unwrap().last(), Some(&set));
+        let found = harvest.collect(&job("a"), &infos, Variables::Forwarded(&variables), &ParameterFiles::default());
+        assert_eq!(names(found), ["HOME", "OMPI_MCA_btl"]);
+    }
+
+    #[test]
+    fn environments_are_bounded_by_their_size() {
+        let harvest = Harvest::default();
+        let collect = |name: &str, length: usize| {
+            let set = EnvironmentChange::set("LONG".as_ref(), "x".repeat(length).as_ref());
+            let variables = environment(&[]);
+            harvest.collect(&job(name), &[set.info()], Variables::All(&variables), &ParameterFiles::default())
+        };
+        assert!(matches!(collect("large", JOB_BYTES_MAX), Err(SetupError::TooManyChanges)));
+        for number in 0..5 {
+            assert_eq!(names(collect(&format!("j{number}"), JOB_BYTES_MAX - 1024)), ["LONG"]);
+        }
+        let kept: Vec<String> = harvest.jobs.lock().environments.keys().map(ToString::to_string).collect();
+        assert_eq!(kept, ["j1", "j2", "j3", "j4"]);
     }
 
     #[test]
     fn the_environment_has_precedence_over_a_file_of_parameters() {
         let files = ParameterFiles::of_text("forward_envars = HOME\npmdl_ompi_include_envars = OMP_X\n");
         let collect = |more: &[(&str, &str)], infos: &[Info]| {
-            Harvest::default().collect(&job("a"), infos, &environment(more), &files)
+            Harvest::default().collect(&job("a"), infos, Variables::All(&environment(more)), &files)
         };
         assert_eq!(names(collect(&[], &[])), ["HOME"]);
         assert_eq!(names(collect(&[(WANTED, "OMP_Y")], &[])), ["OMP_Y"]);
         assert_eq!(names(collect(&[], &[info(keys::PROGRAMMING_MODEL.name(), "ompi")])), ["HOME", "OMP_X"]);
         let broken = ParameterFiles::of_text("forward_envars = FOO_[A-Z]\n");
-        let refused = Harvest::default().collect(&job("a"), &[], &environment(&[]), &broken);
+        let refused = Harvest::default().collect(&job("a"), &[], Variables::All(&environment(&[])), &broken);
         assert!(
             matches!(&refused, Err(SetupError::Pattern { place, .. }) if &**place == FORWARD_ENVARS),
             "{refused:?}"
