@@ -125,8 +125,8 @@ fn the_log_has_levels_by_area() {
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         ended.err
     };
-    let (job, ptl) = ("namespace registered", "connection ended");
-    let shown = |text: &str| [job, ptl].map(|words| text.contains(words));
+    let (job, collective) = ("namespace registered", "operation ended");
+    let shown = |text: &str| [job, collective].map(|words| text.contains(words));
     assert_eq!(shown(&log("debug")), [true, true]);
     assert_eq!(shown(&log("warn,job=debug")), [true, false]);
     assert_eq!(shown(&log("debug,job=off")), [false, true]);
