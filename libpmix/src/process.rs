@@ -200,7 +200,9 @@ pub(super) fn drop_lost() {
     let lost = change(|state| std::mem::take(&mut state.lost));
     renew_copy();
     for client in lost {
-        client.outputs.finish();
+        // What has come is written first.
+        let _ = client.leave();
+        client.finish_output();
     }
 }
 

@@ -36,6 +36,8 @@ impl Directives {
                 namespace = Some(namespace_of(&info.value)?);
             } else if is(keys::TOOL_RANK.name()) {
                 rank = rank_of(&info.value)?;
+            } else if is(keys::EXTERNAL_PROGRESS.name()) {
+                // No server needs it: `turns::choose` reads it.
             } else if !read.set_place(info)? && !read.set_flag(info)? {
                 read.directions.info.push(info.clone());
             }

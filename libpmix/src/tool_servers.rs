@@ -274,5 +274,6 @@ fn leave(left: Option<Arc<Membership>>) {
     process::renew_copy();
     if let Some(left) = left {
         let _ = left.leave();
+        left.finish_output();
     }
 }

@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Duration;
 
@@ -52,8 +52,19 @@ struct Turns {
     changed: Condvar,
 }
 
-/// Whether the process has asked for external progress.
-static IS_EXTERNAL: AtomicBool = AtomicBool::new(false);
+/// Whether functions of the program run inside `PMIx_Progress`: one of the three below.
+static STATE: AtomicU8 = AtomicU8::new(INTERNAL);
+/// They run on threads of the library.
+const INTERNAL: u8 = 0;
+/// They run inside `PMIx_Progress`.
+const EXTERNAL: u8 = 1;
+/// They ran there, and the last role has ended: they run nowhere (E3).
+const ENDED: u8 = 2;
+
+fn is_external() -> bool {
+    STATE.load(Ordering::Relaxed) == EXTERNAL
+}
+
 /// Null until it is needed, and again in a forked child: a thread that does not exist there may hold the lock.
 static TURNS: AtomicPtr<Turns> = AtomicPtr::new(std::ptr::null_mut());
 /// In a forked child the parent's. It is unused, but stays reachable for memcheck.
@@ -84,6 +95,9 @@ fn turns() -> &'static Turns {
 /// # Errors
 /// A required directive that contradicts an earlier initialization.
 pub(super) fn choose(infos: &[Info], is_initialized: bool) -> Result<(), Failure> {
+    if !is_initialized {
+        STATE.store(INTERNAL, Ordering::Relaxed);
+    }
     let Some(info) = infos.iter().find(|info| info.key.as_str() == keys::EXTERNAL_PROGRESS.name()) else {
         return Ok(());
     };
@@ -94,8 +108,8 @@ pub(super) fn choose(infos: &[Info], is_initialized: bool) -> Result<(), Failure
     };
     if !is_initialized {
         // Relaxed is enough: threads of the library start later.
-        IS_EXTERNAL.store(is_wanted, Ordering::Relaxed);
-    } else if is_wanted != IS_EXTERNAL.load(Ordering::Relaxed) {
+        STATE.store(if is_wanted { EXTERNAL } else { INTERNAL }, Ordering::Relaxed);
+    } else if is_wanted != is_external() {
         if info.flags().contains(InfoFlags::REQUIRED) {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
@@ -106,10 +120,12 @@ pub(super) fn choose(infos: &[Info], is_initialized: bool) -> Result<(), Failure
 
 /// Ends external progress if the process has no role any more. Calls that still wait never run (E3).
 pub(super) fn end_unless(is_initialized: bool) {
-    if IS_EXTERNAL.load(Ordering::Relaxed) && !is_initialized {
-        IS_EXTERNAL.store(false, Ordering::Relaxed);
+    if is_external() && !is_initialized {
         let turns = turns();
-        turns.queue.lock().waiting.clear();
+        let mut queue = turns.queue.lock();
+        // A call that comes later looks at the state under the same lock.
+        STATE.store(ENDED, Ordering::Relaxed);
+        queue.waiting.clear();
         turns.changed.notify_all();
     }
 }
@@ -117,8 +133,11 @@ pub(super) fn end_unless(is_initialized: bool) {
 /// Runs a call of a function of the program: here, or inside `PMIx_Progress` if the process has external progress. `None`
 /// if it did not run, because the process has finalized.
 pub(super) fn in_turn<R>(call: impl FnOnce() -> R) -> Option<R> {
-    if !IS_EXTERNAL.load(Ordering::Relaxed) || !is_thread_of_library() {
-        return Some(call());
+    match STATE.load(Ordering::Relaxed) {
+        EXTERNAL | ENDED if !is_thread_of_library() => return Some(call()),
+        EXTERNAL => {}
+        ENDED => return None,
+        _ => return Some(call()),
     }
     let (mut call, mut result) = (Some(call), None);
     hand_over(&mut || result = call.take().map(|call| call()));
@@ -131,6 +150,9 @@ fn hand_over(call: &mut dyn FnMut()) {
     // SAFETY: only the lifetime changes. This function returns after the call has run or has left the queue (E1).
     let call: *mut (dyn FnMut() + 'static) = unsafe { std::mem::transmute(call) };
     let mut queue = turns.queue.lock();
+    if !is_external() {
+        return;
+    }
     queue.last = queue.last.wrapping_add(1);
     let number = queue.last;
     queue.waiting.push_back(Waiting { number, thread: acting_thread(), call });
@@ -142,7 +164,7 @@ fn hand_over(call: &mut dyn FnMut()) {
 
 /// Runs the calls that are due (E2).
 pub(super) fn run_due() {
-    if !IS_EXTERNAL.load(Ordering::Relaxed) {
+    if !is_external() {
         return;
     }
     let turns = turns();
@@ -155,6 +177,10 @@ pub(super) fn run_due() {
         let run = || unsafe { (*call)() };
         // A panic ends the call alone; its owner finds no result.
         let _ = catch_unwind(AssertUnwindSafe(|| act_as(thread, run)));
+        // The call has forked, and this is the child (E4).
+        if !std::ptr::eq(TURNS.load(Ordering::Acquire), turns) {
+            return;
+        }
         queue = turns.queue.lock();
         queue.running = None;
         turns.changed.notify_all();
@@ -165,7 +191,7 @@ pub(super) fn run_due() {
 /// due meanwhile (E3).
 pub(super) fn finish<R: Send + 'static>(end: impl FnOnce() -> R + Send + 'static) -> R {
     let is_in_call = is_thread_of_library() || acting_thread() != ActingThread::of_this();
-    if !IS_EXTERNAL.load(Ordering::Relaxed) || is_in_call {
+    if !is_external() || is_in_call {
         return end();
     }
     let cell = std::sync::Arc::new(Mutex::new(Some(end)));
@@ -203,6 +229,6 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// In a forked child (E4). It only stores.
 pub(super) fn forget_after_fork() {
-    IS_EXTERNAL.store(false, Ordering::Relaxed);
+    STATE.store(INTERNAL, Ordering::Relaxed);
     OF_PARENT.store(TURNS.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Release);
 }

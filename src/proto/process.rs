@@ -1,8 +1,9 @@
-//! Parents of jobs.
+//! Directives of spawns: parents of the job, and channels for its spawner.
 
 use super::Spawn;
 use crate::keys;
 use crate::types::Value;
+use crate::types::codes::iof_channel;
 
 impl Spawn {
     /// Whether each parent (`PMIX_PARENT_ID`) that the job or an application names is a process.
@@ -11,4 +12,23 @@ impl Spawn {
         let mut directives = self.job.iter().chain(self.apps.iter().flat_map(|app| &app.info));
         directives.all(|info| info.key.as_str() != keys::PARENT_ID.name() || matches!(info.value, Value::Proc(_)))
     }
+
+    /// Channels of the job's output that a tool gets if it spawns the job: all but those that the job or its applications say
+    /// no to. Tools of OpenPMIx get the same, and PRRTE's `prun` counts on that.
+    #[must_use]
+    pub fn channels_for_tool(&self) -> u16 {
+        let is_wanted = |key: &str| {
+            let infos = self.job.iter().chain(self.apps.iter().flat_map(|app| &app.info));
+            let mut said = infos.filter(|info| info.key.as_str() == key).map(|info| info.value.as_bool());
+            said.clone().next().is_none() || said.any(|value| value != Some(false))
+        };
+        let wanted = CHANNELS_FOR_TOOLS.iter().filter(|(key, _)| is_wanted(key.name()));
+        wanted.fold(0, |all, (_, channel)| all | channel)
+    }
 }
+
+const CHANNELS_FOR_TOOLS: [(keys::TypedKey<bool>, u16); 3] = [
+    (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
+    (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
+    (keys::FWD_STDDIAG, iof_channel::FWD_STDDIAG_CHANNEL),
+];

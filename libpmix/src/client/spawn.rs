@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use modex::keys;
 use modex::proto::{Service, Spawn};
-use modex::types::codes::iof_channel;
 use modex::types::{App, Info, InfoFlags, Namespace, ProcId, Status, Text};
 
 use super::asynchronous::{run, start, start_with};
@@ -82,31 +81,16 @@ fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
 /// The output that a tool shows of the job that it starts.
 fn forwarded(request: &ClientRequest) -> (pmix_iof_channel_t, OutputStyle) {
     match request {
-        ClientRequest::Service(Service::Spawn(Spawn { job, apps })) => shown(job, apps),
+        ClientRequest::Service(Service::Spawn(spawn)) => shown(spawn),
         _ => (0, OutputStyle::default()),
     }
 }
 
 /// The channels that a tool shows of its job, and their form. The server writes files.
-fn shown(job: &[Info], apps: &[App]) -> (pmix_iof_channel_t, OutputStyle) {
-    let style = OutputStyle::of(job);
+fn shown(spawn: &Spawn) -> (pmix_iof_channel_t, OutputStyle) {
+    let style = OutputStyle::of(&spawn.job);
     let is_hidden = style.is_file_only || style.is_local == Some(false);
-    (if is_hidden { 0 } else { channels_of(job, apps) }, style)
-}
-
-/// The channels that a job forwards to the tool that starts it: all but those that it says no to. Tools of OpenPMIx get the
-/// same, and PRRTE's `prun` counts on that.
-fn channels_of(job: &[Info], apps: &[App]) -> pmix_iof_channel_t {
-    let channels = [
-        (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
-        (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
-        (keys::FWD_STDDIAG, iof_channel::FWD_STDDIAG_CHANNEL),
-    ];
-    let is_wanted = |key: &str| {
-        let mut said = job.iter().chain(apps.iter().flat_map(|app| &app.info)).filter(|info| info.key.as_str() == key);
-        said.clone().next().is_none() || said.any(|info| info.value.as_bool() == Some(true))
-    };
-    channels.iter().filter(|(key, _)| is_wanted(key.name())).fold(0, |all, (_, channel)| all | channel)
+    (if is_hidden { 0 } else { spawn.channels_for_tool() }, style)
 }
 
 /// A tool's spawn, whose output the tool shows. An application's output is shown by its own launcher.
@@ -152,9 +136,10 @@ fn job(job_info: Counted<'_, pmix_info_t>, apps: Counted<'_, pmix_app_t>) -> Res
     if !spawn.has_valid_parents() {
         return Err(Failure(Status::ERR_BAD_PARAM));
     }
+    let (shown_channels, _) = shown(&spawn);
     let Spawn { mut job, apps } = spawn;
     // A tool that shows the output of its job gives it its form.
-    if shown(&job, &apps).0 != 0 && process::read(|state| state.tool_count > 0) {
+    if shown_channels != 0 && process::read(|state| state.tool_count > 0) {
         for info in job.iter_mut().filter(|info| OutputStyle::is_form(info.key.as_str())) {
             info.flags &= !InfoFlags::REQUIRED.bits();
         }

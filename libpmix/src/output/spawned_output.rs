@@ -54,14 +54,16 @@ impl SpawnedOutput {
         let mut jobs = self.jobs.lock();
         let Some(place) = jobs.asked.iter().position(|(asked, _)| *asked == number) else { return };
         let Some(((_, shown), job)) = jobs.asked.remove(place).zip(job) else { return };
-        if jobs.named.len() >= NAMED_JOBS_MAX {
-            jobs.named.pop_front();
+        if jobs.named.len() >= NAMED_JOBS_MAX
+            && let Some((oldest, _)) = jobs.named.pop_front()
+        {
+            self.writer.end(oldest);
         }
         jobs.named.push_back((job, shown));
     }
 
-    /// Writes output. Servers of OpenPMIx send the first of it before a job's name: it counts to the oldest spawn without
-    /// an answer.
+    /// Writes output. Servers of OpenPMIx send the first of it before a job's name. It gets the form of the oldest spawn
+    /// without an answer, and is shown if any of these shows its channel.
     pub(crate) fn write(&self, output: IofOutput) {
         let shown = self.shown(&output.source.namespace);
         let shown = shown.unwrap_or_else(|| ShownJob::new(u16::MAX, OutputStyle::default()));
@@ -72,12 +74,22 @@ impl SpawnedOutput {
 
     fn shown(&self, job: &Namespace) -> Option<ShownJob> {
         let jobs = self.jobs.lock();
-        let named = jobs.named.iter().rev().find(|(name, _)| name == job);
-        named.map(|(_, shown)| shown).or_else(|| jobs.asked.front().map(|(_, shown)| shown)).cloned()
+        if let Some((_, shown)) = jobs.named.iter().rev().find(|(name, _)| name == job) {
+            return Some(shown.clone());
+        }
+        let (_, oldest) = jobs.asked.front()?;
+        let channels = jobs.asked.iter().fold(0, |all, (_, shown)| all | shown.channels);
+        Some(ShownJob { channels, output: Arc::clone(&oldest.output) })
     }
 
     /// Writes everything, at the end of the connection.
     pub(crate) fn finish(&self) {
+        self.writer.finish();
+    }
+}
+
+impl Drop for SpawnedOutput {
+    fn drop(&mut self) {
         self.writer.finish();
     }
 }
@@ -112,10 +124,11 @@ mod tests {
     fn a_job_keeps_the_form_of_its_spawn_and_early_output_counts_to_the_oldest() {
         let outputs = SpawnedOutput::default();
         assert_eq!(form_of(&outputs, "first"), None);
-        let [first, second, failed] = [(2, tagged()), (4, OutputStyle::default()), (6, OutputStyle::default())]
+        let [first, second, failed] = [(2, tagged()), (4, OutputStyle::default()), (2, OutputStyle::default())]
             .map(|(channels, style)| outputs.begin(channels, style));
-        assert_eq!(form_of(&outputs, "first"), Some((2, true)), "its name is not yet known");
+        assert_eq!(form_of(&outputs, "first"), Some((6, true)), "its name is not yet known");
         outputs.settle(first, Namespace::new("first").ok());
+        assert_eq!(form_of(&outputs, "second"), Some((6, false)));
         outputs.settle(failed, None);
         assert_eq!(form_of(&outputs, "second"), Some((4, false)));
         outputs.settle(second, Namespace::new("second").ok());

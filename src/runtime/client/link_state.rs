@@ -2,6 +2,7 @@ mod futex_wait;
 mod intake;
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
@@ -35,6 +36,8 @@ pub(super) struct LinkState {
     next_call: u64,
     /// Number of requests that are no queries, and of events.
     activity: u64,
+    /// Queries without an answer.
+    queries: BTreeSet<CallId>,
     loss: Option<LossReason>,
     /// Segments that are announced, but not mapped yet. `None`: the server has no segment of the namespace, or none any
     /// more.
@@ -105,6 +108,7 @@ impl LinkState {
             buffer: vec![0; BUFFER_SIZE_FIRST_BYTES].into(),
             next_call: 0,
             activity: 0,
+            queries: BTreeSet::new(),
             loss: None,
             segments: BTreeMap::new(),
             segment_news: Arc::default(),
@@ -230,7 +234,11 @@ impl LinkState {
         self.is_leaving |= matches!(call, Call::Finalize);
         let id = CallId(self.next_call);
         self.next_call += 1;
-        self.activity += u64::from(call.command() != Command::QueryInfo);
+        if call.command() == Command::QueryInfo {
+            self.queries.insert(id);
+        } else {
+            self.activity += 1;
+        }
         self.core.handle(now, ClientInput::Call(id, call));
         id
     }
@@ -286,7 +294,11 @@ impl LinkState {
             ClientOutput::Received(data) => self.received.receive(&data),
             ClientOutput::Forget(namespace) => self.received.forget(&namespace),
             ClientOutput::Outdated => self.received.outdate(),
-            ClientOutput::Done(id, result) => self.results.deliver(id, result),
+            ClientOutput::Done(id, result) => {
+                // A query before the end of another request may not show its effect.
+                self.activity += u64::from(!self.queries.remove(&id));
+                self.results.deliver(id, result);
+            }
             ClientOutput::Report(anomaly) => tracing::warn!(?anomaly, "the server answered against the protocol"),
             ClientOutput::Close => self.lose(now, LossReason::Closed),
         }

@@ -61,7 +61,7 @@ impl<S: Datastore> ServerCore<S> {
         if let Err(status) = self.permit_all(&requester, Action::PullOutput, &listed) {
             return self.outputs.reply_status(ticket, status);
         }
-        if !self.made_room_for_pull(ticket.peer(), &requester, procs.len()) {
+        if !self.has_room_for_pull(&requester, procs.len()) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let pull = OutputPull {
@@ -135,20 +135,11 @@ impl<S: Datastore> ServerCore<S> {
         self.stop(pull);
     }
 
-    /// Whether there is room for a pull, once the oldest job has made room whose output goes to its spawner.
-    fn made_room_for_pull(&mut self, peer: PeerId, requester: &Requester, proc_count: usize) -> bool {
-        if !self.has_room_for_pull(requester, proc_count) {
-            let oldest = self.forwarding.numbers_of(|pull| pull.peer == peer && pull.is_of_spawn).into_iter().min();
-            self.drop_pulls(|reference, _| Some(reference) == oldest);
-        }
-        self.has_room_for_pull(requester, proc_count)
-    }
-
     /// Pulls that wait for the host count from the start.
     fn has_room_for_pull(&self, requester: &Requester, proc_count: usize) -> bool {
         let limits = &self.config.limits;
         let counts = |is_meant: &dyn Fn(&Requester) -> bool| {
-            let meant = self.forwarding.pulls().filter(|pull| is_meant(&pull.requester));
+            let meant = self.forwarding.pulls().filter(|pull| !pull.is_of_spawn && is_meant(&pull.requester));
             meant.fold((0, 0_usize), |(pulls, procs), pull| (pulls + 1, procs.saturating_add(pull.procs.len())))
         };
         let (own, _) = counts(&|other| other.proc == requester.proc);
@@ -177,18 +168,13 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The output that a spawner gets without a pull. Tools count on this, and get all channels that the spawn does not
-    /// name.
-    pub(super) fn output_of_spawn(&self, spawner: PeerId, directives: &[Info]) -> SpawnedOutput {
+    /// The output that a spawner gets without a pull. Tools count on this.
+    pub(super) fn output_of_spawn(&self, spawner: PeerId, spawn: &proto::Spawn) -> SpawnedOutput {
         if !self.peers.get(spawner).is_some_and(Peer::is_tool) {
             return SpawnedOutput::default();
         }
-        let channels = SPAWN_CHANNELS.into_iter().filter(|(key, _)| {
-            let value = directives.iter().rfind(|info| info.key.as_str() == key.name()).map(|info| &info.value);
-            value.is_none_or(|value| value.as_bool() != Some(false))
-        });
-        let channels = channels.fold(0, |all, (_, channel)| all | channel);
-        SpawnedOutput { channels, is_redirect: is_redirect(directives), ..SpawnedOutput::default() }
+        let (channels, is_redirect) = (spawn.channels_for_tool(), is_redirect(&spawn.job));
+        SpawnedOutput { channels, is_redirect, ..SpawnedOutput::default() }
     }
 
     /// Forwards the output of a job to its spawner, with the number that stands for no pull of the spawner.
@@ -196,10 +182,7 @@ impl<S: Datastore> ServerCore<S> {
         let Some(proc) = self.peers.get(peer).map(|peer| peer.proc().clone()) else { return };
         let SpawnedOutput { channels, is_redirect, settings: _ } = wanted;
         let Some(requester) = (channels != 0).then(|| self.requester(peer, proc)).flatten() else { return };
-        if !self.made_room_for_pull(peer, &requester, 1) {
-            let proc = &requester.proc;
-            return tracing::warn!(%proc, %job, "a tool pulls too much; it does not get the output of its job");
-        }
+        self.make_room_for_job(peer);
         let pull = OutputPull {
             peer,
             requester,
@@ -213,6 +196,21 @@ impl<S: Datastore> ServerCore<S> {
         };
         let reference = self.forwarding.next_reference();
         self.begin_pull(now, reference, pull);
+    }
+
+    /// Ends the forwarding of a job to its spawner if there are too many: of the oldest that has ended, else of the oldest.
+    fn make_room_for_job(&mut self, peer: PeerId) {
+        let jobs = self.forwarding.numbers_of(|pull| pull.peer == peer && pull.is_of_spawn);
+        if jobs.len() < self.config.limits.pulls_per_process_max {
+            return;
+        }
+        let is_here = |reference: &u64| {
+            let pull = self.forwarding.pull(*reference);
+            pull.is_some_and(|pull| pull.procs.iter().any(|job| self.registry.registered(&job.namespace).is_some()))
+        };
+        let Some(oldest) = jobs.into_iter().min_by_key(|reference| (is_here(reference), *reference)) else { return };
+        self.deliver_collected(oldest);
+        self.drop_pulls(|reference, _| reference == oldest);
     }
 
     pub(in crate::server) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
@@ -415,9 +413,3 @@ fn forward(pull: &OutputPull, output: &Arc<IofOutput>) -> Output {
 /// Channels of a process's output.
 const OUTPUT_CHANNELS: u16 =
     iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL | iof_channel::FWD_STDDIAG_CHANNEL;
-/// Directives of a spawn for the channels of its job.
-const SPAWN_CHANNELS: [(keys::TypedKey<bool>, u16); 3] = [
-    (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
-    (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
-    (keys::FWD_STDDIAG, iof_channel::FWD_STDDIAG_CHANNEL),
-];

@@ -42,7 +42,7 @@ impl<S: Datastore> ServerCore<S> {
         match service {
             Service::Spawn(spawn) => {
                 let settings = OutputSettings::honoured(&mut spawn.job, kept_bytes_max)?;
-                Ok(Expected::Spawned(SpawnedOutput { settings, ..self.output_of_spawn(peer, &spawn.job) }))
+                Ok(Expected::Spawned(SpawnedOutput { settings, ..self.output_of_spawn(peer, spawn) }))
             }
             Service::IofPush(push) => {
                 let is_refused = |info: &Info| {
