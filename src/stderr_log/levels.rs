@@ -75,6 +75,7 @@ pub const AREAS: [Area; 12] = [
             "modex::runtime::shared::plain",
             "modex::server::dispatch",
             "pmix::server",
+            "pmix::turns",
         ],
     },
     Area {

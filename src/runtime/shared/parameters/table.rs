@@ -3,7 +3,7 @@
 /// A parameter with an effect: its name, and what it sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// The name without [`super::PREFIX`].
+    /// The name without `PMIX_MCA_`.
     pub name: &'static str,
     /// The setting.
     pub effect: ParameterEffect,
