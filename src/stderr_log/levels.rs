@@ -135,11 +135,12 @@ pub const AREAS: [Area; 12] = [
     },
     Area {
         name: "service",
-        subject: "published data, credentials, monitoring and control of jobs",
+        subject: "published data, credentials, logs, monitoring and control of jobs",
         modules: &[
             "modex::runtime::server::credential_desk",
             "modex::runtime::server::usage_desk",
             "modex_cli::run::job::controlling",
+            "pmix::own_log",
         ],
     },
     Area {
