@@ -153,6 +153,7 @@ pub const AREAS: [Area; 12] = [
             "modex::runtime::server::server_handle::tool_support",
             "modex::server::rules::tools",
             "pmix::parent",
+            "pmix::tool",
             "pmix::tool_servers",
         ],
     },
