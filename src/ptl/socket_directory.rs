@@ -67,16 +67,15 @@ impl SocketDirectory {
     /// Makes a directory below `parent`, and removes the leftovers of this user's killed servers. Launchers name a parent that
     /// they have not made: it is made, too.
     pub(super) fn create(parent: &Path) -> Result<Self, ListenError> {
-        let is_missing = !parent.exists();
-        if is_missing {
-            let made = DirBuilder::new().mode(0o700).recursive(true).create(parent);
-            made.map_err(|e| failed("make the temporary directory", parent, e))?;
-        }
-        let parent = parent.canonicalize().map_err(|e| failed("find the temporary directory", parent, e))?;
+        let (parent, is_new) = match parent.canonicalize() {
+            Ok(parent) => (parent, false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => made(parent)?,
+            Err(error) => return Err(failed("find the temporary directory", parent, error)),
+        };
         sweep(&parent, is_server_name, remove);
         for _ in 0..ATTEMPTS {
             if let Some(mut directory) = Self::attempt(&parent)? {
-                directory.made_parent = is_missing.then_some(parent);
+                directory.made_parent = is_new.then_some(parent);
                 return Ok(directory);
             }
         }
@@ -159,6 +158,19 @@ impl Drop for SocketDirectory {
 fn remove(directory: &File, path: &Path) {
     let _ = unlinkat(directory, SOCKET_NAME, UnlinkatFlags::NoRemoveDir);
     let _ = fs::remove_dir(path);
+}
+
+/// Makes a missing directory, with its parents. Returns its real path, and whether it is new.
+fn made(path: &Path) -> Result<(PathBuf, bool), ListenError> {
+    let refused = |error| failed("make the temporary directory", path, error);
+    let make = |path: &Path, with_parents| DirBuilder::new().mode(0o700).recursive(with_parents).create(path);
+    path.parent().map_or(Ok(()), |above| make(above, true)).map_err(refused)?;
+    // Another process may have made it meanwhile. Then it is not this server's to remove.
+    let is_new = match make(path, false) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        made => made.map(|()| true).map_err(refused)?,
+    };
+    Ok((path.canonicalize().map_err(refused)?, is_new))
 }
 
 /// 128 random bits: neither two servers nor an attacker's guess meet.

@@ -52,8 +52,11 @@ static void take(pmix_status_t status, pmix_info_t info[], size_t ninfo, void *o
 
 static const char *variables_of(const char *job)
 {
+    pmix_info_t wish;
+    bool yes = true;
+    PMIX_INFO_LOAD(&wish, PMIX_SETUP_APP_ENVARS, &yes, PMIX_BOOL);
     atomic_store(&collected, 0);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_application(job, NULL, 0, take, NULL));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_application(job, &wish, 1, take, NULL));
     while (!atomic_load(&collected)) usleep(1000);
     return names;
 }
