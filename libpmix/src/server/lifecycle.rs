@@ -93,7 +93,7 @@ fn choose_progress(infos: List<'_, pmix_info_t>) -> Result<(), Failure> {
             return turns::choose(&[directive], process::is_initialized());
         }
     }
-    Ok(())
+    turns::choose(&[], process::is_initialized())
 }
 
 fn end(ended: Option<Arc<ServerProcess>>) {
