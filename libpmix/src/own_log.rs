@@ -17,25 +17,32 @@ pub(super) struct OwnChannels {
     pub(super) has_global_syslog: bool,
 }
 
-/// Writes the texts of a request to this server's channels. Other channels are left out. `write_output` writes a text to an output
-/// of this process.
+/// A request to log.
+#[derive(Clone, Copy)]
+pub(super) struct LogRequest<'a> {
+    pub(super) source: &'a ProcId,
+    /// Texts, one for each channel.
+    pub(super) data: &'a [Info],
+    pub(super) directives: &'a [Info],
+}
+
+/// Writes the texts of a request to this server's channels. Other channels are left out. `write_output` writes a text to
+/// an output of this process.
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED` if this server has no channel of the request, or cannot honour it as it is required.
 /// `ERR_NOT_AVAILABLE` if no channel works, `ERR_PARTIAL_SUCCESS` if some do, and `ERR_BAD_PARAM` for a wrong priority.
 pub(super) fn write(
-    source: &ProcId,
-    (data, directives): (&[Info], &[Info]),
+    request: LogRequest<'_>,
     channels: OwnChannels,
     write_output: impl FnMut(Stream, &[u8]),
 ) -> Result<(), Status> {
-    write_to(Path::new(syslog::SOCKET), source, (data, directives), channels, write_output)
+    write_to(Path::new(syslog::SOCKET), request, channels, write_output)
 }
 
 fn write_to(
     socket: &Path,
-    source: &ProcId,
-    (data, directives): (&[Info], &[Info]),
+    LogRequest { source, data, directives }: LogRequest<'_>,
     channels: OwnChannels,
     mut write_output: impl FnMut(Stream, &[u8]),
 ) -> Result<(), Status> {
@@ -129,8 +136,8 @@ mod tests {
     fn log(socket: &Path, data: &[Info], directives: &[Info], channels: OwnChannels) -> (Result<(), Status>, Vec<u8>) {
         let source = ProcId::new(Namespace::new("job").unwrap(), 1);
         let mut outputs = Vec::new();
-        let outcome =
-            write_to(socket, &source, (data, directives), channels, |_, text| outputs.extend_from_slice(text));
+        let request = LogRequest { source: &source, data, directives };
+        let outcome = write_to(socket, request, channels, |_, text| outputs.extend_from_slice(text));
         (outcome, outputs)
     }
 

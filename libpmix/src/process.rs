@@ -6,7 +6,8 @@
 //! ```
 //!
 //! - **P1** Access to the client costs one atomic load. Every thread keeps a copy of the state's member with the
-//!   state's number (its generation). A change of the state changes the number.
+//!   state's number (its generation). A change of the state changes the number. [`member`] also looks at a tool's
+//!   connection, because a tool goes on without a server that has ended.
 //! - **P2** The lock of the state is held for assignments only, never during a wait or a callback. [`begin`] gives the
 //!   right to change the state over a longer time; only Init and Finalize wait for it.
 //! - **P3** A forked child is not initialized: `pthread_atfork` gives it a new, empty state. It does not matter which
@@ -200,7 +201,7 @@ pub(super) fn drop_lost() {
     let lost = change(|state| std::mem::take(&mut state.lost));
     renew_copy();
     for client in lost {
-        // What has come is written first.
+        // Output that has come is written before the end.
         let _ = client.leave();
         client.finish_output();
     }

@@ -18,7 +18,8 @@ use super::{from_c, parent, server, spoken, stdin, to_c, tool_servers, turns};
 /// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
 /// attributes name, else to the server that started it, else to the first server found that admits it. With
 /// `PMIX_TOOL_DO_NOT_CONNECT` it connects to none, and without a name `proc` gets an empty namespace and
-/// `PMIX_RANK_UNDEF`. The first server to which it attaches later gives it a name. With `PMIX_TOOL_CONNECT_OPTIONAL` it works alone if there is no server.
+/// `PMIX_RANK_UNDEF`. The first server to which it attaches later gives it a name. With `PMIX_TOOL_CONNECT_OPTIONAL` it works
+/// alone if there is no server.
 ///
 /// A launcher (`PMIX_LAUNCHER`) is a server, too, which tools find; `PMIx_tool_set_server_module` gives it a host's functions. A
 /// tool that another tool has started (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. If the job's

@@ -10,6 +10,7 @@ use crate::call;
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard, guard_status};
+use crate::own_log::{self, LogRequest};
 use crate::pointer::CallerData;
 use crate::process::Member;
 use crate::server_role::ServerRole;
@@ -17,7 +18,7 @@ use crate::to_c::Array;
 use crate::types::{
     pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
 };
-use crate::{from_c, own_log, process, to_c};
+use crate::{from_c, process, to_c};
 
 /// Queries the host. The server answers what the host does not support, also for the server's own process if the host has no
 /// function for queries. Queries about the interface itself are answered here, also before the first initialization. See the
@@ -177,7 +178,8 @@ fn entry(
 /// Writes the texts to the channels of this process.
 fn write_here(role: &dyn ServerRole, data: &[Info], directives: &[Info]) -> Result<(), Failure> {
     let write_output = |stream, text: &[u8]| role.write_log(stream, text);
-    Ok(own_log::write(role.server().proc(), (data, directives), role.own_channels(), write_output)?)
+    let request = LogRequest { source: role.server().proc(), data, directives };
+    Ok(own_log::write(request, role.own_channels(), write_output)?)
 }
 
 /// Asks for a change of the allocation. See the standard's function of the same name.

@@ -28,7 +28,7 @@ impl PullOutput {
     }
 }
 
-/// Writes output as above.
+/// Writes a piece of output in the style of its job. At the end of a stream its open line is written, too.
 pub(super) fn write_to(writer: &OutputWriter, job: &Arc<JobOutput>, output: IofOutput) {
     let IofOutput { source, channel, bytes, info } = output;
     let stream = Stream::of(channel);

@@ -95,7 +95,7 @@ impl OutputStyle {
         Self { is_raw: self.is_raw || !self.is_set(), ..self }
     }
 
-    /// As [`OutputStyle::of_request`], if another process writes the files.
+    /// The style of output that this process shows while another process writes the files.
     pub(crate) fn for_own_output(self) -> Self {
         Self { destination: None, ..self.of_request() }
     }

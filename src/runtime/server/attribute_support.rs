@@ -11,7 +11,9 @@ use crate::client::UNDERSTOOD_OF_INVITATIONS;
 use crate::events::Event;
 use crate::keys;
 use crate::proto::Get;
-use crate::runtime::server::job_setup::{UNDERSTOOD as UNDERSTOOD_OF_SETUP, UNDERSTOOD_OF_LOCAL_SUPPORT};
+use crate::runtime::server::job_setup::{
+    ENVIRONMENT_CHANGES, UNDERSTOOD as UNDERSTOOD_OF_SETUP, UNDERSTOOD_OF_LOCAL_SUPPORT,
+};
 use crate::server::{
     CLEANUP_PATHS, CLEANUP_RULES, INVENTORY, OUTPUT_DIRECTIVES, QUERY_QUALIFIERS, UNDERSTOOD_OF_ATTACHING,
     UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS, UNDERSTOOD_OF_NEW_TOOLS,
@@ -124,8 +126,8 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
             keys::PROC_INFO_ARRAY.name(),
         ]],
     ),
-    (Level::Server, "PMIx_server_setup_application", &[&UNDERSTOOD_OF_SETUP]),
-    (Level::Server, "PMIx_server_setup_local_support", &[&UNDERSTOOD_OF_LOCAL_SUPPORT]),
+    (Level::Server, "PMIx_server_setup_application", &[&ENVIRONMENT_CHANGES, &UNDERSTOOD_OF_SETUP]),
+    (Level::Server, "PMIx_server_setup_local_support", &[&ENVIRONMENT_CHANGES, &UNDERSTOOD_OF_LOCAL_SUPPORT]),
     (Level::Tool, "PMIx_tool_attach_to_server", &[&UNDERSTOOD_OF_ATTACHING]),
     (Level::Tool, "PMIx_tool_connect_to_server", &[&UNDERSTOOD_OF_ATTACHING]),
     (Level::Tool, "PMIx_tool_init", &[&UNDERSTOOD_OF_ATTACHING, &UNDERSTOOD_OF_NEW_TOOLS]),

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 
 pub use self::allocation::AllocationError;
 use self::allocation::{Layout, allocate, values_of};
+pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};
 use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
@@ -34,7 +35,7 @@ use crate::gds::registration::{Description, RegisterError};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
-use crate::server::{HostCall, HostResult, INVENTORY, OwnGet, first_unmet};
+use crate::server::{HostCall, HostResult, INVENTORY, OwnGet};
 use crate::topo::Inventories;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, Status, Text, Value};
 
@@ -202,7 +203,7 @@ impl JobSetup {
         infos: &[Info],
         variables: &[(OsString, OsString)],
     ) -> Result<Vec<Info>, SetupError> {
-        refuse_unknown(infos)?;
+        refuse_required(infos, &UNDERSTOOD)?;
         changes_of(infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
@@ -234,9 +235,7 @@ impl JobSetup {
         infos: &[Info],
     ) -> Result<Vec<EnvironmentChange>, SetupError> {
         check_mark(namespace, infos)?;
-        if let Some(key) = first_unmet(infos, &UNDERSTOOD_OF_LOCAL_SUPPORT) {
-            return Err(SetupError::Unknown { key: key.clone() });
-        }
+        refuse_required(infos, &UNDERSTOOD_OF_LOCAL_SUPPORT)?;
         let changes = changes_of(infos)?;
         let earlier = self.jobs.lock().get(namespace).map_or(0, |job| job.changes.len());
         if earlier.saturating_add(changes.len()) > CHANGES_MAX {
@@ -395,39 +394,25 @@ impl NamespaceRegistration {
     }
 }
 
-/// Refuses required infos that the setup does not honour.
-fn refuse_unknown(infos: &[Info]) -> Result<(), SetupError> {
+/// Refuses required infos that the setup does not honour: others than these and changes of the environment.
+fn refuse_required(infos: &[Info], understood: &[&str]) -> Result<(), SetupError> {
     let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
-    let is_refused = |info: &&Info| !UNDERSTOOD.contains(&info.key.as_str()) || is_unknown_model(info);
+    let is_understood = |info: &Info| understood.contains(&info.key.as_str()) && !is_unknown_model(info);
+    let is_refused = |info: &&Info| !is_understood(info) && EnvironmentChange::read(info).is_none();
     match infos.iter().filter(is_required).find(is_refused) {
         None => Ok(()),
         Some(Info { key, .. }) => Err(SetupError::Unknown { key: key.clone() }),
     }
 }
 
-/// Infos that `setup_local_support` takes: parts of an answer of `setup_application`.
-pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 8] = [
-    keys::SET_ENVAR.name(),
-    keys::ADD_ENVAR.name(),
-    keys::UNSET_ENVAR.name(),
-    keys::PREPEND_ENVAR.name(),
-    keys::APPEND_ENVAR.name(),
-    keys::FIRST_ENVAR.name(),
-    keys::ALLOC_FABRIC.name(),
-    MARK,
-];
+/// Infos that `setup_local_support` takes beside [`ENVIRONMENT_CHANGES`]: parts of an answer of `setup_application`.
+pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 2] = [keys::ALLOC_FABRIC.name(), MARK];
 
-/// Infos that the setup of an application honours.
-pub(super) const UNDERSTOOD: [&str; 20] = [
+/// Infos that the setup of an application honours beside [`ENVIRONMENT_CHANGES`].
+pub(super) const UNDERSTOOD: [&str; 14] = [
     keys::SETUP_APP_ENVARS.name(),
     keys::SETUP_APP_NONENVARS.name(),
     keys::SETUP_APP_ALL.name(),
-    keys::SET_ENVAR.name(),
-    keys::ADD_ENVAR.name(),
-    keys::UNSET_ENVAR.name(),
-    keys::PREPEND_ENVAR.name(),
-    keys::APPEND_ENVAR.name(),
-    keys::FIRST_ENVAR.name(),
     keys::PARENT_ID.name(),
     keys::PROGRAMMING_MODEL.name(),
     keys::MODEL_LIBRARY_NAME.name(),

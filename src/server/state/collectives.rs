@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::index::take_out;
 use super::operation::{Collective, FenceRequest, HostAnswer, OperationId, OperationStage};
 use super::outputs::Ticket;
 use super::registry::Registry;
@@ -187,10 +188,10 @@ impl Collectives {
         let operation = self.operations.remove(&id)?;
         self.due.remove(&id);
         for peer in operation.waiting_peers() {
-            take_out(&mut self.by_peer, &peer, id);
+            take_out(&mut self.by_peer, &peer, &id);
         }
         self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes());
-        take_out(&mut self.by_signature, operation.signature(), id);
+        take_out(&mut self.by_signature, operation.signature(), &id);
         Some(operation)
     }
 
@@ -328,14 +329,5 @@ impl Collectives {
     pub(crate) fn merge_directives(&mut self, id: OperationId, directives: Vec<Info>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         self.size_bytes = self.size_bytes.saturating_add(operation.merge_directives(directives));
-    }
-}
-
-fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<OperationId>>, key: &K, id: OperationId) {
-    if let Some(ids) = index.get_mut(key) {
-        ids.remove(&id);
-        if ids.is_empty() {
-            index.remove(key);
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
+use super::index::take_out;
 use super::operation::OperationId;
 use super::outputs::{CallTicket, Ticket};
 use super::reviews::{Concerned, HeldGetId, ReviewCursor, Reviews};
@@ -154,20 +155,20 @@ impl HeldGets {
     pub(crate) fn remove(&mut self, id: HeldGetId) -> Option<HeldGet> {
         let held = self.held.remove(&id)?;
         if let Some(by_key) = self.by_target.get_mut(&held.requested.proc) {
-            take_out(by_key, &held.requested.awaited_key().cloned(), id);
+            take_out(by_key, &held.requested.awaited_key().cloned(), &id);
             if by_key.is_empty() {
                 self.by_target.remove(&held.requested.proc);
             }
         }
         match &held.asker {
-            Asker::Peer(ticket) => take_out(&mut self.by_peer, &ticket.peer(), id),
+            Asker::Peer(ticket) => take_out(&mut self.by_peer, &ticket.peer(), &id),
             Asker::Host(_) | Asker::Own(_) => self.host_requests = self.host_requests.saturating_sub(1),
         }
         if let Some(upcall) = held.via {
-            take_out(&mut self.by_upcall, &upcall, id);
+            take_out(&mut self.by_upcall, &upcall, &id);
         }
         if let Some(fence) = held.fence {
-            take_out(&mut self.by_fence, &fence, id);
+            take_out(&mut self.by_fence, &fence, &id);
         }
         if let Some(uid) = held.requested.user() {
             self.counts.give_back(uid, 1);
@@ -313,15 +314,6 @@ impl HeldGets {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (HeldGetId, &HeldGet)> {
         self.held.iter().map(|(id, held)| (*id, held))
-    }
-}
-
-fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<HeldGetId>>, key: &K, id: HeldGetId) {
-    if let Some(ids) = index.get_mut(key) {
-        ids.remove(&id);
-        if ids.is_empty() {
-            index.remove(key);
-        }
     }
 }
 

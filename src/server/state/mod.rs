@@ -29,7 +29,7 @@
 //! | `merged_directives` | the directives of an operation's participants |
 //! | `exchanges`, `missed_fences` | commits that participants have of each other; fences that this server missed |
 //! | `group` | groups and invitations |
-//! | `sizes` | the memory of participants and infos |
+//! | `sizes`, `index` | the memory of participants and infos; sets of ids by key |
 
 mod changes;
 mod cleanups;
@@ -45,6 +45,7 @@ mod forwarding;
 mod group;
 mod hardware;
 mod held_gets;
+mod index;
 mod interest;
 mod kept_output;
 mod merged_directives;

@@ -13,7 +13,7 @@ use modex::{
 
 use super::calls::{Bridge, OutgoingFence, with_entries};
 use super::due::Due;
-use crate::own_log::{self, OwnChannels};
+use crate::own_log::{self, LogRequest, OwnChannels};
 
 /// A host behind a C table.
 pub(in crate::server) struct ModuleHost {
@@ -133,7 +133,8 @@ impl Host for ModuleHost {
 /// does not read would hold up the host's thread.
 fn answer_log(requester: &Requester, request: &Log, reply: Responder<()>) {
     let channels = OwnChannels { has_outputs: false, has_global_syslog: true };
-    match own_log::write(&requester.proc, (&request.data, &request.directives), channels, |_, _| ()) {
+    let request = LogRequest { source: &requester.proc, data: &request.data, directives: &request.directives };
+    match own_log::write(request, channels, |_, _| ()) {
         Ok(()) => reply.succeed(()),
         Err(status) => reply.fail(status),
     }

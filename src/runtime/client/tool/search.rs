@@ -170,7 +170,7 @@ impl Places {
     }
 }
 
-/// Without doubtful servers if there are others.
+/// The servers that certainly live, or all if none certainly does.
 fn certain(mut found: Vec<Found>) -> Vec<Found> {
     if found.iter().any(|file| !file.is_doubtful) {
         found.retain(|file| !file.is_doubtful);

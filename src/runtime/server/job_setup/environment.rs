@@ -54,6 +54,16 @@ pub enum Variable<'a> {
     Unset,
 }
 
+/// Keys of the infos that change the environment.
+pub(in crate::runtime::server) const ENVIRONMENT_CHANGES: [&str; 6] = [
+    keys::SET_ENVAR.name(),
+    keys::ADD_ENVAR.name(),
+    keys::UNSET_ENVAR.name(),
+    keys::PREPEND_ENVAR.name(),
+    keys::APPEND_ENVAR.name(),
+    keys::FIRST_ENVAR.name(),
+];
+
 impl EnvironmentChange {
     /// The change that an info means; `None` for other infos.
     #[must_use]

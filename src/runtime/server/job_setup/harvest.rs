@@ -290,6 +290,11 @@ mod tests {
         changes.unwrap().iter().map(|change| change.name().to_str().unwrap().to_owned()).collect()
     }
 
+    /// The changes of a job's environment, without variables beside the usual ones and without files.
+    fn collect(harvest: &Harvest, name: &str, infos: &[Info]) -> Result<Vec<EnvironmentChange>, SetupError> {
+        harvest.collect(&job(name), infos, Variables::All(&environment(&[])), &ParameterFiles::default())
+    }
+
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
         Info::new(Key::from_static(key), value)
     }
@@ -299,19 +304,10 @@ mod tests {
         let harvest = Harvest::default();
         harvest.forward(&job("a"), &patterns("OMP_*"), &patterns("OMP_SECRET")).unwrap();
         harvest.forward(&job("a"), &patterns("HO?E"), &EnvironmentPatterns::default()).unwrap();
-        assert_eq!(
-            names(harvest.collect(&job("a"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
-            ["HOME", "OMP_X", "OMP_Y"]
-        );
-        assert_eq!(
-            names(harvest.collect(&job("b"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
-            [""; 0]
-        );
+        assert_eq!(names(collect(&harvest, "a", &[])), ["HOME", "OMP_X", "OMP_Y"]);
+        assert_eq!(names(collect(&harvest, "b", &[])), [""; 0]);
         harvest.forget(&job("a"));
-        assert_eq!(
-            names(harvest.collect(&job("a"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
-            [""; 0]
-        );
+        assert_eq!(names(collect(&harvest, "a", &[])), [""; 0]);
     }
 
     #[test]
@@ -363,46 +359,16 @@ mod tests {
         let harvest = Harvest::default();
         harvest.forward(&job("parent"), &patterns("OMP_X"), &EnvironmentPatterns::default()).unwrap();
         let set = EnvironmentChange::set("COLOUR".as_ref(), "red".as_ref());
-        harvest
-            .collect(&job("parent"), &[set.info()], Variables::All(&environment(&[])), &ParameterFiles::default())
-            .unwrap();
+        collect(&harvest, "parent", &[set.info()]).unwrap();
         let parent = |name: &str| info(keys::PARENT_ID.name(), ProcId::new(job(name), 0));
-        assert_eq!(
-            names(harvest.collect(
-                &job("a"),
-                &[parent("parent")],
-                Variables::All(&environment(&[])),
-                &ParameterFiles::default()
-            )),
-            ["OMP_X", "COLOUR"]
-        );
-        assert_eq!(
-            names(harvest.collect(
-                &job("b"),
-                &[parent("a")],
-                Variables::All(&environment(&[])),
-                &ParameterFiles::default()
-            )),
-            ["OMP_X", "COLOUR"]
-        );
-        assert_eq!(
-            names(harvest.collect(
-                &job("c"),
-                &[parent("unknown")],
-                Variables::All(&environment(&[])),
-                &ParameterFiles::default()
-            )),
-            [""; 0]
-        );
+        assert_eq!(names(collect(&harvest, "a", &[parent("parent")])), ["OMP_X", "COLOUR"]);
+        assert_eq!(names(collect(&harvest, "b", &[parent("a")])), ["OMP_X", "COLOUR"]);
+        assert_eq!(names(collect(&harvest, "c", &[parent("unknown")])), [""; 0]);
         let required = Info { flags: InfoFlags::REQUIRED.bits(), ..parent("unknown") };
-        let refused =
-            harvest.collect(&job("c"), &[required], Variables::All(&environment(&[])), &ParameterFiles::default());
+        let refused = collect(&harvest, "c", &[required]);
         assert!(matches!(refused, Err(SetupError::UnknownParent { .. })), "{refused:?}");
         let odd = info(keys::PARENT_ID.name(), Text::from("parent"));
-        assert!(matches!(
-            harvest.collect(&job("c"), &[odd], Variables::All(&environment(&[])), &ParameterFiles::default()),
-            Err(SetupError::Parent)
-        ));
+        assert!(matches!(collect(&harvest, "c", &[odd]), Err(SetupError::Parent)));
     }
 
     #[test]
@@ -412,14 +378,8 @@ mod tests {
             harvest.forward(&job(&format!("j{number}")), &patterns("HOME"), &EnvironmentPatterns::default()).unwrap();
         }
         assert_eq!(harvest.jobs.lock().environments.len(), JOBS_MAX);
-        assert_eq!(
-            names(harvest.collect(&job("j1"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
-            ["HOME"]
-        );
-        assert_eq!(
-            names(harvest.collect(&job("j0"), &[], Variables::All(&environment(&[])), &ParameterFiles::default())),
-            [""; 0]
-        );
+        assert_eq!(names(collect(&harvest, "j1", &[])), ["HOME"]);
+        assert_eq!(names(collect(&harvest, "j0", &[])), [""; 0]);
     }
 
     /// Regression: a daemon's own variables won over those that `prun` of PRRTE had collected from its user.

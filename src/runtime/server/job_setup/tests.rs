@@ -1,8 +1,8 @@
 use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription};
-use crate::types::{Info, Key, Namespace, ProcId, Rank};
-use crate::{LocalHost, Server};
+use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank};
+use crate::{LocalHost, Server, keys};
 
 use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
 
@@ -211,6 +211,21 @@ fn local_support_adds_up_until_the_job_is_deregistered() {
     assert_eq!(names(&support("D")), ["B", "A", "C", "D"]);
     server.deregister_namespace(namespace).wait().unwrap();
     assert_eq!(names(&support("E")), ["E"]);
+}
+
+/// Such an info was ignored, although it was required.
+#[test]
+fn a_required_change_of_the_environment_that_says_nothing_is_refused() {
+    let fixture = Fixture::new();
+    let Fixture { server, namespace, .. } = &fixture;
+    let required = |info: Info| Info { flags: InfoFlags::REQUIRED.bits(), ..info };
+    let odd = required(Info::new(Key::from_static(keys::SET_ENVAR.name()), true));
+    let refusals = [
+        server.setup_application(namespace, std::slice::from_ref(&odd)).map(drop),
+        server.setup_local_support(namespace, std::slice::from_ref(&odd)).map(drop),
+    ];
+    assert!(refusals.iter().all(|refused| matches!(refused, Err(SetupError::Unknown { .. }))), "{refusals:?}");
+    assert_eq!(names(&server.setup_local_support(namespace, &[required(setting("A", "1"))]).unwrap()), ["A"]);
 }
 
 #[test]

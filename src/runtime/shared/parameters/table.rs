@@ -9,7 +9,7 @@ pub struct Parameter {
     pub effect: ParameterEffect,
 }
 
-/// What a parameter sets.
+/// The effect of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterEffect {
     /// A setting, in words.
