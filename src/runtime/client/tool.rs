@@ -257,7 +257,7 @@ fn connect_once(
     environment: &[(OsString, OsString)],
     attached: &[ProcId],
 ) -> Result<Session, ToolError> {
-    let time_max = directions.time_max.unwrap_or(CONNECT_TIME_MAX);
+    let (clock, time_max) = (Clock::start(), directions.time_max.unwrap_or(CONNECT_TIME_MAX));
     if let Some(server) = places.chosen(directions)? {
         return join(role(directions), server, about(directions), time_max);
     }
@@ -265,11 +265,13 @@ fn connect_once(
     if directions.system == SystemServer::First
         && let Some(server) = places.system_server().ok().filter(is_new)
     {
-        match join(role(directions), server, about(directions), time_max.min(CANDIDATE_TIME_MAX)) {
+        match join(role(directions), server, about(directions), (time_max / 2).min(CANDIDATE_TIME_MAX)) {
             Ok(session) => return Ok(session),
             Err(error) => tracing::info!(%error, "the tool searches for another server than the system server"),
         }
     }
+    // The search has the rest of the time.
+    let time_max = clock.until(Some(Time::ZERO + time_max)).unwrap_or(time_max);
     if let Some(server) = starter_of_other(directions, environment).filter(is_new) {
         return join(role(directions), server, about(directions), time_max);
     }
