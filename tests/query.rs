@@ -12,7 +12,8 @@ use modex::gds::registration::JobDescription;
 use modex::topo::{Inventory, TopologyError};
 use modex::types::{Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Text, Topology, Value};
 use modex::{
-    Capabilities, Client, GetOptions, Host, LocalHost, QueryInfo, Requester, Responder, Server, TopologySource, keys,
+    Capabilities, Client, FenceOptions, GetOptions, Host, LocalHost, QueryInfo, Requester, Responder, Server,
+    TopologySource, keys,
 };
 use support::{TWO_PACKAGES, TestServer, description, namespace, proc};
 
@@ -240,6 +241,24 @@ fn numbers_of_answers() -> (Numbers, Duration) {
     numbers.push(("after a commit", ask(&client, Vec::new())));
     numbers.push(("other process", ask(&node.connect("job", 1), Vec::new())));
     (numbers, begun.elapsed())
+}
+
+/// The effect of a request that had begun before was missing in the kept answer.
+#[test]
+fn the_end_of_an_earlier_request_makes_a_kept_answer_old() {
+    let node = TestServer::start("node0", Counting::default());
+    node.register_local_job("job", 2);
+    let [client, other] = [0, 1].map(|rank| node.connect("job", rank));
+    let (sender, ends) = mpsc::channel();
+    client.fence(&FenceOptions::default()).then(move |end| sender.send(end).unwrap()).unwrap();
+    let ask = || {
+        let query = Query { keys: vec![Text::from("host.number")], qualifiers: Vec::new() };
+        number(&client.query(vec![query]).wait().unwrap().results)
+    };
+    assert_eq!(ask(), Some(1));
+    other.fence(&FenceOptions::default()).wait().unwrap();
+    ends.recv().unwrap().unwrap();
+    assert_eq!(ask(), Some(2));
 }
 
 /// If the process map is a rule, the lists of other nodes are not stored: each way makes its own.

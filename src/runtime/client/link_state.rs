@@ -34,7 +34,7 @@ pub(super) struct LinkState {
     inbox: FrameBuffer,
     buffer: Box<[u8]>,
     next_call: u64,
-    /// Number of requests that are no queries, and of events.
+    /// Number of requests that are no queries, of their ends, and of events.
     activity: u64,
     /// Queries without an answer.
     queries: BTreeSet<CallId>,
@@ -151,7 +151,7 @@ impl LinkState {
         self.inbox.feed(bytes);
     }
 
-    /// Grows with each request that is no query, and with each event. An answer may differ afterwards.
+    /// Grows with each request that is no query, with its end, and with each event. An answer may differ afterwards.
     pub(super) const fn activity(&self) -> u64 {
         self.activity
     }

@@ -1,7 +1,7 @@
 //! Answers to queries, for identical later queries.
 //!
-//! An answer serves queries until the process makes another request, until an event reaches it, or until it is a second
-//! old. The standard lets answers live longer. But programs that were tried on releases of OpenPMIx without such a cache
+//! An answer serves queries until another request of the process begins or ends, until an event reaches the process, or
+//! until the answer is a second old. The standard lets answers live longer. But programs that were tried on releases of OpenPMIx without such a cache
 //! repeat a query until the answer changes, and an answer depends on requests of the process itself.
 //!
 //! Source: PMIx Standard, `PMIx_Query_info` and `PMIX_QUERY_REFRESH_CACHE`.
@@ -26,7 +26,7 @@ pub(super) struct Asked {
     moment: Moment,
 }
 
-/// The time on the conversation's clock, and the number of requests and events so far.
+/// The time on the conversation's clock, and the number of requests, of their ends and of events so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) time: Time,
