@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::event::Event;
 use crate::types::codes::range;
-use crate::types::{Info, ProcId, Rank, Time, footprint};
+use crate::types::{Info, ProcId, Rank, Time, footprint_up_to};
 
 /// Recent events, kept for later registrations. Bounded in number, bytes and time. If there are too many, the oldest
 /// event of the owner with the most goes. So one user's events never push out those of another user with fewer.
@@ -86,10 +86,7 @@ impl<O> EventCache<O> {
     pub fn push(&mut self, now: Time, event: Arc<Event>, origin: O, owner: Option<u32>) -> u64 {
         self.expire(now);
         self.last = self.last.saturating_add(1);
-        let bytes = size(&event);
-        if bytes > self.limits.bytes_max {
-            return self.last;
-        }
+        let Some(bytes) = size(&event, self.limits.bytes_max) else { return self.last };
         let awaited = explicit_targets(&event);
         self.bytes = self.bytes.saturating_add(bytes);
         let share = self.shares.entry(owner).or_default();
@@ -187,10 +184,11 @@ fn explicit_targets(event: &Event) -> Option<BTreeSet<ProcId>> {
         .then(|| targets.into_iter().cloned().collect())
 }
 
-/// Approximate memory of an event. An event nested too deep to be measured counts as too large.
-fn size(event: &Event) -> usize {
-    event.info.iter().fold(size_of::<Event>(), |sum, info| {
-        let value = footprint(&info.value).unwrap_or(usize::MAX);
-        sum.saturating_add(size_of::<Info>()).saturating_add(info.key.as_str().len()).saturating_add(value)
-    })
+/// Approximate memory of an event in bytes. `None` if it is larger than this, or nested too deep to be measured.
+fn size(event: &Event, bytes_max: usize) -> Option<usize> {
+    let bytes = event.info.iter().try_fold(size_of::<Event>(), |sum, info| {
+        let value = footprint_up_to(&info.value, bytes_max)?;
+        Some(sum.saturating_add(size_of::<Info>()).saturating_add(info.key.as_str().len()).saturating_add(value))
+    })?;
+    (bytes <= bytes_max).then_some(bytes)
 }

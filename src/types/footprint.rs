@@ -7,7 +7,14 @@ use super::{DataArray, Info, Namespace, ProcId, ProcInfo, Rank, Text, Value};
 /// any peer would decode.
 #[must_use]
 pub fn footprint(value: &Value) -> Option<usize> {
-    measure(value, Levels { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX })
+    measure(value, Bounds { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX, elements_max: usize::MAX })
+}
+
+/// As [`footprint`], and `None` if the value is larger than this. The elements of an array with too many are not visited.
+pub(crate) fn footprint_up_to(value: &Value, bytes_max: usize) -> Option<usize> {
+    let elements_max = bytes_max / size_of::<Value>();
+    let bytes = measure(value, Bounds { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX, elements_max })?;
+    (bytes <= bytes_max).then_some(bytes)
 }
 
 /// Subtracts the size of a value from `left`. Returns whether nothing is left. The elements of an array are visited one
@@ -57,26 +64,28 @@ pub(crate) fn process_footprint(hostname: Option<&Text>, executable: Option<&Tex
 /// Deepest nesting measured; no real value is deeper.
 const DEPTH_MAX: u32 = NESTING_MAX;
 
-/// Remaining depth.
+/// Remaining depth, and the length of arrays.
 #[derive(Clone, Copy)]
-struct Levels {
+struct Bounds {
     left: u32,
     /// Remaining levels without an array between them.
     bare_left: u32,
+    /// The most elements of one array.
+    elements_max: usize,
 }
 
-impl Levels {
+impl Bounds {
     fn below(self, value: &Value) -> Option<Self> {
         let bare_left = match value {
             Value::DataArray(_) => BARE_NESTING_MAX,
             _ => self.bare_left.checked_sub(1)?,
         };
-        Some(Self { left: self.left.checked_sub(1)?, bare_left })
+        Some(Self { left: self.left.checked_sub(1)?, bare_left, ..self })
     }
 }
 
-fn measure(value: &Value, depth: Levels) -> Option<usize> {
-    let depth = depth.below(value)?;
+fn measure(value: &Value, bounds: Bounds) -> Option<usize> {
+    let bounds = bounds.below(value)?;
     let held = match value {
         Value::String(text) => text_size(text),
         Value::ByteObject(bytes)
@@ -90,17 +99,17 @@ fn measure(value: &Value, depth: Levels) -> Option<usize> {
         Value::Endpoint(endpoint) => endpoint.bytes.len(),
         Value::Regex2(regex) => regex.bytes.len(),
         Value::Envar(envar) => optional(envar.name.as_ref()).saturating_add(optional(envar.value.as_ref())),
-        Value::Value(inner) => descend(|| measure(inner, depth))?,
-        Value::Info(info) => info_size(info, depth)?,
-        Value::Pdata(pdata) => pdata.key.as_str().len().saturating_add(measure(&pdata.value, depth)?),
-        Value::Kval(kval) => kval.key.as_str().len().saturating_add(measure(&kval.value, depth)?),
-        Value::DataArray(array) => descend(|| array_size(array, depth))?,
+        Value::Value(inner) => descend(|| measure(inner, bounds))?,
+        Value::Info(info) => info_size(info, bounds)?,
+        Value::Pdata(pdata) => pdata.key.as_str().len().saturating_add(measure(&pdata.value, bounds)?),
+        Value::Kval(kval) => kval.key.as_str().len().saturating_add(measure(&kval.value, bounds)?),
+        Value::DataArray(array) => descend(|| array_size(array, bounds))?,
         Value::App(app) => {
             let texts = app.argv.iter().chain(&app.environment).map(text_size);
-            texts.fold(infos_size(&app.info, depth)?, usize::saturating_add)
+            texts.fold(infos_size(&app.info, bounds)?, usize::saturating_add)
         }
         Value::Query(query) => {
-            query.keys.iter().map(text_size).fold(infos_size(&query.qualifiers, depth)?, usize::saturating_add)
+            query.keys.iter().map(text_size).fold(infos_size(&query.qualifiers, bounds)?, usize::saturating_add)
         }
         Value::ProcInfo(info) => return Some(process_footprint(info.hostname.as_ref(), info.executable.as_ref())),
         // All other types have a fixed size, or hold a few names.
@@ -109,16 +118,19 @@ fn measure(value: &Value, depth: Levels) -> Option<usize> {
     Some(held.saturating_add(size_of::<Value>()))
 }
 
-fn array_size(array: &DataArray, depth: Levels) -> Option<usize> {
-    array.elements.iter().try_fold(0, |sum: usize, element| Some(sum.saturating_add(measure(element, depth)?)))
+fn array_size(array: &DataArray, bounds: Bounds) -> Option<usize> {
+    if array.elements.len() > bounds.elements_max {
+        return None;
+    }
+    array.elements.iter().try_fold(0, |sum: usize, element| Some(sum.saturating_add(measure(element, bounds)?)))
 }
 
-fn infos_size(infos: &[Info], depth: Levels) -> Option<usize> {
-    infos.iter().try_fold(0, |sum: usize, info| Some(sum.saturating_add(info_size(info, depth)?)))
+fn infos_size(infos: &[Info], bounds: Bounds) -> Option<usize> {
+    infos.iter().try_fold(0, |sum: usize, info| Some(sum.saturating_add(info_size(info, bounds)?)))
 }
 
-fn info_size(info: &Info, depth: Levels) -> Option<usize> {
-    Some(info.key.as_str().len().saturating_add(measure(&info.value, depth)?))
+fn info_size(info: &Info, bounds: Bounds) -> Option<usize> {
+    Some(info.key.as_str().len().saturating_add(measure(&info.value, bounds)?))
 }
 
 fn text_size(text: &Text) -> usize {
@@ -199,8 +211,18 @@ mod tests {
     }
 
     #[test]
+    fn a_value_beyond_a_bound_has_no_size_there() {
+        let array = |elements| Value::DataArray(Box::new(DataArray { element_type: DataType::Bool, elements }));
+        let value = array(vec![Value::Bool(true); 9]);
+        let bytes = footprint(&value).unwrap();
+        assert_eq!(footprint_up_to(&value, bytes), Some(bytes));
+        assert_eq!(footprint_up_to(&value, bytes - 1), None);
+        assert_eq!(footprint_up_to(&array(vec![value; 9]), 8 * size_of::<Value>()), None);
+    }
+
+    #[test]
     fn a_bottomless_value_has_no_size() {
-        let nested = |depth| (0..depth).fold(Value::Bool(true), |inner, _| Value::Value(Box::new(inner)));
+        let nested = |bounds| (0..bounds).fold(Value::Bool(true), |inner, _| Value::Value(Box::new(inner)));
         assert_eq!(footprint(&nested(BARE_NESTING_MAX)), None);
         assert!(footprint(&nested(BARE_NESTING_MAX - 1)).is_some());
     }

@@ -27,7 +27,7 @@ pub use data_type::DataType;
 pub(crate) use deep::with_stack;
 pub use deep::{BARE_NESTING_MAX, NESTING_MAX, descend};
 pub use footprint::{IntoValue, footprint};
-pub(crate) use footprint::{exceeds, has_more_parts, process_footprint};
+pub(crate) use footprint::{exceeds, footprint_up_to, has_more_parts, process_footprint};
 pub use key::{Key, KeyError};
 pub use lent::{LentEntry, LentKey, LentText, LentValue};
 pub use local_address::LocalAddress;
