@@ -1,6 +1,7 @@
 //! The frame of every exported function: no panic unwinds into C, and errors become status codes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
 
 use modex::types::AsStatus;
 use modex::types::Status;
@@ -32,8 +33,37 @@ pub fn guard_status(body: impl FnOnce() -> Result<Status, Failure>) -> pmix_stat
 pub fn guard_or<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     // A panic leaves nothing half done for the next call: bodies own the data that they change until they succeed, and
     // locks are not poisoned (parking_lot).
+    let _uncancelled = Uncancelled::begin();
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
+
+/// The calling thread can't be cancelled (`pthread_cancel`) until this is dropped. A cancellation unwinds the thread, and
+/// the process would abort in a frame of Rust. It takes effect after the call.
+struct Uncancelled {
+    state_before: i32,
+}
+
+impl Uncancelled {
+    fn begin() -> Self {
+        let mut state_before = PTHREAD_CANCEL_DISABLE;
+        // SAFETY: changes the calling thread alone, and writes its former state to the variable.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut state_before) };
+        Self { state_before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: restores the state of the same thread; the former one is not wanted.
+        unsafe { pthread_setcancelstate(self.state_before, null_mut()) };
+    }
+}
+
+// The crate `libc` has neither (pthread_setcancelstate(3), pthread.h of glibc and musl).
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: i32, state_before: *mut i32) -> i32;
+}
+const PTHREAD_CANCEL_DISABLE: i32 = 1;
 
 #[cfg(test)]
 mod tests {
@@ -45,6 +75,33 @@ mod tests {
         assert_eq!(guard(|| Ok(())), 0);
         assert_eq!(guard(|| Err(CError::Null { what: "proc" }.into())), Status::ERR_BAD_PARAM.to_raw());
         assert_eq!(guard_status(|| Ok(Status::OPERATION_SUCCEEDED)), -157);
+    }
+
+    /// Regression: a cancellation in a call aborted the process.
+    #[test]
+    fn a_thread_is_not_cancelled_inside() {
+        extern "C" fn cancel_inside(_: *mut nix::libc::c_void) -> *mut nix::libc::c_void {
+            guard_or((), || {
+                // SAFETY: cancels the calling thread, and looks whether it may end here.
+                unsafe {
+                    nix::libc::pthread_cancel(nix::libc::pthread_self());
+                    pthread_testcancel();
+                }
+            });
+            // The thread must not be cancelled in the frames below, either.
+            std::mem::forget(Uncancelled::begin());
+            null_mut()
+        }
+        unsafe extern "C" {
+            fn pthread_testcancel();
+        }
+        let (mut thread, mut result) = (0, null_mut());
+        // SAFETY: the thread takes no argument, and is joined once.
+        let statuses = unsafe {
+            let started = nix::libc::pthread_create(&raw mut thread, std::ptr::null(), cancel_inside, null_mut());
+            [started, nix::libc::pthread_join(thread, &raw mut result)]
+        };
+        assert_eq!((statuses, result), ([0, 0], null_mut()));
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod callback;
 pub mod client;
 mod client_request;
 pub mod data;
+mod descriptors;
 pub mod error;
 pub mod form;
 mod frameworks;

@@ -184,7 +184,7 @@ fn after(pushed: Result<(), Status>, is_single: bool, wakened: &UnixStream) -> N
     if is_passing {
         return Next::ReadAfterLoss(status);
     }
-    tracing::warn!(%status, "standard input is no longer forwarded: a push has failed");
+    tracing::error!(%status, "standard input is no longer forwarded: a push has failed; check that the targets exist");
     if let Ok(Member::Client(client)) = member {
         client.deliver_locally(Status::ERR_IOF_FAILURE, Some(client.proc()), &[]);
     }

@@ -13,7 +13,7 @@ use super::guard::{Failure, guard, guard_or};
 use super::process::{self, Membership};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
-use super::{from_c, parent, server, spoken, stdin, to_c, tool_servers, turns};
+use super::{descriptors, from_c, parent, server, spoken, stdin, to_c, tool_servers, turns};
 
 /// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
 /// attributes name, else to the server that started it, else to the first server found that admits it. With
@@ -39,6 +39,7 @@ pub extern "C" fn PMIx_tool_init<'a>(
         let raw = info.counted(ninfo).list("array of infos")?;
         let place = proc.optional("place for the process")?;
         let directives = Directives::read(&infos)?;
+        descriptors::occupy_closed();
         let changes = process::begin();
         let joined = match process::member() {
             // Nobody gets the infos of a further initialization.

@@ -162,14 +162,21 @@ fn hand_over(call: &mut dyn FnMut()) {
     }
 }
 
-/// Runs the calls that are due (E2).
+/// Runs the calls that are due (E2). A thread of the library hands over one call at a time. So after a call this waits a
+/// moment for the next one.
 pub(super) fn run_due() {
     if !is_external() {
         return;
     }
     let turns = turns();
     let mut queue = turns.queue.lock();
+    let mut wait_max = Duration::ZERO;
     while queue.running.is_none() {
+        let is_empty = |queue: &mut Queue| queue.waiting.is_empty() && is_external();
+        if !wait_max.is_zero() {
+            turns.changed.wait_while_for(&mut queue, is_empty, wait_max);
+        }
+        wait_max = NEXT_TIME_MAX;
         let Some(Waiting { number, thread, call }) = queue.waiting.pop_front() else { return };
         queue.running = Some(number);
         drop(queue);
@@ -186,6 +193,9 @@ pub(super) fn run_due() {
         turns.changed.notify_all();
     }
 }
+
+/// Time that a thread of the library gets to hand over its next call.
+const NEXT_TIME_MAX: Duration = Duration::from_micros(200);
 
 /// Runs the end of a role. With external progress the end is on another thread, and this one runs the calls that are
 /// due meanwhile (E3).

@@ -153,6 +153,7 @@ pub(crate) enum Flood {
     HugeAborts,
     HeldGets,
     QualifiedGets,
+    ComparedPulls,
     HugeWholeGets,
     HugeValueGets,
     HugeChanges,
@@ -165,7 +166,7 @@ pub(crate) enum Flood {
 
 impl Flood {
     /// Floods of requests of about the largest possible size, or behind much data.
-    pub(crate) const HUGE: [Self; 29] = [
+    pub(crate) const HUGE: [Self; 30] = [
         Self::HugeCommits,
         Self::HugeOverwrites,
         Self::HugeFences,
@@ -195,6 +196,7 @@ impl Flood {
         Self::HugeEventArrays,
         Self::HeldGets,
         Self::QualifiedGets,
+        Self::ComparedPulls,
     ];
 
     pub(crate) const ALL: [Self; 29] = [
@@ -240,6 +242,7 @@ impl Flood {
                     |first: u64| (first..first + 50_000).map(|index| kval(&format!("key-{index}"), index.into()));
                 (0..4).map(|index| commit(piece(index * 50_000).collect())).collect()
             }
+            Self::ComparedPulls => (0..1_000).map(|number| pull_of(number..number + 1)).collect(),
             Self::HugeValueGets => vec![commit(vec![kval("large", Value::ByteObject(vec![7; 15 << 20]))])],
             Self::QualifiedGets => {
                 let value = |index| Value::info_array(vec![Info::new(key("qualified"), 1_u32), qualifier(index)]);
@@ -340,6 +343,7 @@ impl Flood {
                     get(&own, &name)
                 }
             }
+            Self::ComparedPulls => pull_of(936..1_000),
             Self::QualifiedGets => {
                 let directives = vec![qualifier(1_000_000 + number)];
                 Request::Get(Get { proc: own, directives, key: Some(key("qualified")) })
@@ -461,6 +465,12 @@ const INVITE: u8 = 26;
 
 fn qualifier(number: u64) -> Info {
     Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("qualifier"), number) }
+}
+
+/// A pull of some ranks of the large job.
+fn pull_of(ranks: std::ops::Range<u32>) -> Request {
+    let procs = ranks.map(|rank| ProcId::new(namespace(LARGE_JOB), rank)).collect();
+    Request::IofPull(IofPull { procs, directives: Vec::new(), channels: 14, local_id: None })
 }
 
 fn app() -> App {

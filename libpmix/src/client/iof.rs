@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use modex::keys;
 use modex::types::codes::iof_channel;
 use modex::types::{Info, InfoFlags, ProcId, Status};
 use modex::{IofPush, OutputSettings};
@@ -183,11 +184,13 @@ pub extern "C" fn PMIx_IOF_push<'a>(
 
 /// A push without data: it begins or ends the reading of this process's standard input.
 fn without_data(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<Status, Failure> {
+    let understood = [keys::IOF_PUSH_STDIN.name(), keys::IOF_COMPLETE.name()];
+    from_c::refuse_others(&directives, &understood)?;
     match StdinDirective::of(&directives) {
         StdinDirective::Begin if targets.is_empty() => return Err(Failure(Status::ERR_BAD_PARAM)),
         StdinDirective::Begin => stdin::begin(targets, directives)?,
         StdinDirective::End => stdin::end_for(&targets),
-        StdinDirective::Nothing => from_c::refuse_required(&directives)?,
+        StdinDirective::Nothing => {}
     }
     Ok(Status::OPERATION_SUCCEEDED)
 }

@@ -14,7 +14,7 @@ use crate::client_request::ClientRequest;
 use crate::guard::{Failure, guard, guard_or, guard_status};
 use crate::process::{self, Member, Membership};
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
-use crate::{from_c, munge, spoken, stand_in, stdin, to_c, tool, turns};
+use crate::{descriptors, from_c, munge, spoken, stand_in, stdin, to_c, tool, turns};
 
 /// Makes this process a client; in a client it raises the count of initializations. A process that no launcher started becomes a job of one: it gets
 /// `PMIX_ERR_UNREACH`, and all local functions work. Infos that describe a programming model raise `PMIX_MODEL_DECLARED` in this process, on the
@@ -40,6 +40,7 @@ pub extern "C" fn PMIx_Init<'a>(
         let place = proc.optional("place for the process")?;
         refuse_required(&infos)?;
         turns::choose(&infos, process::is_initialized())?;
+        descriptors::occupy_closed();
         let joined = join(&infos).inspect_err(|_| turns::end_unless(process::is_initialized()));
         if let Some(place) = place {
             let name = joined.as_ref().map_or_else(|_| Client::launched_as(), |(member, _)| Some(member.proc()));

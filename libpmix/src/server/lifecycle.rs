@@ -27,7 +27,7 @@ use crate::guard::{Failure, guard};
 use crate::output::OutputStyle;
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{from_c, munge, parent, process, spoken, stdin, turns};
+use crate::{descriptors, from_c, munge, parent, process, spoken, stdin, turns};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
@@ -49,6 +49,7 @@ pub extern "C" fn PMIx_server_init<'a>(
             text::map_ahead();
             spoken::begin();
             choose_progress(infos)?;
+            descriptors::occupy_closed();
             let started = Options::read(infos, true).and_then(|options| start(options, module));
             started.inspect_err(|_| turns::end_unless(process::is_initialized()))?;
         } else {

@@ -156,7 +156,7 @@ impl<S: Datastore> ServerCore<S> {
             .into_iter()
             .fold(waits, usize::saturating_add);
         let steps = [self.mourning.due(), self.held_gets.reviews.next_step(), self.collectives.next_step()];
-        let deliveries = self.forwarding.pulls().filter(|pull| pull.collected.deadline.is_some()).count();
+        let deliveries = self.forwarding.granted().filter(|pull| pull.collected.deadline.is_some()).count();
         let deadlines = deadlines.saturating_add(steps.iter().flatten().count()).saturating_add(deliveries);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
     }

@@ -224,7 +224,7 @@ impl Default for Limits {
             groups_per_process_max: 4096,
             group_members_max: 1 << 23,
             ties_per_process_max: 4096,
-            pulls_max: 65_536,
+            pulls_max: 4096,
             pulls_per_process_max: 1024,
             kept_output_bytes_max: KEPT_BYTES_MAX,
             collected_output_bytes_max: 64 << 20,

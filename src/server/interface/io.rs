@@ -6,10 +6,12 @@ use std::sync::Arc;
 use super::answer::Answer;
 use super::cleanup::Cleanup;
 use super::connection::{Hello, PeerId, ToolHello};
+use super::directives::flag;
 use super::host::{HostCall, HostCallId, HostData, HostReply, HostResult, Upcall, UpcallId};
 use super::refusal::{Reason, Refusal};
 use super::requests::IofOutput;
 use crate::events::Event;
+use crate::keys;
 use crate::proto::notification::{self, EventNotice};
 use crate::proto::{Request, Tag};
 use crate::topo::SharedMachine;
@@ -132,6 +134,13 @@ impl PartialEq for Garbage {
     /// Whether both are the same memory.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl IofOutput {
+    /// Whether this ends its channel.
+    pub(crate) fn is_end(&self) -> bool {
+        self.bytes.is_empty() || flag(&self.info, keys::IOF_COMPLETE)
     }
 }
 

@@ -175,10 +175,14 @@ impl<S: Datastore> ServerCore<S> {
         self.may(reader, Action::Read, Object::Process(publisher, publisher_uid))
     }
 
-    /// The same for all processes that a request names.
+    /// The same for all processes that a request names. Each job is looked up once.
     pub(super) fn permit_all(&self, requester: &Requester, action: Action, procs: &[ProcId]) -> Result<(), Status> {
-        let namespaces: BTreeSet<&Namespace> = ProcId::by_namespace(procs).map(|(namespace, _)| namespace).collect();
-        namespaces.into_iter().try_for_each(|namespace| self.permit(requester, action, Object::Job(namespace)))
+        let mut permitted = BTreeSet::new();
+        let mut namespaces = ProcId::by_namespace(procs).map(|(namespace, _)| namespace);
+        namespaces.try_for_each(|namespace| match permitted.insert(namespace) {
+            true => self.permit(requester, action, Object::Job(namespace)),
+            false => Ok(()),
+        })
     }
 
     /// The same for all processes that infos hold as values.

@@ -53,14 +53,13 @@ impl<S: Datastore> ServerCore<S> {
             Ok(settings) => settings,
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
-        let procs: BTreeSet<ProcId> = match self.with_members(procs, &requester.proc) {
+        let permitted = |procs: &Vec<ProcId>| self.permit_all(&requester, Action::PullOutput, procs);
+        let procs = self.with_members(procs, &requester.proc).and_then(|procs| permitted(&procs).map(|()| procs));
+        let procs: BTreeSet<ProcId> = match procs {
             Ok(procs) => procs.into_iter().collect(),
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
         let listed: Vec<ProcId> = procs.iter().cloned().collect();
-        if let Err(status) = self.permit_all(&requester, Action::PullOutput, &listed) {
-            return self.outputs.reply_status(ticket, status);
-        }
         if !self.has_room_for_pull(&requester, procs.len()) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
@@ -99,9 +98,8 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Waits for an answer that the host owes for the same output, or asks.
     fn ask_or_follow(&mut self, now: Time, following: FollowingPull) {
-        match self.forwarding.asked_like(&following.pull) {
-            Some(asked) => asked.followers.push_back(following),
-            None => self.ask_for_pull(now, following),
+        if let Err(following) = self.forwarding.follow(following) {
+            self.ask_for_pull(now, *following);
         }
     }
 
@@ -137,19 +135,13 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Pulls that wait for the host count from the start.
     fn has_room_for_pull(&self, requester: &Requester, proc_count: usize) -> bool {
-        let limits = &self.config.limits;
-        let counts = |is_meant: &dyn Fn(&Requester) -> bool| {
-            let meant = self.forwarding.pulls().filter(|pull| !pull.is_of_spawn && is_meant(&pull.requester));
-            meant.fold((0, 0_usize), |(pulls, procs), pull| (pulls + 1, procs.saturating_add(pull.procs.len())))
-        };
-        let (own, _) = counts(&|other| other.proc == requester.proc);
-        let (pull_count, procs_pulled) = counts(&|_| true);
-        let of_user = || counts(&|other| other.uid == requester.uid);
-        let pulls = Pool { max: limits.pulls_max, used: pull_count };
-        let procs = Pool { max: limits.participants_max, used: procs_pulled };
-        own < limits.pulls_per_process_max
-            && self.has_share(requester.uid, pulls, 1, || of_user().0)
-            && self.has_share(requester.uid, procs, proc_count, || of_user().1)
+        let (limits, shares) = (&self.config.limits, self.forwarding.shares());
+        let (all, of_user) = (shares.all(), shares.of_user(requester.uid));
+        let pulls = Pool { max: limits.pulls_max, used: all.pulls };
+        let procs = Pool { max: limits.participants_max, used: all.procs };
+        shares.of_process(&requester.proc) < limits.pulls_per_process_max
+            && self.has_share(requester.uid, pulls, 1, || of_user.pulls)
+            && self.has_share(requester.uid, procs, proc_count, || of_user.procs)
     }
 
     /// The host forwards the output: from now on it goes to the client, after the kept part.
@@ -159,11 +151,17 @@ impl<S: Datastore> ServerCore<S> {
         self.begin_pull(now, reference, pull);
     }
 
-    /// Lets output go to a pull from now on, after the kept part.
+    /// Lets output go to a pull from now on, after the kept part and the ends of channels.
     fn begin_pull(&mut self, now: Time, reference: u64, pull: OutputPull) {
-        let kept = self.forwarding.take_kept(&pull, self.config.output);
+        let mut outputs = self.forwarding.take_kept(&pull, self.config.output);
+        let is_told = |(source, channel): &(ProcId, u16)| {
+            outputs.iter().any(|output| output.is_end() && output.source == *source && output.channel == *channel)
+        };
+        let ended: Vec<IofOutput> =
+            self.forwarding.ended(&pull).into_iter().filter(|of| !is_told(of)).map(end_of).collect();
+        outputs.extend(ended);
         self.forwarding.insert(reference, pull);
-        for output in kept {
+        for output in outputs {
             self.pass_to(now, reference, &Arc::new(output));
         }
     }
@@ -270,6 +268,9 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn forward_or_keep(&mut self, now: Time, output: IofOutput) -> Delivery {
+        if self.forwarding.repeats_end(&self.registry, &output) {
+            return Delivery::Unwanted;
+        }
         let output = Arc::new(with_end(output));
         let delivery = self.forward_to_all(now, &output);
         if delivery != Delivery::Unwanted {
@@ -284,6 +285,9 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn offer_output(&mut self, now: Time, output: IofOutput) -> Status {
         if let Err(refusal) = examine(&output) {
             return refusal;
+        }
+        if self.forwarding.repeats_end(&self.registry, &output) {
+            return Delivery::Unwanted.status();
         }
         self.forward_to_all(now, &Arc::new(with_end(output))).status()
     }
@@ -383,6 +387,11 @@ fn with_end(mut output: IofOutput) -> IofOutput {
         output.info.push(Info::new(Key::from_static(key), true));
     }
     output
+}
+
+/// The end of a channel, without bytes.
+fn end_of((source, channel): (ProcId, u16)) -> IofOutput {
+    with_end(IofOutput { source, channel, bytes: Vec::new(), info: Vec::new() })
 }
 
 /// Whether a host that was asked about such output before may decide otherwise for this request.

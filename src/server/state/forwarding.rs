@@ -1,19 +1,28 @@
-//! Pulls of output, and kept output without a pull.
+//! Pulls of output, kept output without a pull, and the ends of channels.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::index::take_out;
 use super::kept_output::KeptOutput;
-use super::output_pull::{Collected, OutputPull, PROCS_COMPARED_MAX};
+use super::output_pull::{Collected, OutputPull, SourceChannel};
+use super::pull_shares::PullShares;
 use super::registry::Registry;
+use super::wanted_output::WantedOutput;
 use crate::server::interface::{IofOutput, OutputSettings, PeerId, Upcall, UpcallId};
 use crate::types::{Namespace, ProcId, Rank};
 
-/// Pulls of output, and kept output without a pull.
+/// Pulls of output, kept output without a pull, and the ends of channels.
 #[derive(Debug, Default)]
 pub(crate) struct Forwarding {
     granted: BTreeMap<u64, OutputPull>,
     asked: BTreeMap<UpcallId, AskedPull>,
-    wanted: BTreeMap<Namespace, WantedOutput>,
+    /// The output that granted and asked pulls want.
+    wanted: WantedOutput,
+    /// The output that the granted pulls of each user and group want, without that of spawned jobs and of long lists.
+    granted_to: BTreeMap<(u32, u32), WantedOutput>,
+    /// Granted pulls by [`OutputPull::index_keys`].
+    by_proc: BTreeMap<ProcId, BTreeSet<u64>>,
+    shares: PullShares,
     /// Memory of the output that waits for more.
     collected_bytes: usize,
     /// Directives of spawns and of descriptions.
@@ -21,6 +30,8 @@ pub(crate) struct Forwarding {
     /// Number of the last described job.
     revision: u64,
     kept: KeptOutput,
+    /// Sources and channels of registered jobs that have ended.
+    ended: BTreeMap<Namespace, BTreeSet<(Rank, u16)>>,
     last: u64,
 }
 
@@ -49,27 +60,69 @@ pub(crate) struct FollowingPull {
     pub(crate) pull: OutputPull,
 }
 
-/// Number of pulls for a job's output.
-#[derive(Debug, Default)]
-struct WantedOutput {
-    of_any: Counts,
-    of_rank: BTreeMap<Rank, Counts>,
-}
-
-/// Number of pulls for each channel, by the number of its bit.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Counts([usize; u16::BITS as usize]);
-
 impl Forwarding {
     pub(crate) fn len(&self) -> usize {
         let of_pulls = self.granted.len().saturating_add(self.asked.len()).saturating_add(self.wanted.len());
-        of_pulls.saturating_add(self.kept.len()).saturating_add(self.jobs.len())
+        let ended = self.ended.values().map(BTreeSet::len).sum();
+        of_pulls.saturating_add(self.kept.len()).saturating_add(self.jobs.len()).saturating_add(ended)
     }
 
-    /// Drops kept output and settings of a deregistered job.
+    /// Drops kept output, settings and ends of a deregistered job, and takes it out of all pulls. A later job of this name
+    /// may be another user's.
     pub(crate) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.kept.forget_namespace(namespace);
         self.jobs.remove(namespace);
+        self.ended.remove(namespace);
+        let is_meant = |pull: &OutputPull| pull.procs.iter().any(|proc| proc.namespace == *namespace);
+        let first = ProcId { namespace: namespace.clone(), rank: Rank::Process(0) };
+        let of_job = self.by_proc.range(first..).take_while(|(proc, _)| proc.namespace == *namespace);
+        let granted: BTreeSet<u64> = of_job.flat_map(|(_, references)| references).copied().collect();
+        for reference in granted {
+            let Some(mut pull) = self.remove(reference) else { continue };
+            pull.forget_job(namespace);
+            // The client still ends a pull of its own.
+            if !(pull.is_of_spawn && pull.procs.is_empty()) {
+                self.insert(reference, pull);
+            }
+        }
+        for AskedPull { pull, followers } in self.asked.values_mut() {
+            if is_meant(pull) {
+                self.wanted.remove(pull);
+                self.shares.remove(pull);
+                pull.forget_job(namespace);
+                self.wanted.add(pull);
+                self.shares.add(pull);
+            }
+            for FollowingPull { pull, .. } in followers.iter_mut().filter(|following| is_meant(&following.pull)) {
+                self.shares.remove(pull);
+                pull.forget_job(namespace);
+                self.shares.add(pull);
+            }
+        }
+    }
+
+    /// Remembers whether the channel of this output has ended. Returns whether the output only repeats the end.
+    pub(crate) fn repeats_end(&mut self, registry: &Registry, output: &IofOutput) -> bool {
+        let IofOutput { source, channel, .. } = output;
+        if output.is_end() && registry.registered(&source.namespace).is_some() {
+            let ended = self.ended.entry(source.namespace.clone()).or_default();
+            return !ended.insert((source.rank, *channel)) && output.bytes.is_empty();
+        }
+        // The process may have been started again.
+        if let Some(ended) = self.ended.get_mut(&source.namespace) {
+            ended.remove(&(source.rank, *channel));
+        }
+        false
+    }
+
+    /// The sources and channels that a pull wants and that have ended.
+    pub(crate) fn ended(&self, pull: &OutputPull) -> Vec<SourceChannel> {
+        let jobs: BTreeSet<&Namespace> = pull.procs.iter().map(|proc| &proc.namespace).collect();
+        let of_job = |job: &Namespace| {
+            let source = |&(rank, channel): &(Rank, u16)| (ProcId { namespace: job.clone(), rank }, channel);
+            self.ended.get(job).into_iter().flatten().map(source).collect::<Vec<SourceChannel>>()
+        };
+        jobs.into_iter().flat_map(of_job).filter(|(source, channel)| pull.wants(source, *channel)).collect()
     }
 
     /// Takes directives for a job's output. Those of a later call have precedence.
@@ -112,10 +165,14 @@ impl Forwarding {
         self.last
     }
 
-    /// The granted pulls, and those that wait for the host.
-    pub(crate) fn pulls(&self) -> impl Iterator<Item = &OutputPull> {
-        let following = self.asked.values().flat_map(|asked| &asked.followers).map(|following| &following.pull);
-        self.granted.values().chain(self.asked.values().map(|asked| &asked.pull)).chain(following)
+    /// The granted pulls.
+    pub(crate) fn granted(&self) -> impl Iterator<Item = &OutputPull> {
+        self.granted.values()
+    }
+
+    /// The pulls of each user and process, granted or not.
+    pub(crate) const fn shares(&self) -> &PullShares {
+        &self.shares
     }
 
     /// Whether a granted pull is of this connection.
@@ -131,10 +188,17 @@ impl Forwarding {
     /// The numbers of the granted pulls that get a piece of output. A process that pulls the output of its job itself does
     /// not get it a second time.
     pub(crate) fn takers_of(&self, output: &IofOutput) -> Vec<u64> {
-        let wants = |pull: &&OutputPull| pull.wants(&output.source, output.channel);
-        let pulls_itself =
-            |peer| self.granted.values().filter(wants).any(|pull| !pull.is_of_spawn && pull.peer == peer);
-        self.numbers_of(|pull| wants(&pull) && !(pull.is_of_spawn && pulls_itself(pull.peer)))
+        let pull = |reference: u64| self.granted.get(&reference).map(|pull| (reference, pull));
+        let everybody = ProcId { rank: Rank::Wildcard, ..output.source.clone() };
+        let found = [&output.source, &everybody].into_iter().filter_map(|proc| self.by_proc.get(proc));
+        let found: BTreeSet<u64> = found.flatten().copied().collect();
+        let found = found.into_iter().filter_map(pull);
+        let takers: Vec<(u64, &OutputPull)> =
+            found.filter(|(_, pull)| pull.wants(&output.source, output.channel)).collect();
+        let pulling: BTreeSet<PeerId> =
+            takers.iter().filter(|(_, pull)| !pull.is_of_spawn).map(|(_, pull)| pull.peer).collect();
+        let is_second = |pull: &OutputPull| pull.is_of_spawn && pulling.contains(&pull.peer);
+        takers.into_iter().filter(|(_, pull)| !is_second(pull)).map(|(reference, _)| reference).collect()
     }
 
     pub(crate) fn pull(&self, reference: u64) -> Option<&OutputPull> {
@@ -160,93 +224,101 @@ impl Forwarding {
 
     /// Remembers a pull that the host has to allow.
     pub(crate) fn ask(&mut self, upcall: UpcallId, pull: OutputPull) {
-        self.want_more(&pull);
+        self.wanted.add(&pull);
+        self.shares.add(&pull);
         self.asked.insert(upcall, AskedPull { pull, followers: VecDeque::new() });
     }
 
-    /// The request to the host whose answer holds for this pull, too.
-    pub(crate) fn asked_like(&mut self, wanted: &OutputPull) -> Option<&mut AskedPull> {
-        self.asked.values_mut().find(|asked| asked.pull.is_of_user_of(wanted) && asked.pull.includes(wanted))
+    /// Lets a pull wait for the answer to another that includes it.
+    ///
+    /// # Errors
+    /// The pull, if there is none among the first of its user.
+    pub(crate) fn follow(&mut self, following: FollowingPull) -> Result<(), Box<FollowingPull>> {
+        let wanted = &following.pull;
+        let of_user = self.asked.values_mut().filter(|asked| asked.pull.is_of_user_of(wanted));
+        match of_user.take(PULLS_COMPARED_MAX).find(|asked| asked.pull.includes(wanted)) {
+            Some(asked) => {
+                self.shares.add(wanted);
+                asked.followers.push_back(following);
+                Ok(())
+            }
+            None => Err(Box::new(following)),
+        }
     }
 
     /// Takes a pull that the host has answered.
     pub(crate) fn take_asked(&mut self, upcall: UpcallId) -> Option<AskedPull> {
         let asked = self.asked.remove(&upcall)?;
-        self.want_less_of(&asked.pull);
+        self.wanted.remove(&asked.pull);
+        self.shares.remove(&asked.pull);
+        asked.followers.iter().for_each(|following| self.shares.remove(&following.pull));
         Some(asked)
     }
 
     /// Forgets pulls that wait for the answer to another.
     pub(crate) fn forget_followers(&mut self, is_over: impl Fn(&FollowingPull) -> bool) {
-        self.asked.values_mut().for_each(|asked| asked.followers.retain(|following| !is_over(following)));
+        for asked in self.asked.values_mut() {
+            asked.followers.retain(|following| {
+                let is_over = is_over(following);
+                if is_over {
+                    self.shares.remove(&following.pull);
+                }
+                !is_over
+            });
+        }
     }
 
     pub(crate) fn insert(&mut self, reference: u64, pull: OutputPull) {
-        self.want_more(&pull);
+        self.wanted.add(&pull);
+        self.shares.add(&pull);
+        for proc in pull.index_keys() {
+            self.by_proc.entry(proc).or_default().insert(reference);
+        }
+        if pull.is_compared() {
+            self.granted_to.entry(pull.owner()).or_default().add(&pull);
+        }
+        self.collected_bytes = self.collected_bytes.saturating_add(pull.collected.size_bytes());
         self.granted.insert(reference, pull);
     }
 
-    fn want_more(&mut self, pull: &OutputPull) {
-        for proc in &pull.procs {
-            let wanted = self.wanted.entry(proc.namespace.clone()).or_default();
-            wanted.of_any.change(pull.channels, 1);
-            wanted.of_rank.entry(proc.rank).or_default().change(pull.channels, 1);
-        }
-    }
-
     pub(crate) fn extract(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) -> Vec<(u64, OutputPull)> {
-        let over: Vec<(u64, OutputPull)> = self.granted.extract_if(.., |&id, pull| is_over(id, pull)).collect();
-        for (_, pull) in &over {
-            self.collected_bytes = self.collected_bytes.saturating_sub(pull.collected.size_bytes());
-            self.want_less_of(pull);
-        }
-        over
+        let over = self.granted.iter().filter(|&(&reference, pull)| is_over(reference, pull));
+        let over: Vec<u64> = over.map(|(&reference, _)| reference).collect();
+        over.into_iter().filter_map(|reference| Some((reference, self.remove(reference)?))).collect()
     }
 
-    fn want_less_of(&mut self, pull: &OutputPull) {
-        pull.procs.iter().for_each(|proc| self.want_less(proc, pull.channels));
+    fn remove(&mut self, reference: u64) -> Option<OutputPull> {
+        let pull = self.granted.remove(&reference)?;
+        self.collected_bytes = self.collected_bytes.saturating_sub(pull.collected.size_bytes());
+        self.wanted.remove(&pull);
+        self.shares.remove(&pull);
+        pull.index_keys().iter().for_each(|proc| take_out(&mut self.by_proc, proc, &reference));
+        self.forget_granted(&pull);
+        Some(pull)
     }
 
-    fn want_less(&mut self, proc: &ProcId, channels: u16) {
-        let Some(wanted) = self.wanted.get_mut(&proc.namespace) else { return };
-        wanted.of_any.change(channels, -1);
-        if let Some(counts) = wanted.of_rank.get_mut(&proc.rank) {
-            counts.change(channels, -1);
-            if *counts == Counts::default() {
-                wanted.of_rank.remove(&proc.rank);
-            }
-        }
-        if wanted.of_rank.is_empty() {
-            self.wanted.remove(&proc.namespace);
+    fn forget_granted(&mut self, pull: &OutputPull) {
+        let Some(granted) = self.granted_to.get_mut(&pull.owner()).filter(|_| pull.is_compared()) else { return };
+        granted.remove(pull);
+        if granted.len() == 0 {
+            self.granted_to.remove(&pull.owner());
         }
     }
 
     /// The part of an ended pull that no other pull wants.
     pub(crate) fn without_wanted(&self, mut pull: OutputPull) -> OutputPull {
-        pull.procs.retain(|proc| !self.is_wanted(proc, pull.channels));
+        pull.procs.retain(|proc| !self.wanted.has_any(proc, pull.channels));
         pull
-    }
-
-    /// Whether any pull wants one of these channels of a process. A wildcard rank means any process of the job.
-    fn is_wanted(&self, proc: &ProcId, channels: u16) -> bool {
-        let Some(WantedOutput { of_any, of_rank }) = self.wanted.get(&proc.namespace) else { return false };
-        let has = |rank: Rank| of_rank.get(&rank).is_some_and(|counts| counts.has(channels));
-        if proc.rank == Rank::Wildcard { of_any.has(channels) } else { has(proc.rank) || has(Rank::Wildcard) }
     }
 
     /// Whether the host already forwards all of this for the same user. Long lists are only compared as a whole, with the
     /// pulls of the same connection: otherwise the host is asked.
     pub(crate) fn has_granted(&self, wanted: &OutputPull) -> bool {
-        if wanted.procs.len() > PROCS_COMPARED_MAX {
+        if wanted.has_long_list() {
             let is_alike = |pull: &&OutputPull| pull.peer == wanted.peer && pull.procs.len() == wanted.procs.len();
             return self.granted.values().filter(is_alike).take(LISTS_COMPARED_MAX).any(|pull| pull.includes(wanted));
         }
-        let channels = (0..u16::BITS).map(|bit| 1 << bit).filter(|channel| wanted.channels & channel != 0);
-        let is_alike = |pull: &&OutputPull| !pull.is_of_spawn && pull.is_of_user_of(wanted);
-        let pulls: Vec<&OutputPull> = self.granted.values().filter(is_alike).collect();
-        channels
-            .into_iter()
-            .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))
+        self.granted_to.get(&wanted.owner()).is_some_and(|granted| granted.covers(wanted))
     }
 
     /// Keeps output if there is room. Returns whether any of it is kept.
@@ -264,24 +336,11 @@ impl Forwarding {
     }
 }
 
-impl Counts {
-    fn change(&mut self, channels: u16, by: isize) {
-        for count in self.of(channels) {
-            *count = count.saturating_add_signed(by);
-        }
-    }
-
-    fn of(&mut self, channels: u16) -> impl Iterator<Item = &mut usize> {
-        self.0.iter_mut().enumerate().filter(move |(bit, _)| channels & (1 << bit) != 0).map(|(_, count)| count)
-    }
-
-    fn has(&self, channels: u16) -> bool {
-        self.0.iter().enumerate().any(|(bit, &count)| channels & (1 << bit) != 0 && count > 0)
-    }
-}
-
 /// Long lists of processes that one request is compared with.
 const LISTS_COMPARED_MAX: usize = 16;
+
+/// Asked pulls of a user that a pull is compared with.
+const PULLS_COMPARED_MAX: usize = 16;
 
 /// Jobs with directives for their output. Registered jobs may be more.
 const DESCRIBED_JOBS_MAX: usize = 4096;

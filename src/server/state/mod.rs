@@ -20,6 +20,8 @@
 //! | `watches` | watches of processes and files |
 //! | `forwarding`, `output_pull` | pulls of output; one pull, and what its next delivery waits with |
 //! | `kept_output` | output that nobody has pulled |
+//! | `wanted_output` | the number of pulls for each process and channel |
+//! | `pull_shares` | the pulls of each user and process |
 //! | `cleanups` | paths registered for removal |
 //! | `process_sets` | process sets of the host |
 //! | `tools` | tools that wait for the host |
@@ -56,6 +58,7 @@ mod outputs;
 mod peer;
 mod pending;
 mod process_sets;
+mod pull_shares;
 mod query_scope;
 mod questions;
 mod registry;
@@ -69,6 +72,7 @@ mod ties;
 mod timers;
 mod tools;
 pub(super) mod transitions;
+mod wanted_output;
 mod watches;
 
 pub(super) use cleanups::CleanupRequest;

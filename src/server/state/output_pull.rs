@@ -37,9 +37,36 @@ pub(crate) struct Collected {
 }
 
 impl OutputPull {
+    /// User and group of the requester.
+    pub(super) const fn owner(&self) -> (u32, u32) {
+        (self.requester.uid, self.requester.gid)
+    }
+
     pub(crate) fn is_of_user_of(&self, other: &Self) -> bool {
-        let owner = |pull: &Self| (pull.requester.uid, pull.requester.gid);
-        owner(self) == owner(other)
+        self.owner() == other.owner()
+    }
+
+    /// The processes by which output finds this pull: those that it names, or their whole jobs if they are many.
+    pub(super) fn index_keys(&self) -> BTreeSet<ProcId> {
+        if !self.has_long_list() {
+            return self.procs.clone();
+        }
+        self.procs.iter().map(|proc| ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard }).collect()
+    }
+
+    /// Takes the processes of a job out.
+    pub(super) fn forget_job(&mut self, namespace: &Namespace) {
+        self.procs.retain(|proc| proc.namespace != *namespace);
+    }
+
+    /// Whether the processes are too many to be compared one by one.
+    pub(super) fn has_long_list(&self) -> bool {
+        self.procs.len() > PROCS_COMPARED_MAX
+    }
+
+    /// Whether later pulls of the user may count on this one: the host has allowed it, and its processes are few.
+    pub(super) fn is_compared(&self) -> bool {
+        !self.is_of_spawn && !self.has_long_list()
     }
 
     pub(crate) fn wants(&self, source: &ProcId, channel: u16) -> bool {
@@ -114,7 +141,7 @@ pub(super) fn size_bytes(output: &IofOutput) -> usize {
 }
 
 /// Longest list of processes that is compared one by one.
-pub(crate) const PROCS_COMPARED_MAX: usize = 64;
+const PROCS_COMPARED_MAX: usize = 64;
 
 /// Memory of records beside the bytes.
 const RECORDS_BYTES_MAX: usize = 1 << 20;

@@ -643,6 +643,57 @@ fn the_end_of_a_channel_is_kept_whatever_is_dropped() {
 }
 
 /// Number of bytes, and whether the channel is closed.
+/// Such ends came twice, or never: the host offered the end of each stream that had ended before a pull to all pulls. A
+/// pull that needed no host got none.
+#[test]
+fn each_pull_gets_the_end_of_a_channel_once() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    let end = |rig: &mut Rig| deliver(rig, &proc(1), STDOUT, "").0;
+    assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "kept").0, []);
+    assert_eq!(end(&mut rig), []);
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 7)));
+    assert_eq!(forwarded(&granted(&mut rig, id)), [to(peers[0], 7, "kept"), to(peers[0], 7, "")]);
+    assert_eq!(offer(&mut rig, &proc(1), ""), (Vec::new(), Delivery::Unwanted));
+    // The host is not asked a second time.
+    let second = rig.request(peers[0], pull(&[proc(1)], STDOUT, 8));
+    assert_eq!(forwarded(&second), [to(peers[0], 8, "")]);
+    // A process of the same rank has started.
+    assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "anew").0.len(), 2);
+    assert_eq!(end(&mut rig).len(), 2);
+    assert_eq!(end(&mut rig), []);
+}
+
+/// A pull outlived its job, and its owner got the output of the next job of that name, which may be another user's.
+#[test]
+fn a_pull_ends_with_the_job_that_it_names() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(2, 2)[0];
+    let name = "reused";
+    let register = |rig: &mut Rig| rig.register(name, Some(1), Some(0));
+    register(&mut rig);
+    let reused = |rank| ProcId { namespace: namespace(name), rank };
+    let source = reused(crate::types::Rank::Process(0));
+    let procs = [reused(crate::types::Rank::Wildcard), proc(1)];
+    let (first, _) = upcall(&rig.request(peer, pull(&procs, STDOUT, 7)));
+    granted(&mut rig, first);
+    let (waiting, _) = upcall(&rig.request(peer, pull(&procs, STDERR, 8)));
+    rig.host(HostCall::DeregisterNamespace(namespace(name)));
+    register(&mut rig);
+    granted(&mut rig, waiting);
+    for channel in [STDOUT, STDERR] {
+        assert_eq!(deliver(&mut rig, &source, channel, "of another").0, []);
+        assert_eq!(deliver(&mut rig, &proc(1), channel, "of the old job").0.len(), 1);
+    }
+    // Only the job that is left is stopped.
+    let outputs = rig.lose(peer);
+    let stopped: Vec<Vec<ProcId>> = upcalls(&outputs)
+        .into_iter()
+        .filter_map(|(_, call)| if let Upcall::IofPull(_, stop) = call { Some(stop.procs) } else { None })
+        .collect();
+    assert_eq!(stopped, [[proc(1)], [proc(1)]]);
+}
+
 fn ends(outputs: &[Output]) -> Vec<(usize, bool)> {
     let end = |output: &Output| match output {
         Output::Forward(_, forwarded) => {
@@ -667,6 +718,7 @@ fn the_last_delivery_of_a_channel_says_so() {
     assert_eq!(send(b"a", Vec::new()), [(1, false)]);
     assert_eq!(send(b"", Vec::new()), [(0, true)]);
     assert_eq!(send(b"b", vec![flag("pmix.iof.cmp")]), [(1, true)]);
+    assert_eq!(send(b"c", Vec::new()), [(1, false)]);
     assert_eq!(send(b"", vec![flag("pmix.iof.cmp")]), [(0, true)]);
 }
 

@@ -145,7 +145,7 @@ impl<S: Datastore> ServerCore<S> {
         units: &mut usize,
     ) -> Result<bool, Unanswered> {
         let Some(key) = progress.begin_key(asking.scope, name, is_supported) else { return Ok(true) };
-        *units = units.saturating_sub(UNITS_PER_KEY);
+        *units = units.saturating_sub(UNITS_PER_KEY.saturating_add(self.units_of_sets(&key)));
         let (requester, namespace) = (asking.requester, &asking.scope.namespace);
         let table = is_local_table(&key).zip(self.registry.job(namespace));
         let answer = match table.filter(|_| self.is_open(requester, namespace)) {

@@ -12,7 +12,24 @@ use crate::types::{DataArray, DataType, Info, Key, Kval, ProcId, Rank, Status, T
 /// The keys about one process or group, which a Get may request, too.
 const BY_GET: [&str; 3] = [keys::PSET_NAMES.name(), keys::GROUP_NAMES.name(), keys::GROUP_CONTEXT_ID.name()];
 
+/// Sets and groups that a key looks at for one unit of a step.
+const SETS_PER_UNIT: usize = 64;
+
 impl<S: Datastore> ServerCore<S> {
+    /// The units of a key that looks at all sets and groups.
+    pub(super) fn units_of_sets(&self, key: &Key) -> usize {
+        let all = [
+            keys::QUERY_NUM_PSETS.name(),
+            keys::QUERY_PSET_NAMES.name(),
+            keys::QUERY_NUM_GROUPS.name(),
+            keys::QUERY_GROUP_NAMES.name(),
+            keys::PSET_NAMES.name(),
+            keys::GROUP_NAMES.name(),
+        ];
+        let looks_at_all = all.contains(&key.as_str());
+        if looks_at_all { self.groups.len().saturating_add(self.process_sets.len()) / SETS_PER_UNIT } else { 0 }
+    }
+
     /// A fact about sets and groups that the requester may know.
     pub(super) fn fact_about_sets(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let Asking { requester, scope, requested, .. } = asking;
@@ -26,12 +43,9 @@ impl<S: Datastore> ServerCore<S> {
         }
         if is(keys::QUERY_PSET_MEMBERSHIP.name()) {
             let name = scope.set.as_ref()?;
-            let is_shown = self.sets_shown_to(requester).any(|shown| shown == name);
-            return self
-                .process_sets
-                .members(name)
-                .filter(|_| is_shown)
-                .map(|members| processes(members.iter().cloned()));
+            let members = self.process_sets.members(name)?;
+            let is_shown = members.iter().any(|proc| self.is_open(requester, &proc.namespace));
+            return is_shown.then(|| processes(members.iter().cloned()));
         }
         if is(keys::QUERY_NUM_GROUPS.name()) {
             return Some(count(self.groups_shown_to(requester).count()));
@@ -109,7 +123,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The group that a requester means by a name: first one of its own, then another one.
     fn group_meant(&self, requester: &Requester, name: &Text) -> Option<&Group> {
-        let named = || self.groups_shown_to(requester).filter(|(id, _)| *id == name).map(|(_, group)| group);
+        let named = || self.groups.named(name).filter(|group| self.may(requester, Action::Query, Object::Group(group)));
         // Others may still be in a group that this process has left for another one of that name.
         let own = named().find(|group| group.here.contains(&requester.proc));
         own.or_else(|| named().find(|group| group.members.contains(&requester.proc))).or_else(|| named().next())

@@ -143,10 +143,14 @@ impl Groups {
         self.groups.iter().flat_map(|(id, groups)| groups.iter().map(move |group| (id, group)))
     }
 
+    /// Groups with this name.
+    pub(crate) fn named(&self, id: &Text) -> impl Iterator<Item = &Group> {
+        self.groups.get(id).into_iter().flatten()
+    }
+
     /// Groups with this name and exactly these members, which are sorted.
     pub(crate) fn of<'a>(&'a self, id: &Text, members: &'a [ProcId]) -> impl Iterator<Item = &'a Group> {
-        let groups = self.groups.get(id).into_iter().flatten();
-        groups.filter(move |group| group.consists_of(members))
+        self.named(id).filter(move |group| group.consists_of(members))
     }
 
     /// Groups with this name that any of these local processes is in.
