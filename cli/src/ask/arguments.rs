@@ -1,7 +1,7 @@
 //! Names of keys, ranks and qualifiers as people write them.
 
 use modex::keys::{self, ValueKind};
-use modex::types::{Info, Key, KeyError, Namespace, NamespaceError, ProcId, Rank, Scope, Status, Value};
+use modex::types::{DataType, Info, Key, KeyError, Namespace, NamespaceError, ProcId, Rank, Scope, Status, Value};
 
 /// Why a word on the command line was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +18,8 @@ pub(crate) enum ArgumentError {
     Qualifier(String),
     #[error("{0:?} is not data to publish; write KEY=VALUE, or KEY=TYPE:VALUE")]
     Data(String),
+    #[error("values of type {0} can't be written here; the types are {TYPE_NAMES}")]
+    Type(String),
     #[error("{word:?} is no status code{}", suggestion(.similar.as_deref()))]
     Status { word: String, similar: Option<&'static str> },
     #[error("{0:?} is not a process; write NAMESPACE:RANK, such as modex-4711:0 or modex-4711:*")]
@@ -116,9 +118,10 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
     let number = |wanted: &'static str| text.parse::<u64>().map_err(|_| refuse(wanted));
     let small = |wanted: &'static str| text.parse::<u32>().map_err(|_| refuse(wanted));
     match kind {
-        None => match text.split_once(':').and_then(|(name, text)| Some((named(name)?, text))) {
-            Some((kind, text)) => typed(key, Some(kind), text),
-            None => Ok(Value::from(text)),
+        None => match text.split_once(':').map(|(name, text)| (name, named(name), text)) {
+            Some((_, Some(kind), text)) => typed(key, Some(kind), text),
+            Some((name, None, _)) if is_data_type(name) => Err(ArgumentError::Type(name.to_owned())),
+            _ => Ok(Value::from(text)),
         },
         Some(ValueKind::String | ValueKind::Varies | ValueKind::EnvironmentVariable) => Ok(Value::from(text)),
         Some(ValueKind::Bool) => match text {
@@ -142,6 +145,15 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
         Some(_) => Err(refuse("a value of its own kind")),
     }
 }
+
+/// Whether the standard has a data type of this name, such as `float` or `uint8`.
+fn is_data_type(name: &str) -> bool {
+    let name = format!("PMIX_{}", name.to_ascii_uppercase());
+    DataType::ALL.iter().any(|data_type| data_type.name() == name)
+}
+
+/// The names of [`named`].
+const TYPE_NAMES: &str = "string, bool, uint16, uint32, uint64, size, int and int32";
 
 /// The types for values of keys outside the standard.
 fn named(name: &str) -> Option<ValueKind> {
@@ -212,6 +224,13 @@ mod tests {
         assert_eq!(of("number=uint32:5").unwrap().1, Value::Uint32(5));
         assert_eq!(of("place=here:there").unwrap().1, Value::from("here:there"));
         assert!(matches!(of("number=uint32:x"), Err(ArgumentError::Value { .. })));
+        assert_eq!(of("number=uint8:3"), Err(ArgumentError::Type("uint8".to_owned())));
+        assert!(
+            TYPE_NAMES
+                .split([',', ' '])
+                .filter(|word| !word.is_empty() && *word != "and")
+                .all(|name| named(name).is_some())
+        );
         assert!(matches!(of("=x"), Err(ArgumentError::Qualifier(_))));
     }
 

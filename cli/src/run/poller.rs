@@ -3,10 +3,12 @@
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use modex::runtime::poller::{self, Interest, Token};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
+use signal_hook::flag;
 
 pub(super) use modex::runtime::poller::Waker as Bell;
 
@@ -75,12 +77,18 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// Starts listening to signals and returns the bell for other threads.
+    /// Starts listening to signals and returns the bell for other threads. Whoever started the launcher may have blocked
+    /// the signals.
     pub(super) fn new() -> io::Result<(Self, Bell)> {
+        SIGNALS.into_iter().collect::<SigSet>().thread_unblock()?;
+        // A file at its largest size (`ulimit -f`) fails to be written then, and the launcher goes on.
+        flag::register(Signal::SIGXFSZ as i32, Arc::default())?;
+        let is_hangup_ignored = is_ignored(Signal::SIGHUP);
+        let heard = SIGNALS.into_iter().filter(|signal| *signal != Signal::SIGHUP || !is_hangup_ignored);
         let poll = poller::Poller::new()?;
         let news = Bell::new(&poll, Token(NEWS))?;
         let mut signals = Vec::new();
-        for (token, signal) in (SIGNAL_FIRST..).zip(SIGNALS) {
+        for (token, signal) in (SIGNAL_FIRST..).zip(heard) {
             let stream = signal_stream(signal)?;
             poll.watch(&stream, Token(token))?;
             signals.push((signal, stream));
@@ -137,6 +145,13 @@ impl Poller {
             signal => Wakeup::Stop { signal: signal as i32 },
         })
     }
+}
+
+/// Whether this process ignores a signal, as a process that `nohup` has started ignores the hangup (proc_pid_status(5)).
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal as i32 - 1)) != 0)
 }
 
 fn signal_stream(signal: Signal) -> io::Result<UnixStream> {

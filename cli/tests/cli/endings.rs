@@ -105,6 +105,37 @@ fn a_rank_that_is_asked_to_end_can_finish_what_it_does() {
     }
 }
 
+/// Regression: a launcher under `nohup` ended its job at the end of the session.
+#[test]
+fn a_launcher_under_nohup_outlives_a_hangup() {
+    let script = format!("nohup {MODEX} run -n 1 -- sh -c 'kill -HUP $PPID; sleep 0.2; echo alive' 2>&1");
+    let ended = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    let out = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success() && out.contains("alive"), "{out}");
+}
+
+/// Regression: the launcher heard no signal and noticed the end of its ranks late. Some services block all signals before
+/// they start a process.
+#[test]
+fn a_launcher_hears_signals_that_were_blocked() {
+    let blocked = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()); \
+                   os.execvp(sys.argv[1], sys.argv[1:])";
+    let rank = "kill -TERM $PPID; sleep 1000";
+    let run = ["-c", blocked, MODEX, "run", "-n", "1", "--grace", "0.1", "--", "sh", "-c", rank];
+    let ended = std::process::Command::new("python3").args(run).output().unwrap();
+    assert_eq!(ended.status.code(), Some(143), "{ended:?}");
+}
+
+/// Regression: the launcher died of SIGXFSZ without a word.
+#[test]
+fn a_file_at_its_largest_size_is_reported() {
+    let place = tempfile::tempdir().unwrap();
+    let run = format!("ulimit -f 8; exec {MODEX} run -n 1 --output d -- head -c 100000 /dev/zero");
+    let ended = std::process::Command::new("bash").args(["-c", &run]).current_dir(&place).output().unwrap();
+    let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.code() == Some(1) && err.contains("File too large"), "{ended:?}");
+}
+
 /// These signals killed the launcher.
 #[test]
 fn a_signal_that_is_the_users_own_is_passed_on_to_the_ranks() {

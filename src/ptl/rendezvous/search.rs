@@ -1,4 +1,5 @@
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::collections::VecDeque;
+use std::fs::{self, DirEntry, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -38,9 +39,12 @@ pub enum Belief {
 /// # Errors
 /// [`RendezvousError`].
 pub fn read(path: &Path, belief: Belief) -> Result<Found, RendezvousError> {
-    let file = open(path)?;
-    let (contents, owner) = examine(path, &file, belief)?;
-    let is_abandoned = is_abandoned(&file, &contents);
+    read_open(path, &open(path)?, belief)
+}
+
+fn read_open(path: &Path, file: &File, belief: Belief) -> Result<Found, RendezvousError> {
+    let (contents, owner) = examine(path, file, belief)?;
+    let is_abandoned = is_abandoned(file, &contents);
     if is_abandoned && contents.is_locked {
         return Err(RendezvousError::Abandoned { path: path.to_owned() });
     }
@@ -65,8 +69,9 @@ pub fn read_named(path: &Path) -> Result<Found, RendezvousError> {
 pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut entries_left = ENTRIES_MAX;
-    let mut waiting = vec![(directory.to_owned(), 0)];
-    while let Some((directory, depth)) = waiting.pop() {
+    // Upper levels come first.
+    let mut waiting = VecDeque::from([(directory.to_owned(), 0)]);
+    while let Some((directory, depth)) = waiting.pop_front() {
         let Ok(entries) = fs::read_dir(&directory) else { continue };
         for entry in entries.flatten() {
             if entries_left == 0 {
@@ -74,21 +79,32 @@ pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool
                 return tidy(found);
             }
             entries_left -= 1;
-            // Links to directories are not followed, so that trees stay trees.
-            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_directory && depth < DEPTH_MAX {
-                waiting.push((entry.path(), depth + 1));
+            // Links are not followed: trees stay trees, and no device is opened.
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth < DEPTH_MAX && may_hold_believed(&entry, belief) {
+                waiting.push_back((entry.path(), depth + 1));
             }
-            if is_directory || !entry.file_name().to_str().is_some_and(&is_wanted) {
+            if !kind.is_file() || !entry.file_name().to_str().is_some_and(&is_wanted) {
                 continue;
             }
-            match read(&entry.path(), belief) {
+            let path = entry.path();
+            match open_with(&path, OFlag::O_NOFOLLOW).and_then(|file| read_open(&path, &file, belief)) {
                 Ok(file) => found.push(file),
                 Err(error) => tracing::debug!(%error, "the search skips a rendezvous file"),
             }
         }
     }
     tidy(found)
+}
+
+/// Whether a directory may hold a file that is believed. The directory of a server belongs to the server's user, and any
+/// user may fill directories of their own.
+fn may_hold_believed(directory: &DirEntry, belief: Belief) -> bool {
+    belief == Belief::Everybody || directory.metadata().is_ok_and(|metadata| is_own_or_roots(metadata.uid()))
+}
+
+fn is_own_or_roots(owner: u32) -> bool {
+    owner == 0 || owner == geteuid().as_raw()
 }
 
 /// Shortest paths first, so that the outcome does not depend on the order of directories.
@@ -106,8 +122,12 @@ fn tidy(mut found: Vec<Found>) -> Vec<Found> {
 
 /// Opens a file for reading. A pipe does not block.
 pub(super) fn open(path: &Path) -> Result<File, RendezvousError> {
+    open_with(path, OFlag::empty())
+}
+
+fn open_with(path: &Path, flags: OFlag) -> Result<File, RendezvousError> {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+    options.read(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY | flags).bits());
     options.open(path).map_err(|source| failed("open", path, source))
 }
 
@@ -117,9 +137,9 @@ pub(super) fn examine(path: &Path, file: &File, belief: Belief) -> Result<(Conte
     if !metadata.is_file() {
         return Err(RendezvousError::NotAFile { path: path.to_owned() });
     }
-    let (owner, ours) = (metadata.uid(), geteuid().as_raw());
-    if belief == Belief::OwnAndRoot && owner != ours && owner != 0 {
-        return Err(RendezvousError::ForeignOwner { path: path.to_owned(), owner, ours });
+    let owner = metadata.uid();
+    if belief == Belief::OwnAndRoot && !is_own_or_roots(owner) {
+        return Err(RendezvousError::ForeignOwner { path: path.to_owned(), owner, ours: geteuid().as_raw() });
     }
     if metadata.mode() & OTHERS_WRITE != 0 {
         return Err(RendezvousError::Writable { path: path.to_owned() });

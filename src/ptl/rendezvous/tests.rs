@@ -306,6 +306,27 @@ fn a_search_finds_each_server_once_wherever_its_files_are() {
     drop((one, two));
 }
 
+/// Regression: another user's full directories ended the search before this user's file. A link of another user, perhaps
+/// to a device, was opened.
+#[test]
+fn a_search_follows_no_link_and_enters_no_directory_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let files = Files::write(&announcement(&[&at("own/pmix.n.tool")], ADDRESS)).unwrap();
+    fs::create_dir(at("links")).unwrap();
+    std::os::unix::fs::symlink(at("own/pmix.n.tool"), at("links/pmix.n.tool")).unwrap();
+    let found = |path: PathBuf, belief| search(&path, belief, |name| name == "pmix.n.tool").len();
+    assert_eq!([at("own"), at("links")].map(|path| found(path, Belief::Everybody)), [1, 0]);
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("only root can give a directory to another user");
+        return;
+    }
+    nix::unistd::chown(&at("own"), Some(nix::unistd::Uid::from_raw(12_345)), None).unwrap();
+    let beliefs = [Belief::OwnAndRoot, Belief::Everybody];
+    assert_eq!(beliefs.map(|belief| found(directory.path().to_owned(), belief)), [0, 1]);
+    drop(files);
+}
+
 #[test]
 fn servers_that_start_side_by_side_share_a_name_one_after_the_other() {
     let directory = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use super::job_info::{Described, DescriptionRequest, JobAnswer, JobInfoAnswers, 
 use super::listeners::Listeners;
 use super::loop_messages::Decoded;
 use super::memory_quota::{MemoryQuota, MemoryUse};
-use super::newcomers::{PendingHandshakes, Refusals};
+use super::newcomers::{DropReports, PendingHandshakes, shortened};
 use super::pmi::{PmiEntry, PmiJobs, PmiRefusal};
 use super::poller::{Pollers, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
@@ -62,7 +62,9 @@ pub(super) struct Connections {
     job_info: JobInfoAnswers,
     written_event: WrittenEvent,
     buffer: Box<[u8]>,
-    refusals: Refusals,
+    drop_reports: DropReports,
+    /// The time of this turn.
+    turned_at: Time,
     memory_quota: MemoryQuota,
     pmi_jobs: PmiJobs,
     /// The end of a pause after a lack of descriptors: no connection is accepted before.
@@ -99,7 +101,8 @@ impl Connections {
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             written_event: WrittenEvent::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
-            refusals: Refusals::default(),
+            drop_reports: DropReports::default(),
+            turned_at: Time::from_nanos(0),
             memory_quota: MemoryQuota::new(limits.held_bytes_max),
             pmi_jobs: PmiJobs::default(),
             accept_pause_end: None,
@@ -133,8 +136,8 @@ impl Connections {
         match listeners.accept(token, limits) {
             Ok(Some((stream, Ok(credentials)))) => self.begin(stream, credentials, now),
             Ok(Some((_, Err(error)))) => {
-                if let Some(refused_count) = self.refusals.report(now) {
-                    tracing::warn!(%error, refused_count, "connection dropped, and perhaps others since the last report");
+                if self.drop_reports.is_due(None, now) {
+                    tracing::warn!(%error, "connection dropped");
                 }
             }
             Ok(None) => {}
@@ -374,6 +377,7 @@ impl Connections {
 
     /// Drops connections that took too long, and accepts connections again after a pause.
     pub(super) fn expire(&mut self, now: Time, listeners: &Listeners) {
+        self.turned_at = now;
         for _ in 0..DEADLINES_PER_TURN {
             let Some(&(deadline, id)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) else { break };
             self.deadlines.remove(&(deadline, id));
@@ -400,10 +404,13 @@ impl Connections {
     pub(super) fn refuse(&mut self, id: PeerId, refusal: &Refusal, now: Time) {
         let owner = self.connections.get(&id).map(Connection::credentials);
         let (pid, uid) = (owner.and_then(|owner| owner.pid), owner.map(|owner| owner.uid));
-        if refusal.is_of_rank() {
-            tracing::error!(pid, uid, %refusal, "connection refused");
-        } else {
-            tracing::warn!(pid, uid, %refusal, "connection refused");
+        if self.drop_reports.is_due(uid, now) {
+            let text = shortened(refusal);
+            if refusal.is_of_rank() {
+                tracing::error!(pid, uid, refusal = %text, "connection refused");
+            } else {
+                tracing::warn!(pid, uid, refusal = %text, "connection refused");
+            }
         }
         self.write(id, |connection| connection.refuse(refusal));
         self.expect_by(id, Some(now + self.limits.handshake_time_max));
@@ -818,11 +825,11 @@ impl Connections {
     /// Removes a connection and gives the core the loss.
     fn part(&mut self, id: PeerId, dropped: &Dropped) {
         if let Some(connection) = self.connections.get_mut(&id) {
-            let pid = connection.credentials().pid;
+            let PeerCredentials { pid, uid, .. } = connection.credentials();
             if dropped.is_end_of_peer() {
                 tracing::debug!(peer = id.0, pid, "connection ended");
-            } else {
-                tracing::warn!(peer = id.0, pid, reason = %dropped, "connection dropped");
+            } else if self.drop_reports.is_due(Some(uid), self.turned_at) {
+                tracing::warn!(peer = id.0, pid, reason = %shortened(dropped), "connection dropped");
             }
             self.remove(id);
             self.inputs.push_back(Input::Lost(id));

@@ -79,9 +79,9 @@ impl<S: Datastore> ServerCore<S> {
         Ok(Voice::User(peer.user()))
     }
 
-    /// The authority of an event without a connection: its source's user, or the host if that is unknown.
+    /// The authority of an event without a connection: its source's user, or the host if that is unknown or the server.
     pub(super) fn voice_of(&self, source: Option<&ProcId>) -> Voice {
-        let Some(source) = source else { return Voice::Host };
+        let Some(source) = source.filter(|source| !self.is_server(source)) else { return Voice::Host };
         let user = match self.registry.client(source) {
             Some(client) => Some(client.credentials().uid),
             None => self.registry.job(&source.namespace).and_then(|job| job.users().first().copied()),

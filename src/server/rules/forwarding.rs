@@ -277,7 +277,8 @@ impl<S: Datastore> ServerCore<S> {
             return delivery;
         }
         let kept_bytes_max = self.config.limits.kept_output_bytes_max;
-        let is_kept = self.forwarding.keep(Arc::unwrap_or_clone(output), self.config.output, kept_bytes_max);
+        let is_kept =
+            self.forwarding.keep(&self.registry, Arc::unwrap_or_clone(output), self.config.output, kept_bytes_max);
         if is_kept { Delivery::Kept } else { delivery }
     }
 

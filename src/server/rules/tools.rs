@@ -106,7 +106,7 @@ impl<S: Datastore> ServerCore<S> {
         if proc.rank.process().is_none() {
             return Err(Refusal::UnknownProcess { proc: proc.clone() });
         }
-        if self.tools.is_claimed(proc) {
+        if self.tools.is_claimed(proc) || self.is_server(proc) {
             return Err(taken());
         }
         // Others of the same user may share a tool's namespace; a job's belongs to its processes.
@@ -124,6 +124,11 @@ impl<S: Datastore> ServerCore<S> {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
         Ok(())
+    }
+
+    /// Whether this is the name of the server itself.
+    pub(super) fn is_server(&self, proc: &ProcId) -> bool {
+        self.config.contact.as_ref().is_some_and(|contact| contact.proc == *proc)
     }
 
     /// Whether the host announced this process.
@@ -157,6 +162,9 @@ impl<S: Datastore> ServerCore<S> {
     fn admit_tool(&mut self, now: Time, id: PeerId, proc: Option<ProcId>, is_vouched_for: bool) {
         let Some(hello) = self.tools.get(id).cloned() else { return };
         let proc = proc.unwrap_or_else(|| self.next_name());
+        if self.is_server(&proc) {
+            return self.refuse_tool(id, Refusal::NameTaken { proc });
+        }
         if let Err(refusal) = self.admit_as(id, &hello, &proc) {
             return self.refuse_tool(id, refusal);
         }

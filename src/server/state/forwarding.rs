@@ -322,9 +322,17 @@ impl Forwarding {
     }
 
     /// Keeps output if there is room. Returns whether any of it is kept.
-    pub(crate) fn keep(&mut self, output: IofOutput, of_server: OutputSettings, kept_bytes_max: usize) -> bool {
-        let settings = self.settings(&output.source.namespace, OutputSettings::default(), of_server);
-        self.kept.keep(output, &settings, kept_bytes_max)
+    pub(crate) fn keep(
+        &mut self,
+        registry: &Registry,
+        output: IofOutput,
+        of_server: OutputSettings,
+        kept_bytes_max: usize,
+    ) -> bool {
+        let job = &output.source.namespace;
+        let settings = self.settings(job, OutputSettings::default(), of_server);
+        let user = registry.job(job).and_then(|job| job.users().first().copied());
+        self.kept.keep(output, user, &settings, kept_bytes_max)
     }
 
     /// Takes the kept output that a pull wants.

@@ -6,12 +6,15 @@ use super::output_pull::{OutputPull, SourceChannel, size_bytes};
 use crate::server::interface::{IofOutput, OutputSettings};
 use crate::types::{Namespace, ProcId};
 
-/// Kept output. Each source and channel has the bound that was asked for, and all together have another.
+/// Kept output. Each source and channel has the bound that was asked for, and all together have another. If that is
+/// reached, the user with the most gives way to users with less.
 #[derive(Debug, Default)]
 pub(crate) struct KeptOutput {
     channels: BTreeMap<SourceChannel, KeptChannel>,
     /// Memory of everything that is kept.
     size_bytes: usize,
+    /// The same by the user of the job; `None`: unknown.
+    of_user: BTreeMap<Option<u32>, usize>,
     /// Number of the last piece. Pieces of one source come out in their order.
     revision: u64,
 }
@@ -19,6 +22,7 @@ pub(crate) struct KeptOutput {
 /// Kept output of one source and channel.
 #[derive(Debug, Default)]
 struct KeptChannel {
+    user: Option<u32>,
     pieces: VecDeque<KeptPiece>,
     /// Bytes of output, without records.
     output_bytes: usize,
@@ -37,12 +41,18 @@ impl KeptOutput {
         self.channels.values().map(|channel| channel.pieces.len()).sum()
     }
 
-    /// Keeps output. Returns whether any of it is kept, within `bytes_max` for all output together. Bytes beyond the bound
-    /// of the settings are dropped as these say.
-    pub(crate) fn keep(&mut self, mut output: IofOutput, settings: &OutputSettings, bytes_max: usize) -> bool {
+    /// Keeps output of a user's job. Returns whether any of it is kept, within `bytes_max` for all output together. Bytes
+    /// beyond the bound of the settings are dropped as these say.
+    pub(crate) fn keep(
+        &mut self,
+        mut output: IofOutput,
+        user: Option<u32>,
+        settings: &OutputSettings,
+        bytes_max: usize,
+    ) -> bool {
         let key = (output.source.clone(), output.channel);
-        let mut channel = self.channels.remove(&key).unwrap_or_default();
-        self.size_bytes = self.size_bytes.saturating_sub(channel.size_bytes);
+        let mut channel = self.take_channel(&key).unwrap_or_default();
+        channel.user = user;
         let drops_oldest = settings.drops_oldest == Some(true);
         let cache_bytes_max = settings.cache_bytes_max.unwrap_or(usize::MAX);
         let had_bytes = !output.bytes.is_empty();
@@ -54,6 +64,10 @@ impl KeptOutput {
         }
         // A piece with infos may say that the channel is closed.
         let is_dropped = had_bytes && output.bytes.is_empty() && output.info.is_empty();
+        let wanted_bytes = channel.size_bytes.saturating_add(size_bytes(&output)).min(bytes_max);
+        if !is_dropped {
+            self.make_room(user, wanted_bytes, bytes_max);
+        }
         let room = bytes_max.checked_sub(self.size_bytes.saturating_add(size_bytes(&output)));
         // Nothing makes room for output that does not fit beside the other channels.
         if let Some(room) = room
@@ -70,10 +84,51 @@ impl KeptOutput {
             channel.add(self.revision, output, may_join);
         }
         if !channel.pieces.is_empty() {
-            self.size_bytes = self.size_bytes.saturating_add(channel.size_bytes);
-            self.channels.insert(key, channel);
+            self.put_channel(key, channel);
         }
         is_kept
+    }
+
+    fn take_channel(&mut self, key: &SourceChannel) -> Option<KeptChannel> {
+        let channel = self.channels.remove(key)?;
+        self.forget_size(&channel);
+        Some(channel)
+    }
+
+    fn forget_size(&mut self, channel: &KeptChannel) {
+        self.size_bytes = self.size_bytes.saturating_sub(channel.size_bytes);
+        let of_user = self.of_user.entry(channel.user).or_default();
+        *of_user = of_user.saturating_sub(channel.size_bytes);
+        if *of_user == 0 {
+            self.of_user.remove(&channel.user);
+        }
+    }
+
+    fn put_channel(&mut self, key: SourceChannel, channel: KeptChannel) {
+        self.size_bytes = self.size_bytes.saturating_add(channel.size_bytes);
+        let of_user = self.of_user.entry(channel.user).or_default();
+        *of_user = of_user.saturating_add(channel.size_bytes);
+        self.channels.insert(key, channel);
+    }
+
+    /// Drops the newest output of users with more than this one, until there is room.
+    fn make_room(&mut self, user: Option<u32>, wanted_bytes: usize, bytes_max: usize) {
+        while self.size_bytes.saturating_add(wanted_bytes) > bytes_max {
+            let own = self.of_user.get(&user).copied().unwrap_or_default().saturating_add(wanted_bytes);
+            let others = self.of_user.iter().filter(|&(other, &size)| *other != user && size > own);
+            let Some((&greedy, _)) = others.max_by_key(|&(_, &size)| size) else { return };
+            let channels =
+                self.channels.iter().filter(|(_, channel)| channel.user == greedy && channel.output_bytes > 0);
+            let largest = channels.max_by_key(|(_, channel)| channel.output_bytes).map(|(key, _)| key.clone());
+            let Some((key, mut channel)) = largest.and_then(|key| Some((key.clone(), self.take_channel(&key)?))) else {
+                return;
+            };
+            tracing::info!(source = %key.0, "output that nobody has pulled is dropped, to keep another user's");
+            channel.keep_oldest(channel.output_bytes / 2);
+            if !channel.pieces.is_empty() {
+                self.put_channel(key, channel);
+            }
+        }
     }
 
     fn channels_of(&self, source: &ProcId) -> impl Iterator<Item = &KeptChannel> {
@@ -89,8 +144,9 @@ impl KeptOutput {
     ) -> Vec<IofOutput> {
         let is_wanted = |(source, channel): &SourceChannel, _: &mut KeptChannel| pull.wants(source, *channel);
         let mut taken: Vec<KeptPiece> = Vec::new();
-        for ((source, _), mut channel) in self.channels.extract_if(.., is_wanted) {
-            self.size_bytes = self.size_bytes.saturating_sub(channel.size_bytes);
+        let channels: Vec<(SourceChannel, KeptChannel)> = self.channels.extract_if(.., is_wanted).collect();
+        for ((source, _), mut channel) in channels {
+            self.forget_size(&channel);
             let settings = settings_of(&source.namespace);
             match (settings.cache_bytes_max, settings.drops_oldest) {
                 (Some(bytes_max), Some(true)) => channel.keep_newest(bytes_max),
@@ -105,8 +161,9 @@ impl KeptOutput {
 
     /// Drops the output of a deregistered job.
     pub(crate) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.channels.retain(|(source, _), _| source.namespace != *namespace);
-        self.size_bytes = self.channels.values().map(|channel| channel.size_bytes).fold(0, usize::saturating_add);
+        let is_of_job = |(source, _): &SourceChannel, _: &mut KeptChannel| source.namespace == *namespace;
+        let ended: Vec<(SourceChannel, KeptChannel)> = self.channels.extract_if(.., is_of_job).collect();
+        ended.iter().for_each(|(_, channel)| self.forget_size(channel));
     }
 }
 

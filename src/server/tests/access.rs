@@ -18,7 +18,7 @@ use crate::server::{
     ServerConfig, ToolAdmission, ToolPolicy, UpcallId,
 };
 use crate::types::codes::range;
-use crate::types::{DataArray, DataType, Info, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
+use crate::types::{DataArray, DataType, Info, InfoFlags, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
 
 const ALICE: u32 = 1001;
 const BOB: u32 = 1002;
@@ -256,6 +256,31 @@ fn a_strangers_job_looks_as_one_that_does_not_exist() {
         let found = refusal(&mut rig, stranger, request);
         rig.host(HostCall::DeregisterNamespace(namespace("alices")));
         assert_eq!(refusal(&mut rig, stranger, request_of(action).unwrap()), found, "{action:?}");
+    }
+}
+
+/// Regression: a query with two qualifiers for its job went to the host, which could answer about the other job.
+#[test]
+fn a_query_that_names_a_strangers_job_anywhere_stays_here() {
+    let capabilities = Capabilities::all() - Capabilities::CONNECT - Capabilities::GROUP - HOST_FIRST;
+    let (mut rig, peers) = world_with(capabilities | Capabilities::QUERY, SERVER);
+    let (who, stranger) = *peers.iter().find(|(who, _)| who.name == "other").unwrap();
+    let job = |name: &str| Info::new(key("pmix.nspace"), name);
+    let process = |proc: ProcId| Info::new(key("pmix.procid"), proc);
+    let mut goes_up = |qualifiers: Vec<Info>| {
+        let query = Query { keys: vec![Text::from("pmix.qry.ptable")], qualifiers };
+        !upcalls(&rig.request(stranger, Request::from(QueryInfo::new(vec![query])))).is_empty()
+    };
+    assert!(goes_up(vec![job("other")]));
+    for qualifiers in [
+        vec![job("alices")],
+        vec![job("other"), job("alices")],
+        vec![job("other"), process(alices())],
+        vec![process(who.proc()), process(alices())],
+        vec![Info::new(key("pmix.nspace"), 7_u32), job("alices")],
+        vec![Info { flags: InfoFlags::REQUIRED.bits(), ..flag("unknown") }, job("alices")],
+    ] {
+        assert!(!goes_up(qualifiers.clone()), "{qualifiers:?}");
     }
 }
 

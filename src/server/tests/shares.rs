@@ -12,7 +12,8 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Command, Group, IofPull, Notify, RegisterEvents, Request, Version};
 use crate::server::{
-    Capabilities, Credentials, Hello, HostCall, HostReply, Input, Limits, Output, PeerId, RegisterClient, ServerConfig,
+    Capabilities, Credentials, Hello, HostCall, HostReply, Input, IofOutput, Limits, Output, PeerId, RegisterClient,
+    ServerConfig,
 };
 use crate::types::codes::{iof_channel, range};
 use crate::types::{DataArray, DataType, Info, InfoFlags, Key, ProcId, Rank, Status, Text, Value};
@@ -100,6 +101,35 @@ fn a_user_leaves_others_operations_fetches_and_pulls() {
     };
     assert_eq!((20..28).filter(|&n| pull(1, bobs(n)).is_none()).count(), 4);
     assert_eq!(pull(11, alices(20)), None);
+}
+
+/// Regression: the output of one user's job, which nobody pulled, filled all that the server keeps. Nothing of another
+/// user's output was kept from then on.
+#[test]
+fn kept_output_of_the_user_with_most_gives_way() {
+    let mut rig = rig(Limits { kept_output_bytes_max: 10_000, ..Limits::default() });
+    let channel = iof_channel::FWD_STDOUT_CHANNEL;
+    let keep = |rig: &mut Rig, source: ProcId, size: usize| {
+        rig.host(HostCall::IofDeliver(IofOutput { source, channel, bytes: vec![7; size], info: Vec::new() }));
+    };
+    for piece in 0..100 {
+        keep(&mut rig, bobs(piece % 3), 500);
+    }
+    keep(&mut rig, alices(0), 2_000);
+    let mut kept_of = |peer, proc: ProcId| {
+        let pull = IofPull { procs: vec![proc], directives: Vec::new(), channels: channel, local_id: None };
+        let asked = upcalls(&rig.request(PeerId(peer), Request::IofPull(pull)));
+        let [(id, _)] = asked.as_slice() else { panic!("{asked:?}") };
+        let outputs = rig.complete(*id, HostReply::Status(Status::SUCCESS));
+        let sizes = outputs.iter().map(|output| match output {
+            Output::Forward(_, forwarded) => forwarded.output.bytes.len(),
+            _ => 0,
+        });
+        sizes.sum::<usize>()
+    };
+    assert_eq!(kept_of(11, alices(0)), 2_000);
+    let of_bob: usize = (0..3).map(|rank| kept_of(1, bobs(rank))).sum();
+    assert!((3_000..8_000).contains(&of_bob), "{of_bob} bytes");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::proto::{
     Version,
 };
 use crate::server::{
-    Answer, Capabilities, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason, Refusal,
-    RegisterClient, ServerConfig, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall,
+    Answer, Capabilities, Contact, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason,
+    Refusal, RegisterClient, ServerConfig, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
@@ -129,6 +129,22 @@ fn a_tool_of_another_user_has_no_name_that_nobody_vouches_for() {
     let mut asked = Rig::with(ServerConfig { capabilities, tools, ..ServerConfig::default() }, MapStore::new());
     let (id, _) = upcall(&arrive(&mut asked, 1, foreign));
     assert!(matches!(asked.complete(id, HostReply::Tool(None))[..], [Output::AdmitTool(..)]), "the host's word");
+}
+
+/// Regression: a tool took the name of the server. Events of the host in that name then counted as the tool user's, and
+/// reached nobody else.
+#[test]
+fn no_tool_is_named_like_the_server() {
+    let server = ProcId::new(namespace("srv"), 0);
+    let contact = Some(Contact { proc: server.clone(), uri: Text::from("srv.0;place") });
+    let capabilities = Capabilities::TOOL_CONNECTED;
+    let config =
+        ServerConfig { capabilities, contact, tools: policy(ToolAdmission::Assigned), ..ServerConfig::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let taken = |peer| [Output::Refuse(PeerId(peer), Refusal::NameTaken { proc: server.clone() })];
+    assert_eq!(arrive(&mut rig, 1, named("srv", 0)), taken(1));
+    let (id, _) = upcall(&arrive(&mut rig, 2, stranger()));
+    assert_eq!(rig.complete(id, HostReply::Tool(Some(server.clone()))), taken(2));
 }
 
 #[test]

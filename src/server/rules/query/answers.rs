@@ -31,9 +31,15 @@ impl<S: Datastore> ServerCore<S> {
     /// The queries for the host. A query about a job that the requester may not query does not go up. It gets the
     /// answer for an unknown job.
     pub(in crate::server::rules) fn for_host(&self, requester: &Requester, queries: &[Query]) -> Vec<Query> {
+        let may_query = |job: &Namespace| self.may(requester, Action::Query, Object::Job(job));
         let is_reached = |(index, query): &(usize, &Query)| {
-            let scope = QueryScope::of(&query.qualifiers, requester, *index);
-            scope.map_or(true, |scope| self.may(requester, Action::Query, Object::Job(&scope.namespace)))
+            // A host may read any of several qualifiers of one key.
+            jobs_named(&query.qualifiers).is_some_and(|jobs| jobs.iter().all(may_query))
+                && match QueryScope::of(&query.qualifiers, requester, *index) {
+                    Ok(scope) => may_query(&scope.namespace),
+                    // The host may know a required qualifier that this server does not.
+                    Err(status) => status == Status::ERR_NOT_SUPPORTED,
+                }
         };
         queries.iter().enumerate().filter(is_reached).map(|(_, query)| query.clone()).collect()
     }
@@ -292,6 +298,17 @@ impl<S: Datastore> ServerCore<S> {
         let found = self.store.lookup(namespace, &lookup).or_else(|_| self.store.lookup(namespace, &implied));
         found.ok()?.as_str().map(Text::from)
     }
+}
+
+/// The jobs that qualifiers name. `None`: a name is malformed.
+fn jobs_named(qualifiers: &[Info]) -> Option<Vec<Namespace>> {
+    let names_job = |info: &&Info| [keys::NSPACE.name(), keys::PROCID.name()].contains(&info.key.as_str());
+    let job = |info: &Info| match &info.value {
+        Value::Proc(proc) => Some(proc.namespace.clone()),
+        Value::ProcNamespace(namespace) => Some(namespace.clone()),
+        name => Namespace::new(name.as_str()?).ok(),
+    };
+    qualifiers.iter().filter(names_job).map(job).collect()
 }
 
 /// Whether a key means the table of the local processes, or of all; `None`: it means no table.
