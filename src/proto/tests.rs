@@ -388,16 +388,15 @@ fn lists_that_do_not_grow_with_a_job_are_bounded() {
     let infos = |count| vec![Info::new(Key::from_static("k"), 1_u32); count];
     let publish = |count| Request::from(Publish { uid: 0, info: infos(count) });
     let codes = |count| Request::DeregisterEvents(vec![Status::ERROR; count]);
-    let fence = |count: u32| {
-        let proc = |rank| ProcId::new(Namespace::new("job").unwrap(), rank);
-        Request::Fence(Collective { procs: (0..count).map(proc).collect(), directives: Vec::new() })
-    };
+    let procs = |count: u32| (0..count).map(|rank| ProcId::new(Namespace::new("job").unwrap(), rank)).collect();
+    let fence = |count| Request::Fence(Collective { procs: procs(count), directives: Vec::new() });
+    let control = |count| Request::from(JobControl { targets: procs(count), directives: Vec::new() });
     let read =
         |request: &Request| request::decode(&request::encode(request, Dialect::OWN).unwrap(), Dialect::OWN, &LIMITS());
-    for request in [lookup(1 << 16), publish(1 << 16), codes(1 << 16), fence(1 << 17)] {
+    for request in [lookup(1 << 16), publish(1 << 16), codes(1 << 16), control(1 << 16), fence(1 << 17)] {
         assert_eq!(read(&request).as_ref(), Ok(&request));
     }
-    for request in [lookup((1 << 16) + 1), publish((1 << 16) + 1), codes((1 << 16) + 1)] {
+    for request in [lookup((1 << 16) + 1), publish((1 << 16) + 1), codes((1 << 16) + 1), control((1 << 16) + 1)] {
         assert_eq!(read(&request).map_err(|error| error.status()), Err(Status::ERR_OUT_OF_RESOURCE));
     }
     // An array within a value is one entry.

@@ -6,10 +6,12 @@
 //! | `style` | the directives of a job: prefixes, XML, files |
 //! | `stream` | streams of processes |
 //! | `lines` | pieces of output, put together to whole lines |
+//! | `files` | the files that get output |
 //! | `writer` | the thread that writes |
 //! | `pull_output` | output that a pull without a callback brings |
 //! | `spawned_output` | output of the jobs that a tool has spawned |
 
+mod files;
 mod lines;
 mod pull_output;
 mod spawned_output;
@@ -17,8 +19,9 @@ mod stream;
 mod style;
 mod writer;
 
+pub(crate) use files::JobOutput;
 pub(crate) use pull_output::PullOutputs;
 pub(crate) use spawned_output::SpawnedOutput;
 pub(crate) use stream::Stream;
 pub(crate) use style::{Origin, OutputStyle};
-pub(crate) use writer::{FindOrigin, JobOutput, OutputWriter};
+pub(crate) use writer::{FindOrigin, OutputWriter};

@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use modex::{IofOutput, keys};
 use parking_lot::Mutex;
 
+use super::files::{JobOutput, OpenedPaths};
 use super::stream::Stream;
 use super::style::OutputStyle;
-use super::writer::{JobOutput, OpenedPaths, OutputWriter};
+use super::writer::OutputWriter;
 
 /// The way of pulled output to this process's own output, or to files.
 pub(crate) struct PullOutput {

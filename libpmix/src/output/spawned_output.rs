@@ -7,9 +7,10 @@ use modex::IofOutput;
 use modex::types::Namespace;
 use parking_lot::Mutex;
 
+use super::files::JobOutput;
 use super::pull_output::write_to;
 use super::style::OutputStyle;
-use super::writer::{JobOutput, OutputWriter};
+use super::writer::OutputWriter;
 
 /// The way of spawned jobs' output to this process's own.
 pub(crate) struct SpawnedOutput {

@@ -4,13 +4,8 @@
 //! is written.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use modex::runtime::spawn_thread;
@@ -20,19 +15,10 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::{Condvar, Mutex};
 
+use super::files::{JobOutput, OpenedPaths, OutputFiles};
 use super::lines::Lines;
 use super::stream::{Channel, Stream};
-use super::style::{Destination, Origin, OutputStyle};
-
-/// A job's style, and what names of its files need.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct JobOutput {
-    pub(crate) style: OutputStyle,
-    /// Number of processes of the job, or 0.
-    pub(crate) process_count: u32,
-    /// Whether output for a file is written to this process's own streams as well.
-    pub(crate) is_copied: bool,
-}
+use super::style::{Origin, OutputStyle};
 
 /// Looks up the origin of a source.
 pub(crate) type FindOrigin = fn(&ProcId) -> Option<Origin>;
@@ -43,17 +29,6 @@ pub(crate) struct OutputWriter {
     thread: Mutex<Option<JoinHandle<()>>>,
     find_origin: FindOrigin,
     paths: OpenedPaths,
-}
-
-/// Files that were opened, by name. Processes share a file if its pattern has no `%r`, and so do writers with one table. A
-/// file that is opened again goes on.
-pub(crate) type OpenedPaths = Arc<Mutex<BTreeMap<PathBuf, OpenedFile>>>;
-
-/// A file, and the job that opened it last.
-#[derive(Debug)]
-pub(crate) struct OpenedFile {
-    namespace: Namespace,
-    file: Weak<File>,
 }
 
 struct Shared {
@@ -161,17 +136,15 @@ impl OutputWriter {
 struct Sinks {
     lines: Lines,
     jobs: BTreeMap<Channel, Arc<JobOutput>>,
-    /// Files by source and stream; `None` for a file that can't be made.
-    files: BTreeMap<Channel, Option<Arc<File>>>,
-    paths: OpenedPaths,
+    files: OutputFiles,
     origins: BTreeMap<ProcId, Origin>,
     find_origin: FindOrigin,
 }
 
 impl Sinks {
     fn new(paths: OpenedPaths, find_origin: FindOrigin) -> Self {
-        let (jobs, files, origins) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { lines: Lines::default(), jobs, files, paths, origins, find_origin }
+        let (jobs, origins) = (BTreeMap::new(), BTreeMap::new());
+        Self { lines: Lines::default(), jobs, files: OutputFiles::new(paths), origins, find_origin }
     }
 
     fn run(mut self, shared: &Shared) {
@@ -192,7 +165,7 @@ impl Sinks {
             self.put(job, &channel, &formed);
         }
         if bytes.is_empty() {
-            self.files.remove(&(channel.0.clone(), job.stream_of_file(channel.1)));
+            self.files.close(&(channel.0.clone(), job.stream_of_file(channel.1)));
         }
         self.jobs.insert(channel, Arc::clone(job));
     }
@@ -210,9 +183,7 @@ impl Sinks {
         let (source, stream) = channel;
         let stream = job.stream_of_file(*stream);
         if job.style.destination.is_some() {
-            let paths = &self.paths;
-            let file = self.files.entry((source.clone(), stream)).or_insert_with(|| shared(paths, job, source, stream));
-            if let Some(file) = file {
+            if let Some(file) = self.files.open(job, source, stream) {
                 write_to(file.as_fd(), formed);
             }
             if !job.is_copied {
@@ -225,9 +196,8 @@ impl Sinks {
     fn end(&mut self, namespace: &Namespace) {
         self.end_lines(Some(namespace));
         self.jobs.retain(|(source, _), _| source.namespace != *namespace);
-        self.files.retain(|(source, _), _| source.namespace != *namespace);
         let lives = |namespace: &Namespace| self.jobs.keys().any(|(source, _)| source.namespace == *namespace);
-        self.paths.lock().retain(|_, opened| opened.file.strong_count() > 0 || lives(&opened.namespace));
+        self.files.end(namespace, lives);
         self.origins.retain(|source, _| source.namespace != *namespace);
     }
 
@@ -257,13 +227,6 @@ fn next(shared: &Shared) -> Option<Work> {
     }
 }
 
-impl JobOutput {
-    /// The stream whose file gets the output of a stream.
-    const fn stream_of_file(&self, stream: Stream) -> Stream {
-        if self.style.is_merged { Stream::Stdout } else { stream }
-    }
-}
-
 impl OutputStyle {
     /// Writes to a stream of this process.
     pub(crate) fn write_to_own(&self, stream: Stream, formed: &[u8]) {
@@ -289,91 +252,6 @@ fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
     }
 }
 
-/// The file for a stream, which may be open for another.
-fn shared(paths: &OpenedPaths, job: &JobOutput, source: &ProcId, stream: Stream) -> Option<Arc<File>> {
-    let path = path_of(job, source, stream)?;
-    let mut paths = paths.lock();
-    let known = paths.get(&path);
-    let file = match known.and_then(|opened| opened.file.upgrade()) {
-        Some(file) => file,
-        None => Arc::new(open(&path, known.is_some(), source)?),
-    };
-    paths.insert(path, OpenedFile { namespace: source.namespace.clone(), file: Arc::downgrade(&file) });
-    Some(file)
-}
-
-fn open(path: &Path, is_again: bool, source: &ProcId) -> Option<File> {
-    let opened = path.parent().map_or(Ok(()), make_directory).and_then(|()| {
-        OpenOptions::new()
-            .create(true)
-            .truncate(!is_again)
-            .append(is_again)
-            .write(true)
-            .mode(FILE_MODE)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path)
-    });
-    match opened {
-        Ok(file) => Some(file),
-        Err(error) => {
-            tracing::error!(%error, %source, path = %path.display(), "the file for output can't be made; the output is lost");
-            None
-        }
-    }
-}
-
-fn make_directory(path: &Path) -> std::io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
-}
-
-/// Names of files are those of OpenPMIx: the rank has as many digits as the job's size.
-fn path_of(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<PathBuf> {
-    let digits = job.process_count.to_string().len();
-    let (namespace, rank) = (as_component(source.namespace.as_str()), source.rank.to_raw());
-    let end = if stream == Stream::Stdout { "out" } else { "err" };
-    Some(match job.style.destination.as_ref()? {
-        Destination::Directory(directory) => {
-            let name = if stream == Stream::Stdout { "stdout" } else { "stderr" };
-            directory.join(namespace).join(format!("rank.{rank:0digits$}")).join(name)
-        }
-        Destination::File(file) => {
-            let rank = format!("{rank:0digits$}");
-            if job.style.is_file_pattern {
-                filled_pattern(file, &namespace, &rank, end)
-            } else {
-                let mut name = file.clone().into_os_string();
-                name.push(format!(".{namespace}.{rank}.{end}"));
-                name.into()
-            }
-        }
-    })
-}
-
-/// A pattern for the name of a file, with the names of a process in it.
-fn filled_pattern(pattern: &Path, namespace: &str, rank: &str, end: &str) -> PathBuf {
-    let mut name = Vec::new();
-    let mut rest = pattern.as_os_str().as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let (text, after) = match (byte, after.split_first()) {
-            (b'%', Some((b'n', after))) => (namespace.as_bytes(), after),
-            (b'%', Some((b'r', after))) => (rank.as_bytes(), after),
-            _ => (std::slice::from_ref(&byte), after),
-        };
-        name.extend_from_slice(text);
-        rest = after;
-    }
-    name.extend_from_slice(format!(".{end}").as_bytes());
-    OsString::from_vec(name).into()
-}
-
-/// A name of a job as one component of a path, which does not leave its directory.
-fn as_component(name: &str) -> String {
-    match name {
-        "." | ".." => name.replace('.', "%2E"),
-        name => name.replace('/', "%2F"),
-    }
-}
-
 /// The time of this machine, as `ctime` writes it.
 fn time() -> String {
     let mut text = [0_u8; 32];
@@ -390,12 +268,11 @@ fn time() -> String {
 
 /// Bound of the waiting output, in bytes.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
-const FILE_MODE: u32 = 0o644;
-const DIRECTORY_MODE: u32 = 0o750;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::style::Destination;
 
     fn source(rank: u32) -> ProcId {
         ProcId::new(Namespace::new("job").unwrap(), rank)
@@ -404,41 +281,6 @@ mod tests {
     fn job(destination: Destination) -> JobOutput {
         let style = OutputStyle { destination: Some(destination), ..OutputStyle::default() };
         JobOutput { style, process_count: 16, is_copied: false }
-    }
-
-    #[test]
-    fn files_have_the_names_of_the_reference() {
-        let path = |job: &JobOutput, stream| path_of(job, &source(3), stream).unwrap();
-        let directory = job(Destination::Directory("/d".into()));
-        assert_eq!(path(&directory, Stream::Stdout), Path::new("/d/job/rank.03/stdout"));
-        let mut file = job(Destination::File("/d/f".into()));
-        assert_eq!(path(&file, Stream::Stderr), Path::new("/d/f.job.03.err"));
-        file.style.is_file_pattern = true;
-        assert_eq!(path(&file, Stream::Stdout), Path::new("/d/f.out"));
-        file.style.destination = Some(Destination::File("/d/%n/100%-%r%".into()));
-        assert_eq!(path(&file, Stream::Stderr), Path::new("/d/job/100%-03%.err"));
-    }
-
-    #[test]
-    fn names_of_jobs_do_not_leave_the_directory() {
-        let path = |name: &str| {
-            let source = ProcId::new(Namespace::new(name).unwrap(), 3);
-            path_of(&job(Destination::Directory("/d".into())), &source, Stream::Stdout).unwrap()
-        };
-        assert_eq!(path("../x/y"), Path::new("/d/..%2Fx%2Fy/rank.03/stdout"));
-        assert_eq!(path(".."), Path::new("/d/%2E%2E/rank.03/stdout"));
-        assert_eq!(path("."), Path::new("/d/%2E/rank.03/stdout"));
-        assert_eq!(path("/etc"), Path::new("/d/%2Fetc/rank.03/stdout"));
-    }
-
-    #[test]
-    fn links_are_not_followed() {
-        let directory = tempfile::tempdir().unwrap();
-        let other = directory.path().join("other");
-        std::os::unix::fs::symlink(&other, directory.path().join("f.job.03.out")).unwrap();
-        let job = job(Destination::File(directory.path().join("f")));
-        assert!(shared(&OpenedPaths::default(), &job, &source(3), Stream::Stdout).is_none());
-        assert!(!other.exists());
     }
 
     /// Regression: with a pattern that names no rank each process emptied the file of the others.
@@ -465,9 +307,9 @@ mod tests {
         let mut sinks = Sinks::new(OpenedPaths::default(), |_| None);
         let write = |sinks: &mut Sinks, stream, bytes| sinks.write(&job, (source(3), stream), bytes);
         write(&mut sinks, Stream::Stdout, b"out\n");
-        assert_eq!(sinks.files.len(), 1);
+        assert_eq!(sinks.files.open_count(), 1);
         write(&mut sinks, Stream::Stdout, b"");
-        assert_eq!(sinks.files.len(), 0);
+        assert_eq!(sinks.files.open_count(), 0);
         sinks.end(&Namespace::new("other").unwrap());
         write(&mut sinks, Stream::Stderr, b"error\n");
         let path = directory.path().join("f.job.03.out");

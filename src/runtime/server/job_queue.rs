@@ -146,7 +146,7 @@ impl<L: Ord + Clone, T> Iterator for JobReceiver<L, T> {
 }
 
 /// Jobs taken at once: a later job waits for no more than these.
-const TAKEN_MAX: usize = 16;
+const TAKEN_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {

@@ -180,7 +180,7 @@ impl<S: Datastore> ServerCore<S> {
         let Some(proc) = self.peers.get(peer).map(|peer| peer.proc().clone()) else { return };
         let SpawnedOutput { channels, is_redirect, settings: _ } = wanted;
         let Some(requester) = (channels != 0).then(|| self.requester(peer, proc)).flatten() else { return };
-        self.make_room_for_job(peer);
+        self.make_room_for_job(peer, requester.uid);
         let pull = OutputPull {
             peer,
             requester,
@@ -196,17 +196,24 @@ impl<S: Datastore> ServerCore<S> {
         self.begin_pull(now, reference, pull);
     }
 
-    /// Ends the forwarding of a job to its spawner if there are too many: of the oldest that has ended, else of the oldest.
-    fn make_room_for_job(&mut self, peer: PeerId) {
-        let jobs = self.forwarding.numbers_of(|pull| pull.peer == peer && pull.is_of_spawn);
-        if jobs.len() < self.config.limits.pulls_per_process_max {
-            return;
-        }
+    /// Ends the forwarding of a job if its spawner or the spawner's user has too many: of the oldest that has ended, else
+    /// of the oldest.
+    fn make_room_for_job(&mut self, peer: PeerId, uid: u32) {
+        let limits = &self.config.limits;
+        let own = self.forwarding.numbers_of(|pull| pull.is_of_spawn && pull.peer == peer);
+        let of_user = self.forwarding.numbers_of(|pull| pull.is_of_spawn && pull.requester.uid == uid);
+        let too_many = match (own.len() >= limits.pulls_per_process_max, of_user.len() >= limits.pulls_max / 2) {
+            (true, _) => own,
+            (_, true) => of_user,
+            _ => return,
+        };
         let is_here = |reference: &u64| {
             let pull = self.forwarding.pull(*reference);
             pull.is_some_and(|pull| pull.procs.iter().any(|job| self.registry.registered(&job.namespace).is_some()))
         };
-        let Some(oldest) = jobs.into_iter().min_by_key(|reference| (is_here(reference), *reference)) else { return };
+        let Some(oldest) = too_many.into_iter().min_by_key(|reference| (is_here(reference), *reference)) else {
+            return;
+        };
         self.deliver_collected(oldest);
         self.drop_pulls(|reference, _| reference == oldest);
     }

@@ -1,0 +1,302 @@
+//! The files that get the output of processes.
+//!
+//! Names are predictable, and other users may have put something in their place. So only a regular file of this user is
+//! written, or of any user by root. Links are not followed.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use modex::types::{Namespace, ProcId};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
+use parking_lot::Mutex;
+
+use super::stream::{Channel, Stream};
+use super::style::{Destination, OutputStyle};
+
+/// A job's style, and what names of its files need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobOutput {
+    pub(crate) style: OutputStyle,
+    /// Number of processes of the job, or 0.
+    pub(crate) process_count: u32,
+    /// Whether output for a file is written to this process's own streams as well.
+    pub(crate) is_copied: bool,
+}
+
+impl JobOutput {
+    /// The stream whose file gets the output of a stream.
+    pub(super) const fn stream_of_file(&self, stream: Stream) -> Stream {
+        if self.style.is_merged { Stream::Stdout } else { stream }
+    }
+}
+
+/// Files that were opened, by name. Processes share a file if its pattern has no `%r`, and so do writers with one table. A
+/// file that is opened again goes on.
+pub(crate) type OpenedPaths = Arc<Mutex<BTreeMap<PathBuf, OpenedFile>>>;
+
+/// A file, and the job that opened it last.
+#[derive(Debug)]
+pub(crate) struct OpenedFile {
+    namespace: Namespace,
+    file: Weak<File>,
+}
+
+/// The files of one writer.
+pub(super) struct OutputFiles {
+    open: BTreeMap<Channel, OpenFile>,
+    open_max: usize,
+    /// Number of uses.
+    uses: u64,
+    paths: OpenedPaths,
+}
+
+/// A file of a stream; without one it can't be made.
+struct OpenFile {
+    file: Option<Arc<File>>,
+    /// The number of its last use.
+    used: u64,
+}
+
+impl OutputFiles {
+    pub(super) fn new(paths: OpenedPaths) -> Self {
+        let (descriptors_max, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
+        let share = usize::try_from(descriptors_max / DESCRIPTORS_PART).unwrap_or(usize::MAX);
+        Self { open: BTreeMap::new(), open_max: share.max(1), uses: 0, paths }
+    }
+
+    /// The file for a stream. `None`: the output is lost.
+    pub(super) fn open(&mut self, job: &JobOutput, source: &ProcId, stream: Stream) -> Option<Arc<File>> {
+        self.uses = self.uses.saturating_add(1);
+        let channel = (source.clone(), stream);
+        if let Some(open) = self.open.get_mut(&channel) {
+            open.used = self.uses;
+            return open.file.clone();
+        }
+        if self.open.len() >= self.open_max {
+            self.close_longest_unused();
+        }
+        let opened = shared(&self.paths, job, source, stream);
+        let is_shortage = opened.as_ref().is_err_and(is_shortage);
+        let file = opened.inspect_err(|error| {
+            tracing::error!(%error, %source, "the file for output can't be opened; the output is lost");
+        });
+        let file = file.ok().flatten();
+        // Descriptors may be free again later.
+        if !is_shortage {
+            self.open.insert(channel, OpenFile { file: file.clone(), used: self.uses });
+        }
+        file
+    }
+
+    /// Closes a file, which goes on if it is opened again.
+    fn close_longest_unused(&mut self) {
+        let longest = self.open.iter().filter(|(_, open)| open.file.is_some()).min_by_key(|(_, open)| open.used);
+        if let Some(channel) = longest.map(|(channel, _)| channel.clone()) {
+            self.open.remove(&channel);
+        }
+    }
+
+    /// Closes the file of a stream that has ended.
+    pub(super) fn close(&mut self, channel: &Channel) {
+        self.open.remove(channel);
+    }
+
+    /// Closes the files of a job that has ended, and forgets the names that neither writers nor living jobs use.
+    pub(super) fn end(&mut self, namespace: &Namespace, lives: impl Fn(&Namespace) -> bool) {
+        self.open.retain(|(source, _), _| source.namespace != *namespace);
+        self.paths.lock().retain(|_, opened| opened.file.strong_count() > 0 || lives(&opened.namespace));
+    }
+
+    #[cfg(test)]
+    pub(super) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32)).contains(&error.raw_os_error())
+}
+
+/// The file for a stream, which may be open for another. `None`: the job writes to no file.
+fn shared(paths: &OpenedPaths, job: &JobOutput, source: &ProcId, stream: Stream) -> io::Result<Option<Arc<File>>> {
+    let Some(path) = path_of(job, source, stream) else { return Ok(None) };
+    let mut paths = paths.lock();
+    let known = paths.get(&path);
+    let file = match known.and_then(|opened| opened.file.upgrade()) {
+        Some(file) => file,
+        None => Arc::new(open(&path, known.is_some())?),
+    };
+    paths.insert(path, OpenedFile { namespace: source.namespace.clone(), file: Arc::downgrade(&file) });
+    Ok(Some(file))
+}
+
+/// Opens a file, which is emptied unless this process has written it before.
+fn open(path: &Path, is_again: bool) -> io::Result<File> {
+    path.parent().map_or(Ok(()), make_directory)?;
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(FILE_MODE);
+    // A pipe without a reader gives an error instead of a wait.
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other(format!("{} is no regular file", path.display())));
+    }
+    if !geteuid().is_root() && metadata.uid() != geteuid().as_raw() {
+        return Err(io::Error::other(format!("{} belongs to user {}", path.display(), metadata.uid())));
+    }
+    if !is_again {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+fn make_directory(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+}
+
+/// Names of files are those of OpenPMIx: the rank has as many digits as the job's size.
+fn path_of(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<PathBuf> {
+    let digits = job.process_count.to_string().len();
+    let (namespace, rank) = (as_component(source.namespace.as_str()), source.rank.to_raw());
+    let end = if stream == Stream::Stdout { "out" } else { "err" };
+    Some(match job.style.destination.as_ref()? {
+        Destination::Directory(directory) => {
+            let name = if stream == Stream::Stdout { "stdout" } else { "stderr" };
+            directory.join(namespace).join(format!("rank.{rank:0digits$}")).join(name)
+        }
+        Destination::File(file) => {
+            let rank = format!("{rank:0digits$}");
+            if job.style.is_file_pattern {
+                filled_pattern(file, &namespace, &rank, end)
+            } else {
+                let mut name = file.clone().into_os_string();
+                name.push(format!(".{namespace}.{rank}.{end}"));
+                name.into()
+            }
+        }
+    })
+}
+
+/// A pattern for the name of a file, with the names of a process in it.
+fn filled_pattern(pattern: &Path, namespace: &str, rank: &str, end: &str) -> PathBuf {
+    let mut name = Vec::new();
+    let mut rest = pattern.as_os_str().as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let (text, after) = match (byte, after.split_first()) {
+            (b'%', Some((b'n', after))) => (namespace.as_bytes(), after),
+            (b'%', Some((b'r', after))) => (rank.as_bytes(), after),
+            _ => (std::slice::from_ref(&byte), after),
+        };
+        name.extend_from_slice(text);
+        rest = after;
+    }
+    name.extend_from_slice(format!(".{end}").as_bytes());
+    OsString::from_vec(name).into()
+}
+
+/// A name of a job as one component of a path, which does not leave its directory.
+fn as_component(name: &str) -> String {
+    match name {
+        "." | ".." => name.replace('.', "%2E"),
+        name => name.replace('/', "%2F"),
+    }
+}
+
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o750;
+/// The share of the process's descriptors for open files: the host and its connections need others.
+const DESCRIPTORS_PART: u64 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(rank: u32) -> ProcId {
+        ProcId::new(Namespace::new("job").unwrap(), rank)
+    }
+
+    fn job(destination: Destination) -> JobOutput {
+        let style = OutputStyle { destination: Some(destination), ..OutputStyle::default() };
+        JobOutput { style, process_count: 16, is_copied: false }
+    }
+
+    fn open(job: &JobOutput) -> Option<Arc<File>> {
+        OutputFiles::new(OpenedPaths::default()).open(job, &source(3), Stream::Stdout)
+    }
+
+    #[test]
+    fn files_have_the_names_of_the_reference() {
+        let path = |job: &JobOutput, stream| path_of(job, &source(3), stream).unwrap();
+        let directory = job(Destination::Directory("/d".into()));
+        assert_eq!(path(&directory, Stream::Stdout), Path::new("/d/job/rank.03/stdout"));
+        let mut file = job(Destination::File("/d/f".into()));
+        assert_eq!(path(&file, Stream::Stderr), Path::new("/d/f.job.03.err"));
+        file.style.is_file_pattern = true;
+        assert_eq!(path(&file, Stream::Stdout), Path::new("/d/f.out"));
+        file.style.destination = Some(Destination::File("/d/%n/100%-%r%".into()));
+        assert_eq!(path(&file, Stream::Stderr), Path::new("/d/job/100%-03%.err"));
+    }
+
+    #[test]
+    fn names_of_jobs_do_not_leave_the_directory() {
+        let path = |name: &str| {
+            let source = ProcId::new(Namespace::new(name).unwrap(), 3);
+            path_of(&job(Destination::Directory("/d".into())), &source, Stream::Stdout).unwrap()
+        };
+        assert_eq!(path("../x/y"), Path::new("/d/..%2Fx%2Fy/rank.03/stdout"));
+        assert_eq!(path(".."), Path::new("/d/%2E%2E/rank.03/stdout"));
+        assert_eq!(path("."), Path::new("/d/%2E/rank.03/stdout"));
+        assert_eq!(path("/etc"), Path::new("/d/%2Fetc/rank.03/stdout"));
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = directory.path().join("other");
+        std::os::unix::fs::symlink(&other, directory.path().join("f.job.03.out")).unwrap();
+        let job = job(Destination::File(directory.path().join("f")));
+        assert!(open(&job).is_none());
+        assert!(!other.exists());
+    }
+
+    /// Regression: the thread that writes output hung at a pipe in the place of a file.
+    #[test]
+    fn what_is_no_regular_file_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = job(Destination::File(directory.path().join("f")));
+        let path = directory.path().join("f.job.03.out");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(open(&job).is_none(), "without a reader");
+        let _reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        assert!(open(&job).is_none(), "with a reader");
+    }
+
+    /// Regression: each stream took a descriptor until its end.
+    #[test]
+    fn few_files_are_open_at_a_time_and_each_goes_on() {
+        use std::io::Write;
+        let directory = tempfile::tempdir().unwrap();
+        let job = job(Destination::File(directory.path().join("f")));
+        let mut files = OutputFiles { open_max: 2, ..OutputFiles::new(OpenedPaths::default()) };
+        for round in 0..2 {
+            for rank in 0..5 {
+                let file = files.open(&job, &source(rank), Stream::Stdout).unwrap();
+                writeln!(&*file, "{round}").unwrap();
+            }
+            assert_eq!(files.open_count(), 2);
+        }
+        for rank in 0..5 {
+            let path = directory.path().join(format!("f.job.0{rank}.out"));
+            assert_eq!(std::fs::read_to_string(path).unwrap(), "0\n1\n");
+        }
+    }
+}
