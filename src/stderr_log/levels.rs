@@ -84,6 +84,7 @@ pub const AREAS: [Area; 12] = [
         modules: &[
             "modex::runtime::client::forwarding",
             "modex::server::rules::forwarding",
+            "modex::server::state::kept_output",
             "modex_cli::output",
             "modex_cli::run::job::forwarding",
             "modex_cli::run::job::logging",

@@ -34,12 +34,9 @@ impl<S: Datastore> ServerCore<S> {
         let may_query = |job: &Namespace| self.may(requester, Action::Query, Object::Job(job));
         let is_reached = |(index, query): &(usize, &Query)| {
             // A host may read any of several qualifiers of one key.
-            jobs_named(&query.qualifiers).is_some_and(|jobs| jobs.iter().all(may_query))
-                && match QueryScope::of(&query.qualifiers, requester, *index) {
-                    Ok(scope) => may_query(&scope.namespace),
-                    // The host may know a required qualifier that this server does not.
-                    Err(status) => status == Status::ERR_NOT_SUPPORTED,
-                }
+            jobs_named(&query.qualifiers).all(|job| may_query(&job))
+                && QueryScope::of(&query.qualifiers, requester, *index)
+                    .map_or(true, |scope| may_query(&scope.namespace))
         };
         queries.iter().enumerate().filter(is_reached).map(|(_, query)| query.clone()).collect()
     }
@@ -300,15 +297,14 @@ impl<S: Datastore> ServerCore<S> {
     }
 }
 
-/// The jobs that qualifiers name. `None`: a name is malformed.
-fn jobs_named(qualifiers: &[Info]) -> Option<Vec<Namespace>> {
+/// The jobs that qualifiers name, also a second one that contradicts the first.
+fn jobs_named(qualifiers: &[Info]) -> impl Iterator<Item = Namespace> {
     let names_job = |info: &&Info| [keys::NSPACE.name(), keys::PROCID.name()].contains(&info.key.as_str());
-    let job = |info: &Info| match &info.value {
+    qualifiers.iter().filter(names_job).filter_map(|info| match &info.value {
         Value::Proc(proc) => Some(proc.namespace.clone()),
         Value::ProcNamespace(namespace) => Some(namespace.clone()),
         name => Namespace::new(name.as_str()?).ok(),
-    };
-    qualifiers.iter().filter(names_job).map(job).collect()
+    })
 }
 
 /// Whether a key means the table of the local processes, or of all; `None`: it means no table.
