@@ -107,6 +107,23 @@ fn a_server_that_was_started_again_is_attached_again() {
     tool.finalize().unwrap();
 }
 
+#[test]
+fn a_tool_that_comes_before_its_server_tries_again() {
+    let place = tempfile::tempdir().unwrap();
+    let search = || tool().session_tmpdir(place.path()).system_tmpdir(place.path());
+    let (begun, delay) = (std::time::Instant::now(), Duration::from_millis(20));
+    let missing = search().retries(2, delay).connect();
+    assert!(matches!(missing, Err(AttachError::Connect(ToolError::NoServer { .. }))));
+    assert!(begun.elapsed() >= 2 * delay, "it tried three times");
+    std::thread::scope(|scope| {
+        let early = scope.spawn(|| search().retries(u32::MAX, Duration::from_millis(1)).connect());
+        let server = serve(place.path(), "late", assigning());
+        let tool = early.join().unwrap().unwrap();
+        assert_eq!(tool.servers(), [server.proc().clone()]);
+        tool.finalize().unwrap();
+    });
+}
+
 /// The rule: a wait for one server of a namespace attaches no other server of it.
 #[test]
 fn a_tool_waits_for_the_very_server_that_it_names() {

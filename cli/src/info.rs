@@ -1,4 +1,4 @@
-//! `modex info`: the installed parts, and the support table of the C library.
+//! `modex info`: the installed parts, the features of the standard, and the support table of the C library.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,23 @@ use modex::runtime::{PARAMETERS, Parameter, ParameterEffect, parameter_origin, p
 use modex::stderr_log::printable;
 use serde::Serialize;
 
+use super::features::{self, Feature, State};
 use super::{Outcome, host, printing};
 
 const HELP: &str = "\
 Examples:
   modex info
+  modex info --features
+  modex info --features --state partly,not-done
   modex info --api
   modex info --parameters
   modex info --json
+
+A line of --features has the state, the need and the feature: required or optional in the standard, or an
+extension of OpenPMIx. A remark may follow.
+
+JSON (--json): --features fills standard[] with chapter, feature, names[] (functions and attributes), need,
+state, shown_by[] (tests in modex's repository) and note. --api fills api[], --parameters parameters[].
 
 Exit status:
   0  Printed
@@ -31,6 +40,12 @@ pub(super) struct InfoOptions {
     /// List the parameters of OpenPMIx (variables PMIX_MCA_NAME, and files) that have an effect, and what sets them now
     #[arg(long, conflicts_with = "api")]
     parameters: bool,
+    /// List the features of the PMIx Standard by chapter: those that work, work partly, are the host's part, or are not done
+    #[arg(long, conflicts_with_all = ["api", "parameters"])]
+    features: bool,
+    /// Only features in these states
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', requires = "features")]
+    states: Vec<State>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,6 +57,8 @@ struct Report {
     version: &'static str,
     pmix_version: &'static str,
     features: Vec<&'static str>,
+    /// The features of the PMIx Standard.
+    standard: Option<Vec<Feature>>,
     executable: Option<PathBuf>,
     library: Option<PathBuf>,
     /// The library for launchers that bring an OpenPMIx.
@@ -102,11 +119,13 @@ pub(super) fn run(options: &InfoOptions) -> Outcome {
 
 fn report(options: &InfoOptions) -> Report {
     let executable = std::env::current_exe().ok();
+    let is_wanted = |row: &Feature| options.states.is_empty() || options.states.contains(&row.state);
     let rows = || abi::functions().iter().map(|f| Row { function: f.name, support: f.support.words() }).collect();
     Report {
         version: env!("CARGO_PKG_VERSION"),
         pmix_version: PMIX_VERSION,
-        features: features(),
+        features: build_features(),
+        standard: options.features.then(|| features::features().filter(|row| is_wanted(row)).collect()),
         library: executable.as_deref().and_then(|path| nearby(path, &["../lib/libpmix.so.2", "libpmix.so.2"])),
         launcher_library: host::installed(),
         headers: executable
@@ -119,7 +138,7 @@ fn report(options: &InfoOptions) -> Report {
 }
 
 /// The features this command was built with.
-fn features() -> Vec<&'static str> {
+fn build_features() -> Vec<&'static str> {
     let all = [("topology", cfg!(feature = "topology")), ("posix-shm", cfg!(feature = "posix-shm"))];
     all.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect()
 }
@@ -138,10 +157,14 @@ fn render(report: &Report) -> String {
     if let Some(rows) = &report.parameters {
         return rows.iter().map(ParameterRow::text).collect();
     }
+    if let Some(rows) = &report.standard {
+        return features::text(rows);
+    }
     let path =
         |found: &Option<PathBuf>| found.as_ref().map_or("not found".to_owned(), |path| path.display().to_string());
     let launchers = format!("{} (modex host -- mpirun ...)", path(&report.launcher_library));
     let counts: Vec<String> = Support::ALL.map(count).to_vec();
+    let standard: Vec<Feature> = features::features().collect();
     let lines = [
         ("version", report.version.to_owned()),
         ("interface", format!("PMIx {}", report.pmix_version)),
@@ -151,6 +174,7 @@ fn render(report: &Report) -> String {
         ("launchers", launchers),
         ("headers", path(&report.headers)),
         ("functions", counts.join(", ")),
+        ("standard", features::counts(&standard)),
     ];
     lines.iter().map(|(name, what)| format!("{name:10} {what}\n")).collect()
 }

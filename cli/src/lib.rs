@@ -22,6 +22,7 @@ mod bench;
 mod cases;
 mod ctl;
 mod demo;
+pub mod features;
 mod generate;
 mod host;
 mod info;

@@ -97,6 +97,9 @@ fn values_of_a_live_job_are_got_as_its_processes_get_them() {
     assert_eq!(job.got(&["PMIX_NSPACE"]), format!("{}\n", job.namespace()));
     assert_eq!(job.got(&["-r", "1", "PMIX_RANK"]), "1\n");
     assert_eq!(job.get(&["-r", "2", "PMIX_PROCID"]).code(), Some(1), "there is none");
+    let directory = job.got(&["PMIX_NSDIR"]);
+    assert_eq!(job.got(&["PMIX_TMPDIR"]), directory);
+    assert_eq!(job.got(&["-r", "1", "PMIX_PROCDIR"]), format!("{}/{name}.1\n", directory.trim_end()));
     let pid = job.0.child.id().to_string();
     assert_eq!(job.got(&["--pid", &pid, "--node-info", "PMIX_LOCAL_SIZE"]), "2\n");
     assert_eq!(job.got(&["--app-info", "--appnum", "0", "PMIX_APP_SIZE"]), "2\n");

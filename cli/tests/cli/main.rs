@@ -16,6 +16,7 @@ mod debug_stops;
 mod demo;
 mod endings;
 mod events;
+mod features;
 mod forwarding;
 mod generate;
 mod host;

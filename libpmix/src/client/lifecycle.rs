@@ -292,6 +292,41 @@ mod tests {
         assert_eq!((status, PMIx_Initialized()), (Status::ERR_BAD_PARAM.to_raw(), 0));
     }
 
+    #[test]
+    fn a_barrier_waits_for_the_other_processes() {
+        let _changes = PROCESS.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::builder().tmpdir(directory.path()).start(LocalHost).unwrap();
+        let namespace = Namespace::new("job").unwrap();
+        let description = vec![Info::new(Key::from_static(keys::JOB_SIZE.name()), 2_u32)];
+        server.register_namespace(&namespace, 2, description).wait().unwrap();
+        let [own, other] = [0, 1].map(|rank| {
+            let proc = ProcId::new(namespace.clone(), rank);
+            let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+            server.register_client(&proc, uid, gid).wait().unwrap();
+            Client::builder().env(server.setup_fork(&proc).unwrap()).connect().unwrap()
+        });
+        process::change(|state| {
+            (state.client, state.client_count) = (Some(Arc::new(Membership::new(own))), 1);
+        });
+        std::thread::scope(|scope| {
+            let leaving = scope.spawn(|| {
+                let barrier = to_c::infos(&[Info::new(Key::from_static(keys::EMBED_BARRIER.name()), true)]).unwrap();
+                as_c!(PMIx_Finalize(barrier.as_ptr(), barrier.len()))
+            });
+            while server.open_operations().unwrap().is_empty() {
+                assert!(!leaving.is_finished(), "it left without the other process");
+                std::thread::yield_now();
+            }
+            assert_eq!(PMIx_Initialized(), 1);
+            other.fence(&modex::FenceOptions::new()).wait().unwrap();
+            assert_eq!(leaving.join().unwrap(), Status::SUCCESS.to_raw());
+        });
+        assert_eq!(PMIx_Initialized(), 0);
+        other.finalize().unwrap();
+        server.shutdown();
+    }
+
     /// Regression: a process whose server or peer had died got the error of the barrier, and stayed in the job for ever.
     #[test]
     fn a_barrier_that_fails_does_not_keep_a_process_from_leaving() {

@@ -222,3 +222,21 @@ fn allocation(directive: pmix_alloc_directive_t, info: Counted<'_, pmix_info_t>)
     let info = from_c::infos(info)?;
     Ok(Allocate::new(directive, info).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::argument::as_c::as_c;
+
+    #[test]
+    fn the_version_of_the_interface_is_known_before_the_first_initialization() {
+        let names = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION]
+            .map(|key| std::ffi::CString::new(key.name()).unwrap());
+        let mut keys = [names[0].as_ptr().cast_mut(), names[1].as_ptr().cast_mut(), std::ptr::null_mut()];
+        let query = pmix_query_t { keys: keys.as_mut_ptr(), qualifiers: std::ptr::null_mut(), nqual: 0 };
+        let (mut results, mut count) = (std::ptr::null_mut(), 0);
+        let status = as_c!(PMIx_Query_info(&raw const query, 1, &raw mut results, &raw mut count));
+        assert_eq!((status, count), (Status::SUCCESS.to_raw(), 2));
+        as_c!(PMIx_Info_free(results, count));
+    }
+}

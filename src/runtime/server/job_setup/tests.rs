@@ -1,7 +1,8 @@
 use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription};
-use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank};
+use crate::keys::TypedKey;
+use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
 use crate::{LocalHost, Server, keys};
 
 use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
@@ -245,4 +246,36 @@ fn the_infos_of_a_setup_are_for_their_job_and_version_alone() {
         assert!(matches!(refused, SetupError::Version { .. }), "{mark:?}");
     }
     assert_eq!(server.setup_application(namespace, &[]).unwrap(), [], "without content there is no mark");
+}
+
+#[test]
+fn a_choice_selects_variables_or_other_data() {
+    let fixture = Fixture::new();
+    let Fixture { server, namespace, .. } = &fixture;
+    let fabric = vec![
+        Info::new(Key::from_static(keys::ALLOC_FABRIC_ID.name()), "net"),
+        Info::new(Key::from_static(keys::ALLOC_FABRIC_SEC_KEY.name()), true),
+    ];
+    let wishes = [
+        setting("A", "1"),
+        Info::new(Key::from_static(keys::ALLOC_FABRIC.name()), Value::info_array(fabric)),
+        Info::new(Key::from_static(keys::NODE_MAP.name()), "n0"),
+        Info::new(Key::from_static(keys::PROC_MAP.name()), "0"),
+    ];
+    let content = |choices: &[TypedKey<bool>]| {
+        let choices: Vec<Info> = choices.iter().copied().map(flag).collect();
+        let infos = server.setup_application(namespace, &[wishes.as_slice(), &choices].concat()).unwrap();
+        let is_change = |info: &&Info| info.key.as_str() == keys::SET_ENVAR.name();
+        (infos.iter().any(|info| is_change(&info)), infos.iter().skip(1).any(|info| !is_change(&info)))
+    };
+    let (envars, others, all) = (keys::SETUP_APP_ENVARS, keys::SETUP_APP_NONENVARS, keys::SETUP_APP_ALL);
+    assert_eq!(content(&[envars]), (true, false));
+    assert_eq!(content(&[others]), (false, true));
+    for both in [&[][..], &[all], &[envars, others]] {
+        assert_eq!(content(both), (true, true));
+    }
+}
+
+fn flag(key: TypedKey<bool>) -> Info {
+    Info::new(Key::from_static(key.name()), true)
 }
