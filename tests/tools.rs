@@ -108,6 +108,7 @@ fn a_server_that_was_started_again_is_attached_again() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 fn a_tool_that_comes_before_its_server_tries_again() {
     let place = tempfile::tempdir().unwrap();
     let search = || tool().session_tmpdir(place.path()).system_tmpdir(place.path());

@@ -119,7 +119,7 @@ enum Command {
     Bench(bench::BenchOptions),
     /// Run simulated clusters with faults, and check that every rule holds in every one of them
     Sim(sim::SimOptions),
-    /// Show what is installed here, and what the C library supports
+    /// Show what is installed here, and which features and functions of PMIx work
     Info(info::InfoOptions),
     /// Print shell completions
     Completions(generate::CompletionOptions),

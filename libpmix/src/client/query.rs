@@ -227,6 +227,7 @@ fn allocation(directive: pmix_alloc_directive_t, info: Counted<'_, pmix_info_t>)
 mod tests {
     use super::*;
     use crate::argument::as_c::as_c;
+    use crate::helpers::requests::PMIx_Info_free;
 
     #[test]
     fn the_version_of_the_interface_is_known_before_the_first_initialization() {
