@@ -4,22 +4,19 @@
 //! socket, and the program's prints go there.
 
 use std::fs::OpenOptions;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
-
-use nix::fcntl::{FcntlArg, fcntl};
+use std::os::fd::{AsRawFd, IntoRawFd};
 
 /// Puts `/dev/null` in the place of each closed descriptor, before the library opens any. It is open for the other
 /// direction only, so that reads and writes fail as before. Other programs that this one becomes do not inherit it.
 pub(super) fn occupy_closed() {
     for (number, is_input) in [(0, true), (1, false), (2, false)] {
-        // SAFETY: the descriptor is only asked for its flags; the call fails if it is closed.
-        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        if fcntl(descriptor, FcntlArg::F_GETFD).is_ok() {
+        // SAFETY: the call takes any number, and asks for the flags of the descriptor.
+        if unsafe { nix::libc::fcntl(number, nix::libc::F_GETFD) } != -1 {
             continue;
         }
         let opened = OpenOptions::new().write(is_input).read(!is_input).open("/dev/null");
         match opened {
-            // It belongs to the program from now on.
+            // The program owns it from now on.
             Ok(file) if file.as_raw_fd() == number => drop(file.into_raw_fd()),
             // Another thread was faster.
             Ok(_) => {}

@@ -59,7 +59,7 @@ impl Drop for Uncancelled {
     }
 }
 
-// The crate `libc` has neither (pthread_setcancelstate(3), pthread.h of glibc and musl).
+// The crate `libc` lacks it for Linux. The type and the number are those of pthread.h in glibc and in musl.
 unsafe extern "C" {
     fn pthread_setcancelstate(state: i32, state_before: *mut i32) -> i32;
 }
@@ -82,11 +82,12 @@ mod tests {
     fn a_thread_is_not_cancelled_inside() {
         extern "C" fn cancel_inside(_: *mut nix::libc::c_void) -> *mut nix::libc::c_void {
             guard_or((), || {
-                // SAFETY: cancels the calling thread, and looks whether it may end here.
-                unsafe {
-                    nix::libc::pthread_cancel(nix::libc::pthread_self());
-                    pthread_testcancel();
-                }
+                // SAFETY: names the calling thread.
+                let own = unsafe { nix::libc::pthread_self() };
+                // SAFETY: the thread lives.
+                unsafe { nix::libc::pthread_cancel(own) };
+                // SAFETY: looks whether the thread may end here, which it may not.
+                unsafe { pthread_testcancel() };
             });
             // The thread must not be cancelled in the frames below, either.
             std::mem::forget(Uncancelled::begin());
@@ -96,12 +97,13 @@ mod tests {
             fn pthread_testcancel();
         }
         let (mut thread, mut result) = (0, null_mut());
-        // SAFETY: the thread takes no argument, and is joined once.
-        let statuses = unsafe {
-            let started = nix::libc::pthread_create(&raw mut thread, std::ptr::null(), cancel_inside, null_mut());
-            [started, nix::libc::pthread_join(thread, &raw mut result)]
-        };
-        assert_eq!((statuses, result), ([0, 0], null_mut()));
+        // SAFETY: the function takes any argument.
+        let started =
+            unsafe { nix::libc::pthread_create(&raw mut thread, std::ptr::null(), cancel_inside, null_mut()) };
+        assert_eq!(started, 0);
+        // SAFETY: the thread is joined once.
+        let joined = unsafe { nix::libc::pthread_join(thread, &raw mut result) };
+        assert_eq!((joined, result), (0, null_mut()));
     }
 
     #[test]

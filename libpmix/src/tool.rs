@@ -159,7 +159,7 @@ pub(super) fn finalize() -> Result<(), Failure> {
 }
 
 /// Leaves all servers, and ends the server inside the tool.
-fn end() -> Result<(), Failure> {
+pub(super) fn end() -> Result<(), Failure> {
     process::drop_lost();
     let (client, others) = process::change(|state| (state.client.take(), std::mem::take(&mut state.attached)));
     stdin::end();

@@ -170,13 +170,15 @@ pub(super) fn run_due() {
     }
     let turns = turns();
     let mut queue = turns.queue.lock();
-    let mut wait_max = Duration::ZERO;
-    while queue.running.is_none() {
-        let is_empty = |queue: &mut Queue| queue.waiting.is_empty() && is_external();
-        if !wait_max.is_zero() {
-            turns.changed.wait_while_for(&mut queue, is_empty, wait_max);
+    for index in 0..CALLS_MAX {
+        if index > 0 {
+            let is_idle = |queue: &mut Queue| queue.waiting.is_empty() && queue.running.is_none() && is_external();
+            turns.changed.wait_while_for(&mut queue, is_idle, NEXT_TIME_MAX);
         }
-        wait_max = NEXT_TIME_MAX;
+        // Another thread runs a call.
+        if queue.running.is_some() {
+            return;
+        }
         let Some(Waiting { number, thread, call }) = queue.waiting.pop_front() else { return };
         queue.running = Some(number);
         drop(queue);
@@ -194,6 +196,8 @@ pub(super) fn run_due() {
     }
 }
 
+/// Calls that one `PMIx_Progress` runs: calls that start others must not keep it for ever.
+const CALLS_MAX: usize = 1024;
 /// Time that a thread of the library gets to hand over its next call.
 const NEXT_TIME_MAX: Duration = Duration::from_micros(200);
 

@@ -132,6 +132,7 @@ pub const AREAS: [Area; 12] = [
             "modex::server::rules::access",
             "modex::server::rules::session",
             "pmix::client::lifecycle",
+            "pmix::descriptors",
         ],
     },
     Area {

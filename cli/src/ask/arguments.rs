@@ -1,7 +1,7 @@
 //! Names of keys, ranks and qualifiers as people write them.
 
 use modex::keys::{self, ValueKind};
-use modex::types::{DataType, Info, Key, KeyError, Namespace, NamespaceError, ProcId, Rank, Scope, Status, Value};
+use modex::types::{Info, Key, KeyError, Namespace, NamespaceError, ProcId, Rank, Scope, Status, Value};
 
 /// Why a word on the command line was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub(crate) enum ArgumentError {
     Qualifier(String),
     #[error("{0:?} is not data to publish; write KEY=VALUE, or KEY=TYPE:VALUE")]
     Data(String),
-    #[error("values of type {0} can't be written here; the types are {TYPE_NAMES}")]
+    #[error("values of type {0} can't be written here; the types are {TYPE_NAMES}; write string:TEXT for a text")]
     Type(String),
     #[error("{word:?} is no status code{}", suggestion(.similar.as_deref()))]
     Status { word: String, similar: Option<&'static str> },
@@ -120,7 +120,7 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
     match kind {
         None => match text.split_once(':').map(|(name, text)| (name, named(name), text)) {
             Some((_, Some(kind), text)) => typed(key, Some(kind), text),
-            Some((name, None, _)) if is_data_type(name) => Err(ArgumentError::Type(name.to_owned())),
+            Some((name, None, _)) if is_other_number(name) => Err(ArgumentError::Type(name.to_owned())),
             _ => Ok(Value::from(text)),
         },
         Some(ValueKind::String | ValueKind::Varies | ValueKind::EnvironmentVariable) => Ok(Value::from(text)),
@@ -146,10 +146,9 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
     }
 }
 
-/// Whether the standard has a data type of this name, such as `float` or `uint8`.
-fn is_data_type(name: &str) -> bool {
-    let name = format!("PMIX_{}", name.to_ascii_uppercase());
-    DataType::ALL.iter().any(|data_type| data_type.name() == name)
+/// Whether this is the name of a number that can't be written here, such as `float` or `uint8`.
+fn is_other_number(name: &str) -> bool {
+    ["byte", "int8", "int16", "int64", "uint", "uint8", "float", "double"].contains(&name)
 }
 
 /// The names of [`named`].

@@ -139,6 +139,7 @@ pub extern "C" fn PMIx_IOF_deregister<'a>(
     guard_status(|| {
         process::member()?;
         let directives = from_c::infos(directives.counted(ndirs))?;
+        from_c::refuse_required(&directives)?;
         let id = u64::try_from(iofhdlr).unwrap_or(u64::MAX);
         start_or_wait(ClientRequest::IofDeregister { id, directives }, cbfunc, cbdata)
     })

@@ -203,6 +203,14 @@ pub extern "C" fn PMIx_Finalize<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'
     })
 }
 
+/// The end of a process's last role.
+enum Leaving {
+    Nobody,
+    Client(Arc<Membership>),
+    /// The process was a tool, too.
+    Tool,
+}
+
 fn end() -> Result<(), Failure> {
     let mut changes = process::begin();
     let leaving = process::change(|state| {
@@ -211,9 +219,22 @@ fn end() -> Result<(), Failure> {
             state.init_directives.clear();
         }
         let is_last = state.client_count == 0 && state.tool_count == 0;
-        Ok::<_, Status>(if is_last { state.client.take() } else { None })
+        // A tool that has ended already leaves its servers with this role.
+        let has_attached = !state.attached.is_empty();
+        Ok::<_, Status>(match is_last {
+            true if has_attached => Leaving::Tool,
+            true => state.client.take().map_or(Leaving::Nobody, Leaving::Client),
+            false => Leaving::Nobody,
+        })
     })?;
-    let Some(client) = leaving else { return Ok(()) };
+    let client = match leaving {
+        Leaving::Nobody => return Ok(()),
+        Leaving::Tool => {
+            drop(changes);
+            return tool::end();
+        }
+        Leaving::Client(client) => client,
+    };
     let _leaving = changes.leave();
     drop(changes);
     stdin::end();

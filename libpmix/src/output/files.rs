@@ -1,9 +1,9 @@
 //! The files that get the output of processes.
 //!
 //! Names are predictable, and other users may have put something in their place. So only a regular file of this user is
-//! written, or of any user by root. Links are not followed.
+//! written. Links are not followed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -43,25 +43,30 @@ impl JobOutput {
 /// file that is opened again goes on.
 pub(crate) type OpenedPaths = Arc<Mutex<BTreeMap<PathBuf, OpenedFile>>>;
 
-/// A file, and the job that opened it last.
-#[derive(Debug)]
+/// A file, and the jobs that opened it.
+#[derive(Debug, Default)]
 pub(crate) struct OpenedFile {
-    namespace: Namespace,
+    jobs: BTreeSet<Namespace>,
     file: Weak<File>,
 }
 
 /// The files of one writer.
 pub(super) struct OutputFiles {
     open: BTreeMap<Channel, OpenFile>,
+    /// Streams whose file can't be made.
+    failed: BTreeSet<Channel>,
+    /// Open files of all writers with the same table of names.
     open_max: usize,
     /// Number of uses.
     uses: u64,
     paths: OpenedPaths,
+    /// Whether the process had no descriptor left at the last attempt.
+    is_short: bool,
 }
 
-/// A file of a stream; without one it can't be made.
+/// The file of a stream.
 struct OpenFile {
-    file: Option<Arc<File>>,
+    file: Arc<File>,
     /// The number of its last use.
     used: u64,
 }
@@ -70,7 +75,8 @@ impl OutputFiles {
     pub(super) fn new(paths: OpenedPaths) -> Self {
         let (descriptors_max, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
         let share = usize::try_from(descriptors_max / DESCRIPTORS_PART).unwrap_or(usize::MAX);
-        Self { open: BTreeMap::new(), open_max: share.max(1), uses: 0, paths }
+        let (open, failed) = (BTreeMap::new(), BTreeSet::new());
+        Self { open, failed, open_max: share.max(1), uses: 0, paths, is_short: false }
     }
 
     /// The file for a stream. `None`: the output is lost.
@@ -79,28 +85,51 @@ impl OutputFiles {
         let channel = (source.clone(), stream);
         if let Some(open) = self.open.get_mut(&channel) {
             open.used = self.uses;
-            return open.file.clone();
+            return Some(Arc::clone(&open.file));
         }
-        if self.open.len() >= self.open_max {
-            self.close_longest_unused();
+        if self.failed.contains(&channel) {
+            return None;
         }
-        let opened = shared(&self.paths, job, source, stream);
-        let is_shortage = opened.as_ref().is_err_and(is_shortage);
-        let file = opened.inspect_err(|error| {
-            tracing::error!(%error, %source, "the file for output can't be opened; the output is lost");
-        });
-        let file = file.ok().flatten();
-        // Descriptors may be free again later.
-        if !is_shortage {
-            self.open.insert(channel, OpenFile { file: file.clone(), used: self.uses });
+        let path = path_of(job, source, stream)?;
+        self.make_room();
+        match shared(&self.paths, &path, source) {
+            Ok(file) => {
+                self.is_short = false;
+                self.open.insert(channel, OpenFile { file: Arc::clone(&file), used: self.uses });
+                Some(file)
+            }
+            // Descriptors may be free again later.
+            Err(error) if is_shortage(&error) => {
+                if !std::mem::replace(&mut self.is_short, true) {
+                    tracing::error!(%error, path = %path.display(), "no file for output can be opened; output is lost");
+                }
+                None
+            }
+            Err(error) => {
+                let path = path.display();
+                tracing::error!(%error, %source, %path, "the file for output can't be opened; the output is lost");
+                self.failed.insert(channel);
+                None
+            }
         }
-        file
     }
 
-    /// Closes a file, which goes on if it is opened again.
-    fn close_longest_unused(&mut self) {
-        let longest = self.open.iter().filter(|(_, open)| open.file.is_some()).min_by_key(|(_, open)| open.used);
-        if let Some(channel) = longest.map(|(channel, _)| channel.clone()) {
+    /// Loses the further output of a stream whose file can't be written, as on a full disk.
+    pub(super) fn give_up(&mut self, source: &ProcId, stream: Stream, error: Errno) {
+        tracing::error!(%error, %source, "the file for output can't be written; the rest of the output is lost");
+        let channel = (source.clone(), stream);
+        self.open.remove(&channel);
+        self.failed.insert(channel);
+    }
+
+    /// Closes files that were not used for long, if too many are open. They go on if they are opened again.
+    fn make_room(&mut self) {
+        let is_full =
+            || self.paths.lock().values().filter(|opened| opened.file.strong_count() > 0).count() >= self.open_max;
+        while is_full()
+            && let Some((channel, _)) = self.open.iter().min_by_key(|(_, open)| open.used)
+        {
+            let channel = channel.clone();
             self.open.remove(&channel);
         }
     }
@@ -108,12 +137,14 @@ impl OutputFiles {
     /// Closes the file of a stream that has ended.
     pub(super) fn close(&mut self, channel: &Channel) {
         self.open.remove(channel);
+        self.failed.remove(channel);
     }
 
     /// Closes the files of a job that has ended, and forgets the names that neither writers nor living jobs use.
     pub(super) fn end(&mut self, namespace: &Namespace, lives: impl Fn(&Namespace) -> bool) {
         self.open.retain(|(source, _), _| source.namespace != *namespace);
-        self.paths.lock().retain(|_, opened| opened.file.strong_count() > 0 || lives(&opened.namespace));
+        self.failed.retain(|(source, _)| source.namespace != *namespace);
+        self.paths.lock().retain(|_, opened| opened.file.strong_count() > 0 || opened.jobs.iter().any(&lives));
     }
 
     #[cfg(test)]
@@ -126,31 +157,37 @@ fn is_shortage(error: &io::Error) -> bool {
     [Errno::EMFILE, Errno::ENFILE].map(|errno| Some(errno as i32)).contains(&error.raw_os_error())
 }
 
-/// The file for a stream, which may be open for another. `None`: the job writes to no file.
-fn shared(paths: &OpenedPaths, job: &JobOutput, source: &ProcId, stream: Stream) -> io::Result<Option<Arc<File>>> {
-    let Some(path) = path_of(job, source, stream) else { return Ok(None) };
+/// The file of this name for a source. It may be open for another.
+fn shared(paths: &OpenedPaths, path: &Path, source: &ProcId) -> io::Result<Arc<File>> {
     let mut paths = paths.lock();
-    let known = paths.get(&path);
+    let known = paths.get(path);
     let file = match known.and_then(|opened| opened.file.upgrade()) {
         Some(file) => file,
-        None => Arc::new(open(&path, known.is_some())?),
+        None => Arc::new(open_named(path, known.is_some())?),
     };
-    paths.insert(path, OpenedFile { namespace: source.namespace.clone(), file: Arc::downgrade(&file) });
-    Ok(Some(file))
+    let opened = paths.entry(path.to_owned()).or_default();
+    opened.jobs.insert(source.namespace.clone());
+    opened.file = Arc::downgrade(&file);
+    Ok(file)
 }
 
 /// Opens a file, which is emptied unless this process has written it before.
-fn open(path: &Path, is_again: bool) -> io::Result<File> {
+fn open_named(path: &Path, is_again: bool) -> io::Result<File> {
     path.parent().map_or(Ok(()), make_directory)?;
     let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(FILE_MODE);
     // A pipe without a reader gives an error instead of a wait.
-    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    options.append(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    // A new file is this user's, whatever owner its file system shows.
+    match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return created,
+    }
+    let file = options.open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other(format!("{} is no regular file", path.display())));
     }
-    if !geteuid().is_root() && metadata.uid() != geteuid().as_raw() {
+    if !is_again && metadata.uid() != geteuid().as_raw() {
         return Err(io::Error::other(format!("{} belongs to user {}", path.display(), metadata.uid())));
     }
     if !is_again {
@@ -159,7 +196,7 @@ fn open(path: &Path, is_again: bool) -> io::Result<File> {
     Ok(file)
 }
 
-fn make_directory(path: &Path) -> std::io::Result<()> {
+fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 

@@ -183,8 +183,9 @@ impl Sinks {
         let (source, stream) = channel;
         let stream = job.stream_of_file(*stream);
         if job.style.destination.is_some() {
-            if let Some(file) = self.files.open(job, source, stream) {
-                write_to(file.as_fd(), formed);
+            let file = self.files.open(job, source, stream);
+            if let Some(Err(error)) = file.map(|file| write_to(file.as_fd(), formed)) {
+                self.files.give_up(source, stream, error);
             }
             if !job.is_copied {
                 return;
@@ -231,15 +232,22 @@ impl OutputStyle {
     /// Writes to a stream of this process.
     pub(crate) fn write_to_own(&self, stream: Stream, formed: &[u8]) {
         if stream == Stream::Stdout || self.is_merged {
-            write_to(std::io::stdout().as_fd(), formed);
+            report_closed(write_to(std::io::stdout().as_fd(), formed));
         } else {
-            write_to(std::io::stderr().as_fd(), formed);
+            report_closed(write_to(std::io::stderr().as_fd(), formed));
         }
     }
 }
 
-/// Writes all bytes, also to a terminal or pipe that does not block. A closed output is ignored.
-fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
+/// The reader of this process's own output may have gone.
+fn report_closed(written: Result<(), Errno>) {
+    if let Err(error) = written {
+        tracing::debug!(%error, "output can't be written");
+    }
+}
+
+/// Writes all bytes, also to a terminal or pipe that does not block.
+fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match nix::unistd::write(to, bytes) {
             Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
@@ -247,9 +255,10 @@ fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) {
             Err(Errno::EAGAIN) => {
                 let _ = poll(&mut [PollFd::new(to, PollFlags::POLLOUT)], PollTimeout::NONE);
             }
-            Err(error) => return tracing::debug!(%error, "output can't be written"),
+            Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
 
 /// The time of this machine, as `ctime` writes it.

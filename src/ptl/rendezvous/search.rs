@@ -65,26 +65,48 @@ pub fn read_named(path: &Path) -> Result<Found, RendezvousError> {
 
 /// All wanted files of living servers in a directory tree, each server once, shorter paths first. Doubtful files come
 /// last. Unreadable files are skipped: they are not meant for this process.
+///
+/// Directories of this user and of root are searched first, upper levels before lower ones. Those of other users follow.
+/// Each of the two has a bound on its entries.
 #[must_use]
 pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
+    search_within(directory, belief, is_wanted, [ENTRIES_MAX, FOREIGN_ENTRIES_MAX])
+}
+
+pub(super) fn search_within(
+    directory: &Path,
+    belief: Belief,
+    is_wanted: impl Fn(&str) -> bool,
+    entries_max: [usize; 2],
+) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
-    let mut entries_left = ENTRIES_MAX;
-    // Upper levels come first.
-    let mut waiting = VecDeque::from([(directory.to_owned(), 0)]);
-    while let Some((directory, depth)) = waiting.pop_front() {
+    let [mut own, mut foreign] = entries_max.map(|entries_left| Directories { waiting: VecDeque::new(), entries_left });
+    own.waiting.push_back((directory.to_owned(), 0));
+    loop {
+        let is_own = !own.waiting.is_empty();
+        let searched = if is_own { &mut own } else { &mut foreign };
+        let Some((directory, depth)) = searched.waiting.pop_front() else { return tidy(found) };
         let Ok(entries) = fs::read_dir(&directory) else { continue };
         for entry in entries.flatten() {
-            if entries_left == 0 {
-                tracing::warn!(?directory, "more than {ENTRIES_MAX} entries; the search for servers ends here");
-                return tidy(found);
+            let searched = if is_own { &mut own } else { &mut foreign };
+            if searched.entries_left == 0 {
+                tracing::warn!(?directory, "too many entries; the search for servers leaves some out");
+                searched.waiting.clear();
+                break;
             }
-            entries_left -= 1;
             // Links are not followed: trees stay trees, and no device is opened.
             let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() && depth < DEPTH_MAX && may_hold_believed(&entry, belief) {
-                waiting.push_back((entry.path(), depth + 1));
+            let is_meant = kind.is_file() && entry.file_name().to_str().is_some_and(&is_wanted);
+            // Other files in the upper directory cost no more than a look at their names.
+            if depth > 0 || kind.is_dir() || is_meant {
+                searched.entries_left -= 1;
             }
-            if !kind.is_file() || !entry.file_name().to_str().is_some_and(&is_wanted) {
+            if kind.is_dir() && depth < DEPTH_MAX {
+                let is_own = belief == Belief::Everybody || is_of_own_or_root(&entry);
+                let below = if is_own { &mut own } else { &mut foreign };
+                below.waiting.push_back((entry.path(), depth + 1));
+            }
+            if !is_meant {
                 continue;
             }
             let path = entry.path();
@@ -94,13 +116,17 @@ pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool
             }
         }
     }
-    tidy(found)
 }
 
-/// Whether a directory may hold a file that is believed. The directory of a server belongs to the server's user, and any
-/// user may fill directories of their own.
-fn may_hold_believed(directory: &DirEntry, belief: Belief) -> bool {
-    belief == Belief::Everybody || directory.metadata().is_ok_and(|metadata| is_own_or_roots(metadata.uid()))
+/// Directories to search.
+struct Directories {
+    /// Each with its depth.
+    waiting: VecDeque<(PathBuf, u32)>,
+    entries_left: usize,
+}
+
+fn is_of_own_or_root(entry: &DirEntry) -> bool {
+    entry.metadata().is_ok_and(|metadata| is_own_or_roots(metadata.uid()))
 }
 
 fn is_own_or_roots(owner: u32) -> bool {
@@ -185,5 +211,7 @@ pub(super) fn failed(step: &'static str, path: &Path, source: io::Error) -> Rend
 const OTHERS_WRITE: u32 = 0o022;
 /// Bound on the entries of a tree: a temporary directory without cleanup must not hold up a tool.
 pub(super) const ENTRIES_MAX: usize = 1 << 16;
+/// The same for directories of other users.
+const FOREIGN_ENTRIES_MAX: usize = 1 << 12;
 /// Sessions keep their files a few levels below the temporary directory.
 const DEPTH_MAX: u32 = 8;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use super::search::search_within;
 use super::*;
 use crate::proto::Version;
 use crate::types::Namespace;
@@ -309,7 +310,7 @@ fn a_search_finds_each_server_once_wherever_its_files_are() {
 /// Regression: another user's full directories ended the search before this user's file. A link of another user, perhaps
 /// to a device, was opened.
 #[test]
-fn a_search_follows_no_link_and_enters_no_directory_of_others() {
+fn a_search_follows_no_link_and_leaves_directories_of_others_for_later() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let files = Files::write(&announcement(&[&at("own/pmix.n.tool")], ADDRESS)).unwrap();
@@ -321,10 +322,18 @@ fn a_search_follows_no_link_and_enters_no_directory_of_others() {
         eprintln!("only root can give a directory to another user");
         return;
     }
-    nix::unistd::chown(&at("own"), Some(nix::unistd::Uid::from_raw(12_345)), None).unwrap();
-    let beliefs = [Belief::OwnAndRoot, Belief::Everybody];
-    assert_eq!(beliefs.map(|belief| found(directory.path().to_owned(), belief)), [0, 1]);
-    drop(files);
+    fs::create_dir(at("theirs")).unwrap();
+    (0..9).for_each(|number| fs::write(at("theirs").join(number.to_string()), "").unwrap());
+    (0..99).for_each(|number| fs::write(at(&number.to_string()), "").unwrap());
+    nix::unistd::chown(&at("theirs"), Some(nix::unistd::Uid::from_raw(12_345)), None).unwrap();
+    let found_within = |entries_max| {
+        search_within(directory.path(), Belief::OwnAndRoot, |name| name == "pmix.n.tool", entries_max).len()
+    };
+    // Three directories, a link and a file are this user's.
+    assert_eq!([[4, 4], [5, 4]].map(found_within), [0, 1]);
+    let files_of_root = Files::write(&announcement(&[&at("theirs/pmix.n.tool")], "two.0;tcp4://127.0.0.1:2")).unwrap();
+    assert_eq!([[5, 4], [5, 10]].map(found_within)[1], 2);
+    drop((files, files_of_root));
 }
 
 #[test]

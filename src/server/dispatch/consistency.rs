@@ -19,6 +19,7 @@ impl<S: Datastore> ServerCore<S> {
         self.assert_timers_belong();
         self.assert_connections_agree();
         self.assert_ties_are_of_the_living();
+        self.forwarding.assert_consistent();
     }
 
     fn assert_tickets_are_held(&self) {

@@ -9,6 +9,7 @@
 //!
 //! A refusal is the same for a stranger's job and for an unknown name, so it does not reveal the existing jobs.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::events::Event;
@@ -206,10 +207,11 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The users of a job; empty: unknown.
-    fn users_of(&self, namespace: &Namespace) -> BTreeSet<u32> {
-        let users = self.registry.job(namespace).map(RegisteredJob::users).unwrap_or_default();
-        let own_uid = self.config.tools.own_uid;
-        if users.is_empty() && own_uid != 0 { BTreeSet::from([own_uid]) } else { users }
+    fn users_of(&self, namespace: &Namespace) -> Cow<'_, BTreeSet<u32>> {
+        match self.registry.job(namespace).map(RegisteredJob::users).filter(|users| !users.is_empty()) {
+            Some(users) => Cow::Borrowed(users),
+            None => Cow::Owned(Some(self.config.tools.own_uid).filter(|own_uid| *own_uid != 0).into_iter().collect()),
+        }
     }
 
     fn relation(&self, subject: Subject<'_>, object: Object<'_>) -> Relation {

@@ -4,7 +4,7 @@
 //! stays on the node. An event of the host goes to the same processes, and never up. A client registers a set of codes;
 //! only the client knows the handlers for them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::access::{Action, Object};
@@ -18,7 +18,7 @@ use crate::server::state::{
     Asker, CallTicket, Codes, EventOrigin, Listener, Peer, Purpose, Rest, ServerCore, Ticket, Voice, listener_of,
 };
 use crate::types::codes::range;
-use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
+use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
     /// Handles an event of a client.
@@ -63,12 +63,14 @@ impl<S: Datastore> ServerCore<S> {
     /// The authority of a connection's event. Unreachable targets are removed; others must remain.
     fn admit_event(&self, id: PeerId, event: &mut Event) -> Result<Voice, Status> {
         let Some(peer) = self.peers.get(id) else { return Err(Status::ERR_NOT_AVAILABLE) };
-        // Targets of one job are mostly neighbours, so each job is looked up once for all of them.
+        // Targets of one job are mostly neighbours, and each job is looked up once for all of them.
         let mut last: Option<(Namespace, bool)> = None;
+        let mut known: BTreeMap<Namespace, bool> = BTreeMap::new();
         let is_reached = |target: &ProcId| match &last {
             Some((namespace, is_reached)) if namespace.is(&target.namespace) => *is_reached,
             _ => {
-                let is_reached = self.may(peer, Action::Raise, Object::Job(&target.namespace));
+                let may_raise = || self.may(peer, Action::Raise, Object::Job(&target.namespace));
+                let is_reached = *known.entry(target.namespace.clone()).or_insert_with(may_raise);
                 last = Some((target.namespace.clone(), is_reached));
                 is_reached
             }
@@ -136,6 +138,15 @@ impl<S: Datastore> ServerCore<S> {
     fn register(&mut self, now: Time, asker: Asker, codes: Codes, directives: Vec<Info>) {
         let has_host = self.config.capabilities.contains(Capabilities::REGISTER_EVENTS);
         if !has_host && codes.listed.iter().any(|code| is_system(*code)) {
+            return self.answer_registration(asker, Status::ERR_NOT_SUPPORTED);
+        }
+        let is_unmet = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
+        let is_asked = |codes: &Codes| {
+            let wanted: Vec<Status> = codes.listed.iter().copied().filter(|code| is_of_environment(*code)).collect();
+            has_host && !self.events.unasked(&wanted).is_empty()
+        };
+        if is_unmet && !is_asked(&codes) {
+            // The host alone may know such a directive, and does not get it.
             return self.answer_registration(asker, Status::ERR_NOT_SUPPORTED);
         }
         let listener = listener_of(&asker);

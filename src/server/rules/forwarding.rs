@@ -74,6 +74,9 @@ impl<S: Datastore> ServerCore<S> {
             settings,
             collected: Collected::default(),
         };
+        if self.forwarding.overlapping(&pull) >= OVERLAPPING_PULLS_MAX {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
         let needs_host = needs_host(&directives);
         if !needs_host && self.forwarding.has_granted(&pull) {
             return self.grant_pull(now, ticket, pull);
@@ -98,6 +101,13 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Waits for an answer that the host owes for the same output, or asks.
     fn ask_or_follow(&mut self, now: Time, following: FollowingPull) {
+        if following.pull.procs.is_empty() {
+            // Its jobs have ended meanwhile.
+            if let Some(Purpose::Passed(ticket, _)) = self.cancel_upcall(following.id) {
+                self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND);
+            }
+            return;
+        }
         if let Err(following) = self.forwarding.follow(following) {
             self.ask_for_pull(now, *following);
         }
@@ -154,12 +164,11 @@ impl<S: Datastore> ServerCore<S> {
     /// Lets output go to a pull from now on, after the kept part and the ends of channels.
     fn begin_pull(&mut self, now: Time, reference: u64, pull: OutputPull) {
         let mut outputs = self.forwarding.take_kept(&pull, self.config.output);
-        let is_told = |(source, channel): &(ProcId, u16)| {
-            outputs.iter().any(|output| output.is_end() && output.source == *source && output.channel == *channel)
-        };
-        let ended: Vec<IofOutput> =
-            self.forwarding.ended(&pull).into_iter().filter(|of| !is_told(of)).map(end_of).collect();
-        outputs.extend(ended);
+        let mut ended = self.forwarding.ended(&pull);
+        for output in outputs.iter().filter(|output| output.is_end()) {
+            ended.remove(&(output.source.clone(), output.channel));
+        }
+        outputs.extend(ended.into_iter().map(end_of));
         self.forwarding.insert(reference, pull);
         for output in outputs {
             self.pass_to(now, reference, &Arc::new(output));
@@ -426,6 +435,9 @@ pub(crate) const UNDERSTOOD_OF_OUTPUT: [&str; 1] = [keys::IOF_COMPLETE.name()];
 fn forward(pull: &OutputPull, output: &Arc<IofOutput>) -> Output {
     Output::Forward(pull.peer, Forwarded { reference: pull.local_id, output: Arc::clone(output) })
 }
+
+/// Pulls of one connection that get the same piece of output. Each gets its copy.
+const OVERLAPPING_PULLS_MAX: usize = 16;
 
 /// Channels of a process's output.
 const OUTPUT_CHANNELS: u16 =

@@ -275,7 +275,16 @@ impl<S: Datastore> ServerCore<S> {
             self.refuse_held(id, Status::ERR_TIMEOUT);
             return false;
         };
-        if self.judge(&held.asker, &held.requested) != GetVerdict::Found {
+        let verdict = self.judge(&held.asker, &held.requested);
+        // Its process may have begun a fence after the request.
+        let may_come = held.requested.directives.timeout.is_none()
+            && verdict == GetVerdict::Hold
+            && self.fence_to_bring(&held.asker, &held.requested.proc).is_some();
+        if may_come {
+            self.hold_anew(now, id);
+            return is_long;
+        }
+        if verdict != GetVerdict::Found {
             self.refuse_held(id, Status::ERR_TIMEOUT);
             return is_long;
         }
@@ -283,6 +292,13 @@ impl<S: Datastore> ServerCore<S> {
         self.held_gets.set_deadline(id, None);
         self.review(now, [concerned]);
         is_long
+    }
+
+    /// Holds a request whose time is over until a fence ends.
+    fn hold_anew(&mut self, now: Time, id: HeldGetId) {
+        if let Some(held) = self.take_held(id) {
+            self.hold(now, HeldGet { deadline: None, ..held });
+        }
     }
 
     pub(super) fn take_held(&mut self, id: HeldGetId) -> Option<HeldGet> {

@@ -15,6 +15,9 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> HostResult {
         let RegisterNamespace { namespace, local_count, .. } = registration;
         self.evict_guests(now, namespace);
+        if self.registry.job(namespace).is_none() {
+            self.forwarding.begin_job(namespace);
+        }
         match OutputSettings::of(output_infos(registration.description.infos())) {
             Ok(settings) => self.forwarding.describe_job(&self.registry, namespace, settings),
             Err(status) => tracing::warn!(%namespace, %status, "directives for the output of a job are wrong"),

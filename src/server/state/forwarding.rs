@@ -93,10 +93,14 @@ impl Forwarding {
                 self.wanted.add(pull);
                 self.shares.add(pull);
             }
-            for FollowingPull { pull, .. } in followers.iter_mut().filter(|following| is_meant(&following.pull)) {
+            for FollowingPull { pull, upcall, .. } in followers.iter_mut().filter(|following| is_meant(&following.pull))
+            {
                 self.shares.remove(pull);
                 pull.forget_job(namespace);
                 self.shares.add(pull);
+                if let Upcall::IofPull(_, request) = upcall {
+                    request.procs.retain(|proc| proc.namespace != *namespace);
+                }
             }
         }
     }
@@ -116,13 +120,25 @@ impl Forwarding {
     }
 
     /// The sources and channels that a pull wants and that have ended.
-    pub(crate) fn ended(&self, pull: &OutputPull) -> Vec<SourceChannel> {
-        let jobs: BTreeSet<&Namespace> = pull.procs.iter().map(|proc| &proc.namespace).collect();
-        let of_job = |job: &Namespace| {
-            let source = |&(rank, channel): &(Rank, u16)| (ProcId { namespace: job.clone(), rank }, channel);
-            self.ended.get(job).into_iter().flatten().map(source).collect::<Vec<SourceChannel>>()
-        };
-        jobs.into_iter().flat_map(of_job).filter(|(source, channel)| pull.wants(source, *channel)).collect()
+    pub(crate) fn ended(&self, pull: &OutputPull) -> BTreeSet<SourceChannel> {
+        let mut ended = BTreeSet::new();
+        for proc in &pull.procs {
+            let Some(of_job) = self.ended.get(&proc.namespace) else { continue };
+            let ranks = match proc.rank {
+                Rank::Wildcard => (Rank::Process(0), Rank::Undefined),
+                rank => (rank, rank),
+            };
+            let of_ranks = of_job.range((ranks.0, u16::MIN)..=(ranks.1, u16::MAX));
+            let wanted = of_ranks.filter(|(_, channel)| pull.channels & channel != 0);
+            ended.extend(wanted.map(|&(rank, channel)| (ProcId { rank, ..proc.clone() }, channel)));
+        }
+        ended
+    }
+
+    /// Drops late output of an earlier job of this name.
+    pub(crate) fn begin_job(&mut self, namespace: &Namespace) {
+        self.kept.forget_namespace(namespace);
+        self.ended.remove(namespace);
     }
 
     /// Takes directives for a job's output. Those of a later call have precedence.
@@ -201,6 +217,13 @@ impl Forwarding {
         takers.into_iter().filter(|(_, pull)| !is_second(pull)).map(|(reference, _)| reference).collect()
     }
 
+    /// The most granted pulls of the same connection that get the output of a process that a pull names.
+    pub(crate) fn overlapping(&self, pull: &OutputPull) -> usize {
+        let is_own = |reference: &&u64| self.granted.get(reference).is_some_and(|other| other.peer == pull.peer);
+        let count = |proc: &ProcId| self.by_proc.get(proc).map_or(0, |pulls| pulls.iter().filter(is_own).count());
+        pull.index_keys().iter().map(count).max().unwrap_or_default()
+    }
+
     pub(crate) fn pull(&self, reference: u64) -> Option<&OutputPull> {
         self.granted.get(&reference)
     }
@@ -268,15 +291,20 @@ impl Forwarding {
         }
     }
 
-    pub(crate) fn insert(&mut self, reference: u64, pull: OutputPull) {
-        self.wanted.add(&pull);
-        self.shares.add(&pull);
+    /// Adds a granted pull to indices and counts.
+    fn index(&mut self, reference: u64, pull: &OutputPull) {
+        self.wanted.add(pull);
+        self.shares.add(pull);
         for proc in pull.index_keys() {
             self.by_proc.entry(proc).or_default().insert(reference);
         }
         if pull.is_compared() {
-            self.granted_to.entry(pull.owner()).or_default().add(&pull);
+            self.granted_to.entry(pull.owner()).or_default().add(pull);
         }
+    }
+
+    pub(crate) fn insert(&mut self, reference: u64, pull: OutputPull) {
+        self.index(reference, &pull);
         self.collected_bytes = self.collected_bytes.saturating_add(pull.collected.size_bytes());
         self.granted.insert(reference, pull);
     }
@@ -298,7 +326,10 @@ impl Forwarding {
     }
 
     fn forget_granted(&mut self, pull: &OutputPull) {
-        let Some(granted) = self.granted_to.get_mut(&pull.owner()).filter(|_| pull.is_compared()) else { return };
+        if !pull.is_compared() {
+            return;
+        }
+        let Some(granted) = self.granted_to.get_mut(&pull.owner()) else { return };
         granted.remove(pull);
         if granted.len() == 0 {
             self.granted_to.remove(&pull.owner());
@@ -319,6 +350,23 @@ impl Forwarding {
             return self.granted.values().filter(is_alike).take(LISTS_COMPARED_MAX).any(|pull| pull.includes(wanted));
         }
         self.granted_to.get(&wanted.owner()).is_some_and(|granted| granted.covers(wanted))
+    }
+
+    /// Checks that indices and counts agree with the pulls.
+    pub(crate) fn assert_consistent(&self) {
+        let mut built = Self::default();
+        for AskedPull { pull, followers } in self.asked.values() {
+            built.wanted.add(pull);
+            built.shares.add(pull);
+            followers.iter().for_each(|following| built.shares.add(&following.pull));
+        }
+        for (&reference, pull) in &self.granted {
+            built.index(reference, pull);
+        }
+        assert_eq!(built.wanted, self.wanted, "wanted output is that of the pulls");
+        assert_eq!(built.granted_to, self.granted_to, "the output of each user is that of the granted pulls");
+        assert_eq!(built.by_proc, self.by_proc, "output finds each granted pull");
+        assert_eq!(built.shares, self.shares, "each pull counts");
     }
 
     /// Keeps output if there is room. Returns whether any of it is kept.

@@ -113,8 +113,13 @@ impl KeptOutput {
 
     /// Drops the newest output of users with more than this one, until there is room.
     fn make_room(&mut self, user: Option<u32>, wanted_bytes: usize, bytes_max: usize) {
+        let own = self.of_user.get(&user).copied().unwrap_or_default().saturating_add(wanted_bytes);
+        let surplus = |(other, size): (&Option<u32>, &usize)| if *other == user { 0 } else { size.saturating_sub(own) };
+        let spare_bytes = self.of_user.iter().map(surplus).fold(0_usize, usize::saturating_add);
+        if self.size_bytes.saturating_add(wanted_bytes) > bytes_max.saturating_add(spare_bytes) {
+            return;
+        }
         while self.size_bytes.saturating_add(wanted_bytes) > bytes_max {
-            let own = self.of_user.get(&user).copied().unwrap_or_default().saturating_add(wanted_bytes);
             let others = self.of_user.iter().filter(|&(other, &size)| *other != user && size > own);
             let Some((&greedy, _)) = others.max_by_key(|&(_, &size)| size) else { return };
             let channels =

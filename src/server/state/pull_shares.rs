@@ -6,7 +6,7 @@ use super::output_pull::OutputPull;
 use crate::types::ProcId;
 
 /// The pulls of each user and process. Output of spawned jobs does not count.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PullShares {
     all: PullShare,
     users: BTreeMap<u32, PullShare>,

@@ -1,6 +1,8 @@
 //! Announced jobs and processes, and their presence.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use rustc_hash::FxHashMap;
 
@@ -54,11 +56,24 @@ pub(crate) struct RegisteredJob {
     local_count: Option<u32>,
     job_size: Option<u32>,
     clients: BTreeMap<u32, RegisteredClient>,
+    /// The result of [`Self::users`], until the processes change.
+    known_users: KnownUsers,
     /// The user of the job, from the host's description.
     user: Option<u32>,
     /// The number of the last admitted connection of its processes.
     last_number: u32,
     stored: Commits,
+}
+
+/// The users of a job. They are asked for with each permission, and a job may have very many processes.
+#[derive(Default)]
+struct KnownUsers(OnceCell<BTreeSet<u32>>);
+
+/// The state of a core is compared by this text, and this is no part of it.
+impl fmt::Debug for KnownUsers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("KnownUsers")
+    }
 }
 
 /// A commit number for each rank, 0 if unknown. In pages, because there may be very many ranks.
@@ -121,6 +136,7 @@ impl RegisteredJob {
         self.local_count = local_count.or(self.local_count);
         self.job_size = job_size.or(self.job_size);
         self.user = user.or(self.user);
+        self.known_users = KnownUsers::default();
         !std::mem::replace(&mut self.is_registered, true)
     }
 
@@ -160,12 +176,14 @@ impl RegisteredJob {
         rank: u32,
         new: impl FnOnce() -> RegisteredClient,
     ) -> &mut RegisteredClient {
+        self.known_users = KnownUsers::default();
         self.clients.entry(rank).or_insert_with(new)
     }
 
     /// Removes a guest without connections. Returns whether there was one.
     pub(crate) fn remove_guest(&mut self, rank: u32) -> bool {
         let is_gone = |client: &RegisteredClient| client.is_guest() && client.connections().is_empty();
+        self.known_users = KnownUsers::default();
         self.clients.get(&rank).is_some_and(is_gone) && self.clients.remove(&rank).is_some()
     }
 
@@ -224,10 +242,12 @@ impl RegisteredJob {
 
     /// The users of its local processes, and the user that the host named. Guests count as for [`Self::members`]: a
     /// tool in a job of the host does not make its user an owner.
-    pub(crate) fn users(&self) -> BTreeSet<u32> {
-        let has_own = self.clients.values().any(|client| !client.is_guest());
-        let members = self.clients.values().filter(|client| !(has_own && client.is_guest()));
-        members.map(|client| client.credentials().uid).chain(self.user).collect()
+    pub(crate) fn users(&self) -> &BTreeSet<u32> {
+        self.known_users.0.get_or_init(|| {
+            let has_own = self.clients.values().any(|client| !client.is_guest());
+            let members = self.clients.values().filter(|client| !(has_own && client.is_guest()));
+            members.map(|client| client.credentials().uid).chain(self.user).collect()
+        })
     }
 
     fn remote(&self) -> Remote {

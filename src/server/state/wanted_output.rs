@@ -6,13 +6,13 @@ use super::output_pull::OutputPull;
 use crate::types::{Namespace, ProcId, Rank};
 
 /// The number of pulls for each process and channel.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WantedOutput {
     jobs: BTreeMap<Namespace, WantedOfJob>,
 }
 
 /// Number of pulls for a job's output.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct WantedOfJob {
     of_any: Counts,
     of_rank: BTreeMap<Rank, Counts>,

@@ -643,6 +643,20 @@ fn the_end_of_a_channel_is_kept_whatever_is_dropped() {
 }
 
 /// Number of bytes, and whether the channel is closed.
+/// Each piece of output was written once for each of a thousand pulls of one connection.
+#[test]
+fn one_connection_pulls_the_output_of_a_process_a_few_times() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 0)));
+    granted(&mut rig, id);
+    let refused = [(peers[0], Reply::Status(Status::ERR_OUT_OF_RESOURCE))];
+    let pulls = (1..40).filter(|&number| replies(&rig.request(peers[0], pull(&[proc(1)], STDOUT, number))) != refused);
+    assert_eq!(pulls.count(), 16);
+    assert_eq!(replies(&rig.request(peers[0], pull(&[proc(0)], STDOUT, 50))).len(), 1, "another process");
+    assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "x").0.len(), 17);
+}
+
 /// Such ends came twice, or never: the host offered the end of each stream that had ended before a pull to all pulls. A
 /// pull that needed no host got none.
 #[test]

@@ -708,3 +708,17 @@ fn a_get_does_not_wait_for_a_fence_that_can_not_bring_its_data() {
     let outputs = rig.request(peers[1], get(&proc(3), Some("a"), &[flag("pmix.get.refresh")]));
     assert!(matches!(replies(&outputs)[..], [(_, Reply::Data(_))]), "{outputs:?}");
 }
+
+/// Regression: a Get that came before its process's fence ended after two seconds, although the fence could bring the key.
+#[test]
+fn a_get_before_a_collecting_fence_waits_for_it_too() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(2, 2);
+    rig.put(peers[1], Scope::Global, "other", 1);
+    assert_eq!(rig.request(peers[0], get(&proc(1), Some("late"), &[])), []);
+    rig.wait(1);
+    rig.request(peers[0], fence(&[everybody()], &[flag("pmix.collect")]));
+    assert_eq!(rig.wait(3), []);
+    let answers = replies(&rig.put(peers[1], Scope::Global, "late", 7));
+    assert!(matches!(&answers[..], [_, (peer, Reply::Data(_))] if *peer == peers[0]), "{answers:?}");
+}

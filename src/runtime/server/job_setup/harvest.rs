@@ -14,7 +14,7 @@ use std::str::FromStr;
 use parking_lot::Mutex;
 
 use super::environment::EnvironmentChange;
-use super::models::models_of;
+use super::models::{models_of, names_model};
 use super::patterns::{EnvironmentPatterns, PatternError};
 use super::{SetupError, changes_of};
 use crate::keys;
@@ -98,6 +98,10 @@ impl Harvest {
         files: &ParameterFiles,
     ) -> Result<Vec<EnvironmentChange>, SetupError> {
         let own = changes_of(infos)?;
+        let is_required_model = |info: &&Info| names_model(info) && info.flags().contains(InfoFlags::REQUIRED);
+        if let (Variables::Forwarded(_), Some(info)) = (&variables, infos.iter().find(is_required_model)) {
+            return Err(SetupError::Unknown { key: info.key.clone() });
+        }
         let mut jobs = self.jobs.lock();
         let mut changes = jobs.of_parents(infos)?;
         let job = jobs.job(namespace);
@@ -352,6 +356,12 @@ mod tests {
         assert_eq!(names(collect(&[include], "ompi")), ["HOME", "OMPI_MCA_btl"]);
         let exclude = ("PMIX_MCA_pmdl_ompi_exclude_envars", "OMPI_MCA_*");
         assert_eq!(names(collect(&[include, exclude], "ompi")), ["HOME"]);
+        // Regression: a required model brought nothing to a setup without variables of the user, and succeeded.
+        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..model("ompi") };
+        let variables = environment(&[]);
+        let refused =
+            harvest.collect(&job("a"), &[required], Variables::Forwarded(&variables), &ParameterFiles::default());
+        assert!(matches!(refused, Err(SetupError::Unknown { .. })), "{refused:?}");
     }
 
     #[test]

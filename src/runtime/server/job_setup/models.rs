@@ -46,10 +46,15 @@ pub(super) fn models_of(infos: &[Info]) -> Vec<Model> {
     MODELS.into_iter().filter(|model| found.contains(model)).collect()
 }
 
+/// Whether an info names a programming model.
+pub(super) fn names_model(info: &Info) -> bool {
+    let names = [keys::PROGRAMMING_MODEL.name(), keys::MODEL_LIBRARY_NAME.name(), keys::PERSONALITY.name()];
+    names.contains(&info.key.as_str())
+}
+
 /// Whether an info names a programming model whose variables are unknown.
 pub(super) fn is_unknown_model(info: &Info) -> bool {
-    let names = [keys::PROGRAMMING_MODEL.name(), keys::MODEL_LIBRARY_NAME.name(), keys::PERSONALITY.name()];
-    names.contains(&info.key.as_str()) && !parts(info).iter().any(|text| text == "mpi" || !named(text).is_empty())
+    names_model(info) && !parts(info).iter().any(|text| text == "mpi" || !named(text).is_empty())
 }
 
 fn parts(info: &Info) -> Vec<String> {
