@@ -1,0 +1,248 @@
+/* A scheduler and a node that starts its job. They share no memory: the scheduler's words travel as bytes.
+ *
+ *   cc scheduler.c -o scheduler -lpmix
+ *   ./scheduler plan 2 | ./scheduler launch
+ *
+ * "plan" knows the machine and decides what the job gets. "launch" is the daemon of the job's only node. It starts the
+ * processes, which are this program as well ("process").
+ */
+#include <pmix.h>
+#include <pmix_server.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define JOB "planned-job"
+/* The key under which the processes find what the scheduler has allocated. */
+#define NETWORK "example.network"
+
+extern char **environ;
+
+/* The end of a call whose result comes on the library's thread. */
+struct call {
+    sem_t ended;
+    pmix_info_t *infos;
+    size_t count;
+};
+
+static void check(pmix_status_t status, const char *call)
+{
+    if (status != PMIX_SUCCESS) {
+        fprintf(stderr, "%s: %s\n", call, PMIx_Error_string(status));
+        exit(1);
+    }
+}
+
+static void await(pmix_status_t status, const char *name, struct call *call)
+{
+    if (status == PMIX_OPERATION_SUCCEEDED) return;
+    check(status, name);
+    while (sem_wait(&call->ended) != 0) continue;
+}
+
+static void on_end(pmix_status_t status, void *data)
+{
+    struct call *call = data;
+    check(status, "a request to the server");
+    sem_post(&call->ended);
+}
+
+/* The infos belong to the library until they are released. So this keeps a copy. */
+static void keep(struct call *call, pmix_info_t infos[], size_t count)
+{
+    PMIX_INFO_CREATE(call->infos, count);
+    call->count = count;
+    for (size_t i = 0; i < count; i++) PMIX_INFO_XFER(&call->infos[i], &infos[i]);
+}
+
+static void on_inventory(pmix_status_t status, pmix_info_t *infos, size_t count, void *data, pmix_release_cbfunc_t release,
+                         void *release_data)
+{
+    struct call *call = data;
+    check(status, "PMIx_server_collect_inventory");
+    keep(call, infos, count);
+    if (release) release(release_data);
+    sem_post(&call->ended);
+}
+
+static void on_setup(pmix_status_t status, pmix_info_t infos[], size_t count, void *data, pmix_op_cbfunc_t release,
+                     void *release_data)
+{
+    struct call *call = data;
+    check(status, "PMIx_server_setup_application");
+    keep(call, infos, count);
+    if (release) release(PMIX_SUCCESS, release_data);
+    sem_post(&call->ended);
+}
+
+/* The job's nodes and the ranks of each, as the two maps that PMIx understands everywhere. */
+static void load_maps(pmix_info_t info[2], uint32_t size)
+{
+    char host[256], ranks[4096] = "", *nodes, *processes;
+
+    check(gethostname(host, sizeof host) == 0 ? PMIX_SUCCESS : PMIX_ERROR, "gethostname");
+    for (uint32_t rank = 0; rank < size; rank++) {
+        size_t used = strlen(ranks);
+        snprintf(ranks + used, sizeof ranks - used, rank == 0 ? "%u" : ",%u", rank);
+    }
+    check(PMIx_generate_regex(host, &nodes), "PMIx_generate_regex");
+    check(PMIx_generate_ppn(ranks, &processes), "PMIx_generate_ppn");
+    PMIX_INFO_LOAD(&info[0], PMIX_NODE_MAP, nodes, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[1], PMIX_PROC_MAP, processes, PMIX_REGEX);
+    free(nodes);
+    free(processes);
+}
+
+/* The allocation that the scheduler wants: a key for the job's traffic, under a name of its own. */
+static void load_allocation(pmix_info_t *info)
+{
+    pmix_data_array_t *wish;
+    bool yes = true;
+
+    PMIX_DATA_ARRAY_CREATE(wish, 2, PMIX_INFO);
+    PMIX_INFO_LOAD((pmix_info_t *)wish->array, PMIX_ALLOC_FABRIC_ID, NETWORK, PMIX_STRING);
+    PMIX_INFO_LOAD((pmix_info_t *)wish->array + 1, PMIX_ALLOC_FABRIC_SEC_KEY, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(info, PMIX_ALLOC_FABRIC, wish, PMIX_DATA_ARRAY);
+    PMIX_DATA_ARRAY_FREE(wish);
+}
+
+/* Writes the number of processes and what every node of the job needs to know. */
+static void send(uint32_t size, struct call *setup)
+{
+    pmix_data_buffer_t buffer;
+    pmix_byte_object_t bytes;
+
+    PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
+    check(PMIx_Data_pack(NULL, &buffer, &size, 1, PMIX_UINT32), "PMIx_Data_pack");
+    check(PMIx_Data_pack(NULL, &buffer, &setup->count, 1, PMIX_SIZE), "PMIx_Data_pack");
+    check(PMIx_Data_pack(NULL, &buffer, setup->infos, (int32_t)setup->count, PMIX_INFO), "PMIx_Data_pack");
+    PMIX_DATA_BUFFER_UNLOAD(&buffer, bytes.bytes, bytes.size);
+    fwrite(bytes.bytes, 1, bytes.size, stdout);
+    free(bytes.bytes);
+}
+
+static void receive(uint32_t *size, struct call *setup)
+{
+    static char text[1 << 16];
+    pmix_data_buffer_t buffer;
+    char *bytes;
+    size_t length = fread(text, 1, sizeof text, stdin);
+    int32_t one = 1, count;
+
+    bytes = malloc(length);
+    memcpy(bytes, text, length);
+    PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
+    PMIX_DATA_BUFFER_LOAD(&buffer, bytes, length);
+    check(PMIx_Data_unpack(NULL, &buffer, size, &one, PMIX_UINT32), "PMIx_Data_unpack");
+    check(PMIx_Data_unpack(NULL, &buffer, &setup->count, &one, PMIX_SIZE), "PMIx_Data_unpack");
+    PMIX_INFO_CREATE(setup->infos, setup->count);
+    count = (int32_t)setup->count;
+    check(PMIx_Data_unpack(NULL, &buffer, setup->infos, &count, PMIX_INFO), "PMIx_Data_unpack");
+    PMIX_DATA_BUFFER_DESTRUCT(&buffer);
+}
+
+static void plan(uint32_t size)
+{
+    pmix_server_module_t module = {0};
+    struct call inventory = {0}, delivery = {0}, setup = {0};
+    pmix_info_t info[4];
+    pmix_envar_t limit = {"EXAMPLE_LIMIT", "60", '\0'};
+    bool yes = true;
+
+    sem_init(&inventory.ended, 0, 0), sem_init(&delivery.ended, 0, 0), sem_init(&setup.ended, 0, 0);
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_SCHEDULER, &yes, PMIX_BOOL);
+    check(PMIx_server_init(&module, info, 1), "PMIx_server_init");
+    /* Each node collects what it has. Here the scheduler's machine is the only node. */
+    await(PMIx_server_collect_inventory(NULL, 0, on_inventory, &inventory), "PMIx_server_collect_inventory", &inventory);
+    await(PMIx_server_deliver_inventory(inventory.infos, inventory.count, NULL, 0, on_end, &delivery),
+          "PMIx_server_deliver_inventory", &delivery);
+    /* What the job gets: the array is for PMIx alone. The scheduler passes it on as it is. */
+    load_maps(info, size);
+    load_allocation(&info[2]);
+    PMIX_INFO_LOAD(&info[3], PMIX_SET_ENVAR, &limit, PMIX_ENVAR);
+    await(PMIx_server_setup_application(JOB, info, 4, on_setup, &setup), "PMIx_server_setup_application", &setup);
+    send(size, &setup);
+    for (int i = 0; i < 4; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    PMIX_INFO_FREE(inventory.infos, inventory.count);
+    PMIX_INFO_FREE(setup.infos, setup.count);
+    check(PMIx_server_finalize(), "PMIx_server_finalize");
+}
+
+static void start(pmix_proc_t *proc, char *program)
+{
+    char **environment, *words[] = {program, "process", NULL};
+    struct call call = {0};
+
+    sem_init(&call.ended, 0, 0);
+    await(PMIx_server_register_client(proc, getuid(), getgid(), NULL, on_end, &call), "PMIx_server_register_client", &call);
+    PMIX_ARGV_COPY(environment, environ);
+    check(PMIx_server_setup_fork(proc, &environment), "PMIx_server_setup_fork");
+    fflush(NULL);
+    if (fork() == 0) {
+        execve(program, words, environment);
+        perror(program);
+        _exit(127);
+    }
+    PMIX_ARGV_FREE(environment);
+}
+
+static int launch(char *program)
+{
+    pmix_server_module_t module = {0};
+    struct call setup = {0}, call = {0};
+    pmix_info_t info[4];
+    pmix_proc_t proc;
+    uint32_t size;
+    int status, failed = 0;
+
+    sem_init(&setup.ended, 0, 0), sem_init(&call.ended, 0, 0);
+    check(PMIx_server_init(&module, NULL, 0), "PMIx_server_init");
+    receive(&size, &setup);
+    await(PMIx_server_setup_local_support(JOB, setup.infos, setup.count, on_end, &call), "PMIx_server_setup_local_support", &call);
+    load_maps(info, size);
+    PMIX_INFO_LOAD(&info[2], PMIX_JOB_SIZE, &size, PMIX_UINT32);
+    PMIX_INFO_LOAD(&info[3], PMIX_LOCAL_SIZE, &size, PMIX_UINT32);
+    await(PMIx_server_register_nspace(JOB, (int)size, info, 4, on_end, &call), "PMIx_server_register_nspace", &call);
+    for (int i = 0; i < 4; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    PMIX_LOAD_PROCID(&proc, JOB, 0);
+    for (; proc.rank < size; proc.rank++) start(&proc, program);
+    while (wait(&status) > 0) failed += status != 0;
+    PMIX_INFO_FREE(setup.infos, setup.count);
+    check(PMIx_server_finalize(), "PMIx_server_finalize");
+    printf("%u processes have ended, %d of them with an error\n", size, failed);
+    return failed > 0;
+}
+
+/* The value is an array: what the job has got under the name, and then the parts of the wish that were granted. */
+static void process(void)
+{
+    pmix_proc_t me, job;
+    pmix_value_t *value;
+    const char *limit = getenv("EXAMPLE_LIMIT");
+    size_t length = 0;
+
+    check(PMIx_Init(&me, NULL, 0), "PMIx_Init");
+    PMIX_LOAD_PROCID(&job, me.nspace, PMIX_RANK_WILDCARD);
+    check(PMIx_Get(&job, NETWORK, NULL, 0, &value), "PMIx_Get of the allocation");
+    const pmix_info_t *parts = value->type == PMIX_DATA_ARRAY ? value->data.darray->array : NULL;
+    for (size_t i = 0; parts && i < value->data.darray->size; i++)
+        if (PMIX_CHECK_KEY(&parts[i], PMIX_ALLOC_FABRIC_SEC_KEY)) length = parts[i].value.data.bo.size;
+    printf("rank %u has a limit of %s and a key of %zu bytes\n", me.rank, limit ? limit : "nothing", length);
+    PMIX_VALUE_RELEASE(value);
+    check(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t size = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
+
+    if (argc == 3 && strcmp(argv[1], "plan") == 0 && size > 0 && size <= 512) return plan(size), 0;
+    if (argc == 2 && strcmp(argv[1], "launch") == 0) return launch(argv[0]);
+    if (argc == 2 && strcmp(argv[1], "process") == 0) return process(), 0;
+    fprintf(stderr, "usage: scheduler plan PROCESSES | scheduler launch\n");
+    return 1;
+}
