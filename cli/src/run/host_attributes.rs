@@ -3,7 +3,7 @@
 use modex::{HostFacts, keys};
 
 use super::launcher_query::Fact;
-use super::{control_request, io_request, log_request, spawn_request};
+use super::{control_request, debug_daemons, io_request, log_request, spawn_request};
 
 /// The facts about the launcher.
 pub(super) fn facts() -> HostFacts {
@@ -25,7 +25,7 @@ fn functions() -> [(&'static str, Vec<&'static str>); 12] {
     let lookup = [keys::WAIT.name(), keys::TIMEOUT.name()];
     [
         ("PMIx_Query_info", Fact::keys().collect()),
-        ("PMIx_Spawn", [&spawn_request::KNOWN[..], &spawn_request::KNOWN_OF_JOB].concat()),
+        ("PMIx_Spawn", [&spawn_request::KNOWN[..], &spawn_request::KNOWN_OF_JOB, &debug_daemons::KNOWN].concat()),
         (
             "PMIx_Job_control",
             switches.chain([keys::JOB_CTRL_SIGNAL.name()]).chain(control_request::CHECKPOINTS).collect(),

@@ -18,6 +18,7 @@ mod apps;
 mod children;
 mod control_request;
 mod cores;
+mod debug_daemons;
 mod debug_stops;
 mod destination;
 mod elf;

@@ -238,6 +238,8 @@ pub(super) struct Verdict {
     requests: BTreeMap<RankId, EndRequest>,
     /// Spawned jobs that end by request. Their end is no failure.
     dismissed: BTreeSet<u32>,
+    /// Spawned jobs whose failures have no effect on others.
+    apart: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
@@ -276,6 +278,7 @@ impl Verdict {
             finalized: BTreeSet::new(),
             requests: BTreeMap::new(),
             dismissed: BTreeSet::new(),
+            apart: BTreeSet::new(),
         };
         verdict.add(FIRST_JOB, rank_count);
         verdict
@@ -301,6 +304,20 @@ impl Verdict {
         self.finalized.retain(|id| id.job != job);
         self.requests.retain(|id, _| id.job != job);
         self.dismissed.remove(&job);
+        self.apart.remove(&job);
+    }
+
+    /// The failures of a spawned job have no effect on others.
+    pub(super) fn set_apart(&mut self, job: u32) {
+        self.apart.insert(job);
+    }
+
+    /// The failure of a job that has no effect on others: that of its first failed rank.
+    pub(super) fn failure_apart(&self, job: u32) -> Option<(Cause, Ending)> {
+        let is_failed = |(_, ending): &(RankId, Option<Ending>)| ending.is_some_and(|ending| !ending.is_success());
+        let (rank, ending) = self.ranks_of(job).filter(|_| self.apart.contains(&job)).find(is_failed)?;
+        let by = self.requester_of_end(rank, ending);
+        ending.map(|ending| (Cause::Rank { rank, ending, by }, ending))
     }
 
     /// A rank was sent a signal on request.
@@ -353,7 +370,7 @@ impl Verdict {
             *count = count.saturating_sub(1);
         }
         let cause = match self.left.iter().find(|left| left.job == rank.job) {
-            _ if self.is_dismissed(rank.job) => return None,
+            _ if self.is_dismissed(rank.job) || self.apart.contains(&rank.job) => return None,
             _ if ending.is_success() && self.harms_others(rank) => {
                 Cause::Unfinalized { rank, by: self.requester_of_end(rank, Some(ending)) }
             }

@@ -70,7 +70,12 @@ impl LaunchedJob {
         if self.verdict.is_dismissed(number) {
             return JobEnd { status: Status::ERR_JOB_KILLED_BY_CMD, ..well };
         }
-        let Some(cause) = self.verdict.cause() else { return well };
+        let Some(cause) = self.verdict.cause() else {
+            let Some((cause, ending)) = self.verdict.failure_apart(number) else { return well };
+            let failed = cause.rank().and_then(|rank| self.jobs.proc(rank));
+            let (status, exit_code) = (cause.job_status(), ending.shell_status());
+            return JobEnd { status, failed, exit_code, text: Some(cause.to_string()) };
+        };
         let culprit = cause.rank();
         let is_own = culprit.is_none_or(|rank| rank.job == number);
         if !is_own && self.verdict.has_succeeded(number) {

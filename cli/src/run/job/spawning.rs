@@ -8,12 +8,14 @@ use modex::{Responder, Spawn};
 
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::RANK_COUNT_MAX;
+use crate::run::debug_daemons::DebugDaemons;
 use crate::run::debug_stops::AT_EXEC;
 use crate::run::forward::ForwardedStream;
 use crate::run::host::SpawnCall;
 use crate::run::jobs::Job;
 use crate::run::mpi_library::Protocol;
 use crate::run::plan::Plan;
+use crate::run::rank_id::RankId;
 use crate::run::spawn_request::{self, SpawnRefusal, Surroundings};
 
 /// Why a process gets no job.
@@ -135,7 +137,7 @@ impl LaunchedJob {
         {
             let SpawnCall { requester, request, reply } = call;
             let begun = deadline.map_err(SpawnFailure::from);
-            match begun.and_then(|deadline| Ok((deadline, self.begin_spawn(&requester, &request)?))) {
+            match begun.and_then(|deadline| Ok((deadline, self.begin_spawn(&requester, *request)?))) {
                 Ok((deadline, (plan, mpi_setups))) => {
                     let starting = StartingJob { plan, mpi_setups, started: 0, deadline, requester, reply };
                     self.spawning.starting = Some(starting);
@@ -172,10 +174,13 @@ impl LaunchedJob {
         }
     }
 
-    fn begin_spawn(&mut self, requester: &ProcId, request: &Spawn) -> Result<(Plan, Vec<MpiSetup>), SpawnFailure> {
+    fn begin_spawn(&mut self, requester: &ProcId, mut request: Spawn) -> Result<(Plan, Vec<MpiSetup>), SpawnFailure> {
         if !self.verdict.permits_jobs() {
             return Err(SpawnFailure::Ending);
         }
+        let daemons = DebugDaemons::of(&request, |target| self.running_of(target))?;
+        daemons.apply(&mut request);
+        let request = &request;
         let room = u64::from(RANK_COUNT_MAX).saturating_sub(self.children.count() as u64);
         let surroundings = Surroundings {
             hostname: self.server.hostname(),
@@ -193,9 +198,15 @@ impl LaunchedJob {
         plan.is_awaited = spawn_request::is_awaited(request);
         plan.values = spawn_request::described_values(request).cloned().collect();
         (_, plan.run_limit) = spawn_request::time_limits(request)?;
-        plan.stops = spawn_request::stops(request, plan.rank_count())?;
+        plan.values.extend(daemons.target);
+        if !daemons.are_daemons {
+            plan.stops = spawn_request::stops(request, plan.rank_count())?;
+        }
         self.jobs.insert(number, Job::of(&plan));
         self.verdict.add(number, plan.rank_count());
+        if daemons.are_daemons {
+            self.verdict.set_apart(number);
+        }
         match self.prepare(&plan) {
             Ok(mpi_setups) => Ok((plan, mpi_setups)),
             Err(error) => {
@@ -204,6 +215,12 @@ impl LaunchedJob {
                 Err(error)
             }
         }
+    }
+
+    /// The number of running processes that a target names.
+    fn running_of(&self, target: &ProcId) -> u32 {
+        let is_meant = |rank: &RankId| self.jobs.proc(*rank).is_some_and(|proc| target.covers(&proc));
+        u32::try_from(self.verdict.running_ranks().filter(is_meant).count()).unwrap_or(u32::MAX)
     }
 
     fn prepare(&mut self, plan: &Plan) -> Result<Vec<MpiSetup>, SpawnFailure> {
