@@ -61,25 +61,6 @@ fn is_sanitized() -> bool {
     std::env::var("MODEX_SANITIZER").is_ok_and(|name| name == "address")
 }
 
-/// The examples of `libpmix/examples` work with every library and every set of headers.
-#[test]
-fn the_examples() {
-    for headers in header_sets() {
-        let [host, client] = ["host", "client"].map(|name| {
-            let program = scratch().join(format!("example-{name}-{}", headers.name));
-            headers.compile(&[repository().join(format!("libpmix/examples/{name}.c"))], &program);
-            program
-        });
-        let ended = Consumer::new(library(), &host).arg("3").arg(&client).run().success();
-        let text = ended.text();
-        let mut lines: Vec<&str> = text.lines().collect();
-        lines.sort_unstable();
-        let next = |rank: u32| format!("rank {rank} of 3: rank {0} listens at 10.0.0.{0}:4711", (rank + 1) % 3);
-        let last = "3 processes have ended, 0 of them with an error".to_owned();
-        assert_eq!(lines, [last, next(0), next(1), next(2)], "{}", ended.transcript());
-    }
-}
-
 fn header_sets() -> &'static [Headers] {
     static SETS: OnceLock<Vec<Headers>> = OnceLock::new();
     SETS.get_or_init(|| library().headers())

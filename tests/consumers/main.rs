@@ -18,6 +18,7 @@ mod bench;
 mod capi;
 #[path = "../support/command.rs"]
 mod command;
+mod examples;
 mod library;
 mod mpi;
 mod mpi_kills;

@@ -1,0 +1,198 @@
+//! The programs in `libpmix/examples`, run as their comments say, with every library and every set of headers. Readers copy
+//! them, so they must work.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::library::{library, repository, scratch};
+use crate::process::{Consumer, Running, wait_for};
+
+const NAMES: [&str; 9] = ["client", "debuggee", "debugger", "events", "hello", "host", "scheduler", "server", "tool"];
+
+/// The directories of the compiled programs, one for each set of headers.
+fn sets() -> &'static [PathBuf] {
+    static SETS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    SETS.get_or_init(|| {
+        let compile = |headers: &crate::library::Headers| {
+            let directory = scratch().join(format!("examples-{}", headers.name));
+            std::fs::create_dir(&directory).unwrap();
+            for name in NAMES {
+                headers.compile(&[repository().join(format!("libpmix/examples/{name}.c"))], &directory.join(name));
+            }
+            directory
+        };
+        library().headers().iter().map(compile).collect()
+    })
+}
+
+/// The program with the library under test.
+fn program(directory: &Path, name: &str) -> Consumer {
+    Consumer::new(library(), directory.join(name))
+}
+
+/// A launcher with the library under test, for its ranks.
+fn modex_run(count: &str) -> Consumer {
+    Consumer::new(library(), crate::command::built("modex")).args(["run", "-n", count, "--"])
+}
+
+/// The launcher or server behind the `timeout` of a consumer.
+fn id_of(consumer: &Running) -> String {
+    let path = format!("/proc/{0}/task/{0}/children", consumer.id());
+    let children = || std::fs::read_to_string(&path).unwrap();
+    wait_for(|| !children().is_empty());
+    children().split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn every_source_is_compiled() {
+    let files = std::fs::read_dir(repository().join("libpmix/examples")).unwrap();
+    let files = files.filter_map(|file| file.unwrap().file_name().to_str()?.strip_suffix(".c").map(str::to_owned));
+    let mut sources: Vec<String> = files.collect();
+    sources.sort();
+    assert_eq!(sources, NAMES);
+}
+
+#[test]
+fn a_host_starts_clients_that_read_what_the_next_one_put() {
+    for set in sets() {
+        let ended = program(set, "host").arg("3").arg(set.join("client")).run().success();
+        let next = |rank: u32| format!("rank {rank} of 3: rank {0} listens at 10.0.0.{0}:4711", (rank + 1) % 3);
+        let last = "3 processes have ended, 0 of them with an error".to_owned();
+        assert_eq!(ended.sorted(), [last, next(0), next(1), next(2)], "{}", ended.transcript());
+    }
+}
+
+#[test]
+fn processes_know_their_places_and_meet() {
+    for set in sets() {
+        let ended = modex_run("2").arg(set.join("hello")).run().success();
+        let place = |rank: u32| format!("rank {rank} of 2, number {rank} of 2 on its node");
+        let nothing = |rank: u32| format!("rank {rank} found nothing");
+        let all = "all processes were here".to_owned();
+        assert_eq!(ended.sorted(), [all, nothing(0), place(0), nothing(1), place(1)], "{}", ended.transcript());
+    }
+}
+
+#[test]
+fn an_event_of_one_process_reaches_the_others() {
+    for set in sets() {
+        let ended = modex_run("3").arg(set.join("events")).run().success();
+        let hears = |rank: u32| format!("rank {rank}: rank 0 has seen wind of 31 m/s");
+        assert_eq!(ended.sorted(), [hears(1), hears(2)], "{}", ended.transcript());
+    }
+}
+
+#[test]
+fn a_tool_asks_a_server_and_ends_it() {
+    for set in sets() {
+        let server = program(set, "server").start();
+        let id = id_of(&server);
+        server.wait_for_line(&format!("process {id} serves tools"));
+        let ask = |words: &[&str]| {
+            let tool = program(set, "tool").env("TMPDIR", server.temporary()).arg(&id).args(words).run().success();
+            tool.text()
+        };
+        let answer = ask(&[]);
+        assert!(answer.ends_with("example.weather: sunny\n"), "{answer}");
+        assert_eq!(ask(&["end"]), "the server ends\n");
+        let ended = server.wait().success();
+        assert_eq!(ended.text().lines().last(), Some("tool-2 ends the server"), "{}", ended.transcript());
+    }
+}
+
+#[test]
+fn a_tool_asks_a_launcher() {
+    for set in sets() {
+        let job = modex_run("1").args(["sleep", "1000"]).start();
+        let id = id_of(&job);
+        let rendezvous = || std::fs::read_dir(job.temporary()).unwrap().count();
+        wait_for(|| rendezvous() > 0);
+        let tool = program(set, "tool").env("TMPDIR", job.temporary()).arg(&id).run().success();
+        let text = tool.text();
+        let namespaces = text.lines().find_map(|line| line.strip_prefix("pmix.qry.ns: "));
+        let first = format!("modex-{id}");
+        assert!(namespaces.is_some_and(|names| names.split(',').any(|name| name == first)), "{text}");
+        job.terminate();
+        job.wait();
+    }
+}
+
+/// OpenPMIx without plugins for a fabric gives nothing to a job.
+#[test]
+fn a_job_gets_what_its_scheduler_has_planned() {
+    if library().is_stock() {
+        return;
+    }
+    for set in sets() {
+        let plan = program(set, "scheduler").args(["plan", "2"]).run().success();
+        let ended = program(set, "scheduler").arg("launch").input(plan.out).run().success();
+        let has = |rank: u32| format!("rank {rank} has a limit of 60 and a key of 16 bytes");
+        let last = "2 processes have ended, 0 of them with an error".to_owned();
+        assert_eq!(ended.sorted(), [last, has(0), has(1)], "{}", ended.transcript());
+    }
+}
+
+/// A launcher with a job to attach to, and debuggers.
+struct Debugged<'a> {
+    set: &'a Path,
+    job: Running,
+    launcher: String,
+}
+
+impl<'a> Debugged<'a> {
+    fn start(set: &'a Path) -> Self {
+        let job = modex_run("2").args(["sh", "-c", "echo runs; exec sleep 1000"]).start();
+        let launcher = id_of(&job);
+        wait_for(|| job.transcript().matches("runs\n").count() == 2);
+        Self { set, job, launcher }
+    }
+
+    /// The output of a debugger, without the numbers of processes.
+    fn debug(&self, words: &[&str]) -> Vec<String> {
+        let debugger = program(self.set, "debugger").env("TMPDIR", self.job.temporary()).arg(&self.launcher);
+        let ended = debugger.args(words).run().success();
+        let text = ended.text();
+        let without = |line: &str| match line.split_once(" is process ") {
+            Some((rank, number)) if number.parse().is_ok_and(|number: u32| number > 1) => rank.to_owned(),
+            _ => line.to_owned(),
+        };
+        text.lines().map(without).collect()
+    }
+
+    /// Ends the launcher by its debugger. Returns the sorted lines of the jobs and of the daemons.
+    fn kill(self) -> Vec<String> {
+        assert!(self.debug(&["kill", &format!("modex-{}", self.launcher)]).is_empty());
+        let mut lines = self.job.wait().code(137).sorted();
+        lines.retain(|line| line != "runs");
+        lines
+    }
+}
+
+#[test]
+fn a_debugger_starts_jobs_that_wait_and_looks_at_them_with_daemons() {
+    for set in sets() {
+        for (place, name, state) in
+            [("exec", "exec", "stopped"), ("init", "pmix-init", "not stopped"), ("app", "before-work", "not stopped")]
+        {
+            let debugged = Debugged::start(set);
+            let debuggee = set.join("debuggee");
+            let said = debugged.debug(&["launch", place, "2", debuggee.to_str().unwrap()]);
+            let waits = format!("the job waits at {name}");
+            assert_eq!(said, [waits.as_str(), "rank 0", "rank 1", "released", "the job has ended"]);
+            let sees = |rank: u32| format!("daemon {rank} sees rank {rank}: debuggee, {state}");
+            let works = |rank: u32| format!("rank {rank} works");
+            assert_eq!(debugged.kill(), [sees(0), sees(1), works(0), works(1)]);
+        }
+    }
+}
+
+#[test]
+fn a_debugger_attaches_to_a_job_and_detaches() {
+    for set in sets() {
+        let debugged = Debugged::start(set);
+        let job = format!("modex-{}", debugged.launcher);
+        assert_eq!(debugged.debug(&["attach", &job]), ["rank 0", "rank 1", "detached"]);
+        let sees = |rank: u32| format!("daemon 0 sees rank {rank}: sleep, stopped");
+        assert_eq!(debugged.kill(), [sees(0), sees(1)]);
+    }
+}
