@@ -97,15 +97,18 @@ static void load_maps(pmix_info_t info[2], uint32_t size)
     free(processes);
 }
 
-/* The allocation that the scheduler wants: a key for the job's traffic, under a name of its own. */
+/* The allocation that the scheduler wants: a key for the job's traffic, and an endpoint for each process. Nodes without network
+ * interfaces give none, because the wish for them is not marked as required. */
 static void load_allocation(pmix_info_t *info)
 {
     pmix_data_array_t *wish;
     bool yes = true;
+    size_t one = 1;
 
-    PMIX_DATA_ARRAY_CREATE(wish, 2, PMIX_INFO);
+    PMIX_DATA_ARRAY_CREATE(wish, 3, PMIX_INFO);
     PMIX_INFO_LOAD((pmix_info_t *)wish->array, PMIX_ALLOC_FABRIC_ID, NETWORK, PMIX_STRING);
     PMIX_INFO_LOAD((pmix_info_t *)wish->array + 1, PMIX_ALLOC_FABRIC_SEC_KEY, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD((pmix_info_t *)wish->array + 2, PMIX_ALLOC_FABRIC_ENDPTS, &one, PMIX_SIZE);
     PMIX_INFO_LOAD(info, PMIX_ALLOC_FABRIC, wish, PMIX_DATA_ARRAY);
     PMIX_DATA_ARRAY_FREE(wish);
 }
@@ -156,8 +159,9 @@ static void plan(uint32_t size)
     sem_init(&inventory.ended, 0, 0), sem_init(&delivery.ended, 0, 0), sem_init(&setup.ended, 0, 0);
     PMIX_INFO_LOAD(&info[0], PMIX_SERVER_SCHEDULER, &yes, PMIX_BOOL);
     check(PMIx_server_init(&module, info, 1), "PMIx_server_init");
-    /* Each node collects what it has. Here the scheduler's machine is the only node. */
-    await(PMIx_server_collect_inventory(NULL, 0, on_inventory, &inventory), "PMIx_server_collect_inventory", &inventory);
+    /* Each node collects what it has. Here the scheduler's machine is the only node. Libraries without the directive ignore it. */
+    PMIX_INFO_LOAD(&info[0], "modex.inventory", &yes, PMIX_BOOL);
+    await(PMIx_server_collect_inventory(info, 1, on_inventory, &inventory), "PMIx_server_collect_inventory", &inventory);
     await(PMIx_server_deliver_inventory(inventory.infos, inventory.count, NULL, 0, on_end, &delivery),
           "PMIx_server_deliver_inventory", &delivery);
     /* What the job gets: the array is for PMIx alone. The scheduler passes it on as it is. */
@@ -217,21 +221,45 @@ static int launch(char *program)
     return failed > 0;
 }
 
+/* The infos in an info's value, if it is an array of them. */
+static const pmix_info_t *infos_of(const pmix_value_t *value, size_t *count)
+{
+    bool is_array = value->type == PMIX_DATA_ARRAY && value->data.darray->type == PMIX_INFO;
+    *count = is_array ? value->data.darray->size : 0;
+    return is_array ? value->data.darray->array : NULL;
+}
+
+/* The number of endpoints of a process. Each process has an array, which begins with its rank. */
+static size_t count_endpoints(const pmix_value_t *given, pmix_rank_t rank)
+{
+    size_t count, fact_count, endpoints = 0;
+    const pmix_info_t *infos = infos_of(given, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        const pmix_info_t *facts = infos_of(&infos[i].value, &fact_count);
+        if (!PMIX_CHECK_KEY(&infos[i], PMIX_PROC_INFO_ARRAY) || fact_count != 2 || facts[0].value.data.rank != rank) continue;
+        if (PMIX_CHECK_KEY(&facts[1], PMIX_FABRIC_ENDPT)) endpoints += facts[1].value.data.darray->size;
+    }
+    return endpoints;
+}
+
 /* The value is an array: what the job has got under the name, and then the parts of the wish that were granted. */
 static void process(void)
 {
     pmix_proc_t me, job;
     pmix_value_t *value;
     const char *limit = getenv("EXAMPLE_LIMIT");
-    size_t length = 0;
+    size_t count, endpoints = 0, length = 0;
 
     check(PMIx_Init(&me, NULL, 0), "PMIx_Init");
     PMIX_LOAD_PROCID(&job, me.nspace, PMIX_RANK_WILDCARD);
     check(PMIx_Get(&job, NETWORK, NULL, 0, &value), "PMIx_Get of the allocation");
-    const pmix_info_t *parts = value->type == PMIX_DATA_ARRAY ? value->data.darray->array : NULL;
-    for (size_t i = 0; parts && i < value->data.darray->size; i++)
+    const pmix_info_t *parts = infos_of(value, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (PMIX_CHECK_KEY(&parts[i], NETWORK)) endpoints = count_endpoints(&parts[i].value, me.rank);
         if (PMIX_CHECK_KEY(&parts[i], PMIX_ALLOC_FABRIC_SEC_KEY)) length = parts[i].value.data.bo.size;
-    printf("rank %u has a limit of %s and a key of %zu bytes\n", me.rank, limit ? limit : "nothing", length);
+    }
+    printf("rank %u has a limit of %s, a key of %zu bytes, endpoints: %zu\n", me.rank, limit ? limit : "nothing", length, endpoints);
     PMIX_VALUE_RELEASE(value);
     check(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::library::{library, repository, scratch};
+use crate::library::{Headers, library, repository, scratch};
 use crate::process::{Consumer, Running, wait_for};
 
 const NAMES: [&str; 9] = ["client", "debuggee", "debugger", "events", "hello", "host", "scheduler", "server", "tool"];
@@ -13,7 +13,7 @@ const NAMES: [&str; 9] = ["client", "debuggee", "debugger", "events", "hello", "
 fn sets() -> &'static [PathBuf] {
     static SETS: OnceLock<Vec<PathBuf>> = OnceLock::new();
     SETS.get_or_init(|| {
-        let compile = |headers: &crate::library::Headers| {
+        let compile = |headers: &Headers| {
             let directory = scratch().join(format!("examples-{}", headers.name));
             std::fs::create_dir(&directory).unwrap();
             for name in NAMES {
@@ -21,7 +21,8 @@ fn sets() -> &'static [PathBuf] {
             }
             directory
         };
-        library().headers().iter().map(compile).collect()
+        // Our macros call functions that OpenPMIx 4.2.2 does not have.
+        library().headers().iter().filter(|set| set.name == "debian" || !library().is_stock()).map(compile).collect()
     })
 }
 
@@ -126,7 +127,9 @@ fn a_job_gets_what_its_scheduler_has_planned() {
     for set in sets() {
         let plan = program(set, "scheduler").args(["plan", "2"]).run().success();
         let ended = program(set, "scheduler").arg("launch").input(plan.out).run().success();
-        let has = |rank: u32| format!("rank {rank} has a limit of 60 and a key of 16 bytes");
+        // Only machines whose hardware shows network interfaces have endpoints.
+        let endpoints = u8::from(!ended.text().contains("endpoints: 0"));
+        let has = |rank: u32| format!("rank {rank} has a limit of 60, a key of 16 bytes, endpoints: {endpoints}");
         let last = "2 processes have ended, 0 of them with an error".to_owned();
         assert_eq!(ended.sorted(), [last, has(0), has(1)], "{}", ended.transcript());
     }

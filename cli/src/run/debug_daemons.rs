@@ -4,9 +4,7 @@
 
 use modex::Spawn;
 use modex::keys::{self, TypedKey};
-use modex::types::{Info, ProcId, Value};
-
-use super::spawn_request::SpawnRefusal;
+use modex::types::{Info, ProcId, Status, Value};
 
 /// The directives, for a job or an application.
 pub(super) const KNOWN: [&str; 4] = [
@@ -15,6 +13,43 @@ pub(super) const KNOWN: [&str; 4] = [
     keys::DEBUG_DAEMONS_PER_NODE.name(),
     keys::DEBUG_DAEMONS_PER_PROC.name(),
 ];
+
+/// Why daemons can't be started.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DaemonsRefusal {
+    /// Daemons and other ranks in one job.
+    #[error("some of its applications are daemons of a debugger and others are not; spawn the daemons on their own")]
+    Mixed,
+    /// A number of daemons for each process or node of no job.
+    #[error("it asks for daemons of a debugger and names no target")]
+    NoTarget,
+    /// A target that does not run.
+    #[error("its target {target} does not run")]
+    TargetGone {
+        /// The target.
+        target: String,
+    },
+    /// Two numbers of daemons.
+    #[error("it asks for daemons of a debugger per node and per process; name one number")]
+    Twice,
+    /// A directive of the wrong type.
+    #[error("the value of {key} has the wrong type")]
+    WrongType {
+        /// The directive.
+        key: &'static str,
+    },
+}
+
+impl DaemonsRefusal {
+    /// The answer for the requester.
+    pub(super) const fn status(&self) -> Status {
+        match self {
+            Self::Mixed => Status::ERR_NOT_SUPPORTED,
+            Self::TargetGone { .. } => Status::ERR_NOT_FOUND,
+            Self::NoTarget | Self::Twice | Self::WrongType { .. } => Status::ERR_BAD_PARAM,
+        }
+    }
+}
 
 /// What a request says about daemons.
 #[derive(Debug, Default, PartialEq)]
@@ -29,32 +64,32 @@ pub(super) struct DebugDaemons {
 
 impl DebugDaemons {
     /// Reads a request. `targets` is the number of processes that a target has; zero if no job runs that has it.
-    pub(super) fn of(request: &Spawn, targets: impl Fn(&ProcId) -> u32) -> Result<Self, SpawnRefusal> {
+    pub(super) fn of(request: &Spawn, targets: impl Fn(&ProcId) -> u32) -> Result<Self, DaemonsRefusal> {
         let flags = request.apps.iter().filter(|app| is_set(&app.info)).count();
         let is_whole = is_set(&request.job) || flags == request.apps.len();
         if flags > 0 && !is_whole {
-            return Err(SpawnRefusal::MixedDaemons);
+            return Err(DaemonsRefusal::Mixed);
         }
         let infos = || request.job.iter().chain(request.apps.iter().flat_map(|app| &app.info));
         let numbers = [number(infos(), keys::DEBUG_DAEMONS_PER_NODE)?, number(infos(), keys::DEBUG_DAEMONS_PER_PROC)?];
         let Some(info) = infos().find(|info| info.key.as_str() == keys::DEBUG_TARGET.name()) else {
             return match numbers {
                 [None, None] => Ok(Self { are_daemons: flags > 0 || is_set(&request.job), ..Self::default() }),
-                _ => Err(SpawnRefusal::DaemonsOfNothing),
+                _ => Err(DaemonsRefusal::NoTarget),
             };
         };
         let Value::Proc(target) = &info.value else {
-            return Err(SpawnRefusal::WrongType { key: keys::DEBUG_TARGET.name() });
+            return Err(DaemonsRefusal::WrongType { key: keys::DEBUG_TARGET.name() });
         };
         let processes = targets(target);
         if processes == 0 {
-            return Err(SpawnRefusal::NoTarget { target: target.to_string() });
+            return Err(DaemonsRefusal::TargetGone { target: target.to_string() });
         }
         let count = match numbers {
             // The launcher has one node.
             [Some(of_node), None] => Some(of_node),
             [None, Some(of_process)] => Some(of_process.saturating_mul(processes)),
-            [Some(_), Some(_)] => return Err(SpawnRefusal::DaemonsTwice),
+            [Some(_), Some(_)] => return Err(DaemonsRefusal::Twice),
             [None, None] => request.apps.iter().all(|app| app.processes_max == 0).then_some(processes),
         };
         Ok(Self { are_daemons: true, target: Some(info.clone()), count })
@@ -73,15 +108,15 @@ fn is_set(infos: &[Info]) -> bool {
     infos.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true))
 }
 
-fn number<'a>(mut infos: impl Iterator<Item = &'a Info>, key: TypedKey<u16>) -> Result<Option<u32>, SpawnRefusal> {
+fn number<'a>(mut infos: impl Iterator<Item = &'a Info>, key: TypedKey<u16>) -> Result<Option<u32>, DaemonsRefusal> {
     let Some(info) = infos.find(|info| info.key.as_str() == key.name()) else { return Ok(None) };
     let number = info.value.as_u32().filter(|number| *number <= u16::MAX.into());
-    number.map(Some).ok_or(SpawnRefusal::WrongType { key: key.name() })
+    number.map(Some).ok_or(DaemonsRefusal::WrongType { key: key.name() })
 }
 
 #[cfg(test)]
 mod tests {
-    use modex::types::{App, Key, Namespace, Rank, Status, Text};
+    use modex::types::{App, Key, Namespace, Rank, Text};
 
     use super::*;
 

@@ -18,7 +18,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 
 use super::apps::App;
-use super::debug_daemons;
+use super::debug_daemons::{self, DaemonsRefusal};
 use super::debug_stops::{DebugStops, StoppedRanks};
 use super::plan::{InputTargets, JobIo};
 
@@ -90,21 +90,9 @@ pub(super) enum SpawnRefusal {
         /// The program.
         program: OsString,
     },
-    /// Daemons of a debugger and other ranks in one job.
-    #[error("some of its applications are daemons of a debugger and others are not; spawn the daemons on their own")]
-    MixedDaemons,
-    /// A number of daemons for each process or node of no job.
-    #[error("it asks for daemons of a debugger and names no target")]
-    DaemonsOfNothing,
-    /// Two numbers of daemons.
-    #[error("it asks for daemons of a debugger per node and per process")]
-    DaemonsTwice,
-    /// A target that does not run.
-    #[error("its target {target} does not run")]
-    NoTarget {
-        /// The target.
-        target: String,
-    },
+    /// Daemons of a debugger that can't be started.
+    #[error(transparent)]
+    Daemons(DaemonsRefusal),
     /// A receiver of its standard input that it does not have.
     #[error("it has no rank {target} for its standard input")]
     StdinTarget {
@@ -135,17 +123,13 @@ impl SpawnRefusal {
     /// The answer for the requester.
     pub(super) const fn status(&self) -> Status {
         match self {
-            Self::Required { .. }
-            | Self::NothingRedirected
-            | Self::Merged
-            | Self::NoInit { .. }
-            | Self::MixedDaemons => Status::ERR_NOT_SUPPORTED,
-            Self::NoTarget { .. } => Status::ERR_NOT_FOUND,
+            Self::Required { .. } | Self::NothingRedirected | Self::Merged | Self::NoInit { .. } => {
+                Status::ERR_NOT_SUPPORTED
+            }
+            Self::Daemons(refusal) => refusal.status(),
             Self::WrongType { .. }
             | Self::NoTime { .. }
             | Self::StoppedRank { .. }
-            | Self::DaemonsOfNothing
-            | Self::DaemonsTwice
             | Self::Count { .. }
             | Self::StdinTarget { .. }
             | Self::Contradiction => Status::ERR_BAD_PARAM,

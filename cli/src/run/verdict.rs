@@ -613,6 +613,23 @@ mod tests {
     }
 
     #[test]
+    fn the_failure_of_a_job_that_is_set_apart_has_no_effect_on_others() {
+        let mut verdict = Verdict::new(1, GRACE);
+        let daemon = |rank| RankId { job: 1, rank };
+        verdict.add(1, 2);
+        verdict.set_apart(1);
+        assert_eq!(verdict.failure_apart(1), None);
+        assert_eq!(verdict.ended(at(0), daemon(1), Ending::Signaled(9)), None);
+        let ending = Ending::Signaled(9);
+        assert_eq!(verdict.failure_apart(1), Some((Cause::Rank { rank: daemon(1), ending, by: None }, ending)));
+        assert_eq!(verdict.ended(at(0), daemon(0), Ending::Exited(0)), None);
+        verdict.remove(1);
+        assert_eq!((verdict.failure_apart(1), verdict.is_stopped()), (None, false));
+        assert!(verdict.ended(at(1), rank(0), Ending::Exited(1)).is_some());
+        assert_eq!(verdict.failure_apart(FIRST_JOB), None);
+    }
+
+    #[test]
     fn ranks_that_ignore_the_request_are_killed_after_the_grace_period() {
         let mut verdict = Verdict::new(2, GRACE);
         assert!(verdict.ended(at(10), rank(0), Ending::Exited(1)).is_some());

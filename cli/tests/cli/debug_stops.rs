@@ -1,11 +1,12 @@
-//! Spawned jobs that wait for a debugger, and those that have a time limit.
+//! Spawned jobs that wait for a debugger, daemons of a debugger, and jobs that have a time limit.
 
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use modex::keys::{self, TypedKey};
 use modex::types::codes::range::{RANGE_CUSTOM, RANGE_RM};
 use modex::types::{App, Info, InfoFlags, Key, Namespace, ProcId, Query, Rank, Status, Text, Value};
-use modex::{AsStatus, Client, GetOptions, keys};
+use modex::{AsStatus, Client, GetOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -142,6 +143,51 @@ fn ranks_wait_in_init_for_a_debugger_that_hears_of_the_last_one() {
     let ended = run(&[], "spawn stopped in init");
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
     assert_eq!(ended.out.matches("released\n").count(), 3, "{ended:?}");
+}
+
+pub(crate) fn spawn_daemons() {
+    let client = Client::connect().unwrap();
+    let events = listen(&client, &[Status::EVENT_JOB_END]);
+    let required = |key, value: Value| Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, value) };
+    let job = spawn(&client, Vec::new(), app(&["sleep", "1000"], 3)).unwrap();
+    let all = ProcId { namespace: job, rank: Rank::Wildcard };
+    let target = || required(keys::DEBUG_TARGET.name(), all.clone().into());
+    let mark = || required(keys::DEBUGGER_DAEMONS.name(), true.into());
+    let daemons = |mut job: Vec<Info>, count: i32| {
+        // Daemons do not wait for a debugger.
+        job.extend([mark(), info(keys::DEBUG_STOP_ON_EXEC.name(), true)]);
+        spawn(&client, job, app(&["sh", "-c", "echo a daemon; exit 3"], count))
+    };
+    let per = |key: TypedKey<u16>, count: u16| required(key.name(), Value::Uint16(count));
+    let of_process = daemons(vec![target(), per(keys::DEBUG_DAEMONS_PER_PROC, 2)], 0).unwrap();
+    let (_, infos) = next(&events);
+    assert_eq!(value(&infos, keys::NSPACE.name()), Some(&of_process.as_str().into()));
+    let failed = Value::Status(Status::ERR_JOB_NON_ZERO_TERM.to_raw());
+    assert_eq!(value(&infos, keys::JOB_TERM_STATUS.name()), Some(&failed));
+    assert_eq!(value(&infos, keys::EXIT_CODE.name()), Some(&Value::Int(3)));
+    daemons(vec![target(), per(keys::DEBUG_DAEMONS_PER_NODE, 1)], 0).unwrap();
+    next(&events);
+    daemons(Vec::new(), 1).unwrap();
+    next(&events);
+    assert_eq!(daemons(vec![per(keys::DEBUG_DAEMONS_PER_NODE, 1)], 1), Err(Status::ERR_BAD_PARAM));
+    // The failures of the daemons had no effect on their target.
+    assert_eq!(processes(&client, &all.namespace).len(), 3);
+    client.job_control(vec![all.clone()], vec![info(keys::JOB_CTRL_KILL.name(), true)]).wait().unwrap();
+    next(&events);
+    assert_eq!(daemons(vec![target()], 1), Err(Status::ERR_NOT_FOUND));
+    client.finalize().unwrap();
+}
+
+/// `modex run` refused these directives if they were required, and started the daemons as ranks otherwise: without their
+/// target, and with an end of all jobs if one failed.
+#[test]
+fn daemons_of_a_debugger_start_beside_its_target_and_end_alone() {
+    let ended = run(&[], "spawn daemons beside a job");
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.out.matches("a daemon\n").count(), 6 + 1 + 1, "{ended:?}");
+    let lines: Vec<&str> = ended.err.lines().collect();
+    let says = |line: &str, reason: &str| line.contains("can't be spawned: ") && line.contains(reason);
+    assert!(says(lines[0], "names no target") && says(lines[1], "does not run") && lines.len() == 2, "{ended:?}");
 }
 
 pub(crate) fn spawn_with_time_limits() {

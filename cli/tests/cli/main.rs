@@ -77,6 +77,7 @@ fn client_process() {
         Ok("spawn stopped in init") => debug_stops::spawn_stopped_in_init(),
         Ok("wait for a debugger") => debug_stops::wait_for_a_debugger(),
         Ok("spawn with time limits") => debug_stops::spawn_with_time_limits(),
+        Ok("spawn daemons beside a job") => debug_stops::spawn_daemons(),
         Ok("measure resources") => services::measure_resources(),
         Ok("exchange credentials") => services::exchange_credentials(),
         Ok("share names") => names::share_names(),

@@ -178,7 +178,7 @@ impl LaunchedJob {
         if !self.verdict.permits_jobs() {
             return Err(SpawnFailure::Ending);
         }
-        let daemons = DebugDaemons::of(&request, |target| self.running_of(target))?;
+        let daemons = DebugDaemons::of(&request, |target| self.running_of(target)).map_err(SpawnRefusal::Daemons)?;
         daemons.apply(&mut request);
         let request = &request;
         let room = u64::from(RANK_COUNT_MAX).saturating_sub(self.children.count() as u64);
