@@ -1,5 +1,6 @@
 //! Spawned jobs that wait for a debugger, daemons of a debugger, and jobs that have a time limit.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -213,12 +214,16 @@ pub(crate) fn spawn_with_time_limits() {
 /// The launcher stops while it starts the ranks, until their time is over.
 fn spawn_too_slowly(client: &Client, job: Vec<Info>) -> Result<Namespace, Status> {
     let launcher = std::os::unix::process::parent_id();
-    let children = || std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).unwrap();
-    let count_before = children().split_whitespace().count();
+    let path = format!("/proc/{launcher}/task/{launcher}/children");
+    let children = || -> BTreeSet<String> {
+        std::fs::read_to_string(&path).unwrap().split_whitespace().map(str::to_owned).collect()
+    };
+    // Ranks of the job before may not be buried yet. Their burial is no start.
+    let before = children();
     let (sender, answer) = mpsc::channel();
     let pending = client.spawn(job, vec![app(&["sleep", "3"], 300)]);
     pending.then(move |result| sender.send(result.map_err(|error| error.status())).unwrap()).unwrap();
-    while children().split_whitespace().count() == count_before {}
+    while children().is_subset(&before) {}
     let send = |signal| kill(Pid::from_raw(i32::try_from(launcher).unwrap()), signal).unwrap();
     send(Signal::SIGSTOP);
     std::thread::sleep(Duration::from_millis(1100));
@@ -226,7 +231,7 @@ fn spawn_too_slowly(client: &Client, job: Vec<Info>) -> Result<Namespace, Status
     let answer = answer.recv_timeout(Duration::from_secs(20)).unwrap();
     if answer.is_err() {
         assert_eq!(answer, Err(Status::ERR_TIMEOUT));
-        wait_until(|| children().split_whitespace().count() == count_before);
+        wait_until(|| children().is_subset(&before));
     }
     answer
 }
