@@ -36,6 +36,13 @@ fn modex_run(count: &str) -> Consumer {
     Consumer::new(library(), crate::command::built("modex")).args(["run", "-n", count, "--"])
 }
 
+/// A launcher whose ranks run until they are ended.
+fn long_job(count: usize) -> Running {
+    let job = modex_run(&count.to_string()).args(["sh", "-c", "echo runs; exec sleep 1000"]).start();
+    wait_for(|| job.is_closed() || job.transcript().matches("runs\n").count() == count);
+    job
+}
+
 /// The launcher or server behind the `timeout` of a consumer.
 fn id_of(consumer: &Running) -> String {
     let path = format!("/proc/{0}/task/{0}/children", consumer.id());
@@ -104,10 +111,8 @@ fn a_tool_asks_a_server_and_ends_it() {
 #[test]
 fn a_tool_asks_a_launcher() {
     for set in sets() {
-        let job = modex_run("1").args(["sleep", "1000"]).start();
+        let job = long_job(1);
         let id = id_of(&job);
-        let rendezvous = || std::fs::read_dir(job.temporary()).unwrap().count();
-        wait_for(|| rendezvous() > 0);
         let tool = program(set, "tool").env("TMPDIR", job.temporary()).arg(&id).run().success();
         let text = tool.text();
         let namespaces = text.lines().find_map(|line| line.strip_prefix("pmix.qry.ns: "));
@@ -144,9 +149,8 @@ struct Debugged<'a> {
 
 impl<'a> Debugged<'a> {
     fn start(set: &'a Path) -> Self {
-        let job = modex_run("2").args(["sh", "-c", "echo runs; exec sleep 1000"]).start();
+        let job = long_job(2);
         let launcher = id_of(&job);
-        wait_for(|| job.transcript().matches("runs\n").count() == 2);
         Self { set, job, launcher }
     }
 
