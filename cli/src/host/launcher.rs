@@ -17,7 +17,7 @@ pub(super) struct Launcher {
 /// The reason why a launcher can't use the library.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LauncherError {
-    #[error("there is no program {0:?}, here or in PATH")]
+    #[error("there is no program {0:?} that this user may execute, here or in PATH")]
     Absent(OsString),
     #[error("can't read {0:?}: {1}")]
     Read(PathBuf, io::Error),

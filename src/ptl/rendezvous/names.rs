@@ -63,9 +63,9 @@ impl Names {
     }
 }
 
-/// Checks that a name stays in its directory and is not hidden.
+/// Checks that a name stays in its directory and is not hidden. A `;` ends the name in an address.
 fn checked(part: &str) -> Result<&str, RendezvousError> {
-    let is_name = !part.is_empty() && part.len() <= PART_BYTES_MAX && !part.contains(['/', '\0', '\n']);
+    let is_name = !part.is_empty() && part.len() <= PART_BYTES_MAX && !part.contains(['/', ';', '\0', '\n']);
     if is_name { Ok(part) } else { Err(RendezvousError::Name { part: part.to_owned() }) }
 }
 

@@ -84,6 +84,8 @@ fn names_are_those_that_tools_look_for() {
     assert!(names.is_tool_file("pmix.node7.tool") && names.is_tool_file("pmix.node7.tool.9"));
     assert!(!names.is_tool_file("pmix.node7.tools") && !names.is_tool_file("pmix.node70.tool"));
     assert!(matches!(Names::new("a/b"), Err(RendezvousError::Name { .. })));
+    // Regression: such a server could not be reached, and left its files.
+    assert!(matches!(names.of_namespace(&Namespace::new("a;b").unwrap()), Err(RendezvousError::Name { .. })));
     assert!(matches!(names.of_namespace(&Namespace::new("../x").unwrap()), Err(RendezvousError::Name { .. })));
 }
 
