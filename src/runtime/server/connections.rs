@@ -713,14 +713,11 @@ impl Connections {
         let mut budget = WriteBudget::new();
         for id in self.writes.take(|id| self.connections.get(&id).map_or(0, Connection::queued_bytes)) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            let flushed = if budget.is_spent() && !connection.is_ending() {
-                Ok(false) // The poller reports its room.
-            } else {
-                let before_bytes = connection.queued_bytes();
-                let flushed = connection.flush(budget.left_bytes());
-                budget.spend(before_bytes.saturating_sub(connection.queued_bytes()));
-                flushed
-            };
+            // Without any budget left, the poller reports the room for what is queued. A closing connection with nothing
+            // queued has no other turn.
+            let before_bytes = connection.queued_bytes();
+            let flushed = connection.flush(budget.left_bytes());
+            budget.spend(before_bytes.saturating_sub(connection.queued_bytes()));
             self.decoder.free(connection.take_spent());
             match flushed {
                 Ok(true) => self.remove(id),

@@ -46,7 +46,8 @@ impl WriteBudget {
         Self(TURN_BYTES)
     }
 
-    pub(super) const fn is_spent(&self) -> bool {
+    #[cfg(test)]
+    const fn is_spent(&self) -> bool {
         self.0 == 0
     }
 

@@ -268,3 +268,16 @@ fn the_end_of_an_output_has_no_bound() {
     connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client).len(), 2);
 }
+
+/// Regression: a refused connection whose turn to be written came when the turn's budget was spent stayed open for ever.
+#[test]
+fn a_closing_connection_ends_without_a_budget_unless_something_is_queued() {
+    let (mut connection, _client) = admitted();
+    connection.admit(7, None, &ProcId::new(job(), 0)).unwrap();
+    connection.close();
+    assert!(!connection.flush(0).unwrap(), "its last message is not written yet");
+    assert!(connection.flush(1 << 20).unwrap());
+    let (mut refused, _client) = admitted();
+    refused.close();
+    assert!(refused.flush(0).unwrap());
+}
