@@ -165,6 +165,10 @@ fn hand_over(call: &mut dyn FnMut()) {
 /// Runs the calls that are due (E2). A thread of the library hands over one call at a time. So after a call this waits a
 /// moment for the next one.
 pub(super) fn run_due() {
+    run_due_and_next(NEXT_TIME_MAX);
+}
+
+fn run_due_and_next(next_time_max: Duration) {
     if !is_external() {
         return;
     }
@@ -173,7 +177,7 @@ pub(super) fn run_due() {
     for index in 0..CALLS_MAX {
         if index > 0 {
             let is_idle = |queue: &mut Queue| queue.waiting.is_empty() && queue.running.is_none() && is_external();
-            turns.changed.wait_while_for(&mut queue, is_idle, NEXT_TIME_MAX);
+            turns.changed.wait_while_for(&mut queue, is_idle, next_time_max);
         }
         // Another thread runs a call.
         if queue.running.is_some() {
@@ -245,4 +249,51 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 pub(super) fn forget_after_fork() {
     STATE.store(INTERNAL, Ordering::Relaxed);
     OF_PARENT.store(TURNS.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicI32;
+
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+
+    use super::*;
+
+    /// Hands over two calls after each other, on a thread of the library. Returns how many a single run of what is due
+    /// runs.
+    fn calls_of_one_run() -> Option<i32> {
+        STATE.store(EXTERNAL, Ordering::Relaxed);
+        let calls = Arc::new(AtomicI32::new(0));
+        let counted = Arc::clone(&calls);
+        spawn_thread("owner", move || {
+            for _ in 0..2 {
+                in_turn(|| counted.fetch_add(1, Ordering::Relaxed));
+            }
+            // No third call comes.
+            end_unless(false);
+        })
+        .ok()?;
+        let turns = turns();
+        let mut queue = turns.queue.lock();
+        turns.changed.wait_while(&mut queue, |queue| queue.waiting.is_empty());
+        drop(queue);
+        run_due_and_next(Duration::from_secs(1000));
+        Some(calls.load(Ordering::Relaxed))
+    }
+
+    /// Regression: one function ran, however many were due. The child has the state of external progress for itself.
+    #[test]
+    fn functions_that_are_handed_over_after_each_other_run_at_once() {
+        // SAFETY: the child uses what it makes itself, and ends.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Child => {
+                let calls = calls_of_one_run();
+                // SAFETY: takes any number.
+                unsafe { nix::libc::_exit(calls.unwrap_or_default()) }
+            }
+            ForkResult::Parent { child } => assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 2)),
+        }
+    }
 }

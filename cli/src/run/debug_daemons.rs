@@ -32,6 +32,12 @@ pub(super) enum DaemonsRefusal {
     /// Two numbers of daemons.
     #[error("it asks for daemons of a debugger per node and per process; name one number")]
     Twice,
+    /// Two values of a directive, for two applications.
+    #[error("its applications have different values of {key}; spawn such daemons one after the other")]
+    Different {
+        /// The directive.
+        key: &'static str,
+    },
     /// A directive of the wrong type.
     #[error("the value of {key} has the wrong type")]
     WrongType {
@@ -44,14 +50,14 @@ impl DaemonsRefusal {
     /// The answer for the requester.
     pub(super) const fn status(&self) -> Status {
         match self {
-            Self::Mixed => Status::ERR_NOT_SUPPORTED,
+            Self::Mixed | Self::Different { .. } => Status::ERR_NOT_SUPPORTED,
             Self::TargetGone { .. } => Status::ERR_NOT_FOUND,
             Self::NoTarget | Self::Twice | Self::WrongType { .. } => Status::ERR_BAD_PARAM,
         }
     }
 }
 
-/// What a request says about daemons.
+/// The part of a request that concerns daemons.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct DebugDaemons {
     /// Whether its processes are daemons.
@@ -65,16 +71,16 @@ pub(super) struct DebugDaemons {
 impl DebugDaemons {
     /// Reads a request. `targets` is the number of processes that a target has; zero if no job runs that has it.
     pub(super) fn of(request: &Spawn, targets: impl Fn(&ProcId) -> u32) -> Result<Self, DaemonsRefusal> {
-        let flags = request.apps.iter().filter(|app| is_set(&app.info)).count();
-        let is_whole = is_set(&request.job) || flags == request.apps.len();
-        if flags > 0 && !is_whole {
+        let is_of_job = is_set(&request.job)?;
+        let marks: Vec<bool> = request.apps.iter().map(|app| is_set(&app.info)).collect::<Result<_, _>>()?;
+        let is_any = marks.contains(&true);
+        if is_any && !is_of_job && marks.contains(&false) {
             return Err(DaemonsRefusal::Mixed);
         }
-        let infos = || request.job.iter().chain(request.apps.iter().flat_map(|app| &app.info));
-        let numbers = [number(infos(), keys::DEBUG_DAEMONS_PER_NODE)?, number(infos(), keys::DEBUG_DAEMONS_PER_PROC)?];
-        let Some(info) = infos().find(|info| info.key.as_str() == keys::DEBUG_TARGET.name()) else {
+        let numbers = [number(request, keys::DEBUG_DAEMONS_PER_NODE)?, number(request, keys::DEBUG_DAEMONS_PER_PROC)?];
+        let Some(info) = single(request, keys::DEBUG_TARGET.name())? else {
             return match numbers {
-                [None, None] => Ok(Self { are_daemons: flags > 0 || is_set(&request.job), ..Self::default() }),
+                [None, None] => Ok(Self { are_daemons: is_any || is_of_job, ..Self::default() }),
                 _ => Err(DaemonsRefusal::NoTarget),
             };
         };
@@ -103,13 +109,26 @@ impl DebugDaemons {
     }
 }
 
-fn is_set(infos: &[Info]) -> bool {
-    let name = keys::DEBUGGER_DAEMONS.name();
-    infos.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true))
+/// Whether these infos mark daemons.
+fn is_set(infos: &[Info]) -> Result<bool, DaemonsRefusal> {
+    let key = keys::DEBUGGER_DAEMONS.name();
+    let Some(info) = infos.iter().find(|info| info.key.as_str() == key) else { return Ok(false) };
+    info.value.as_bool().ok_or(DaemonsRefusal::WrongType { key })
 }
 
-fn number<'a>(mut infos: impl Iterator<Item = &'a Info>, key: TypedKey<u16>) -> Result<Option<u32>, DaemonsRefusal> {
-    let Some(info) = infos.find(|info| info.key.as_str() == key.name()) else { return Ok(None) };
+/// A directive of the job or of its applications, which must agree.
+fn single<'a>(request: &'a Spawn, key: &'static str) -> Result<Option<&'a Info>, DaemonsRefusal> {
+    let infos = request.job.iter().chain(request.apps.iter().flat_map(|app| &app.info));
+    let mut named = infos.filter(|info| info.key.as_str() == key);
+    let first = named.next();
+    match named.any(|other| first.is_some_and(|first| first.value != other.value)) {
+        true => Err(DaemonsRefusal::Different { key }),
+        false => Ok(first),
+    }
+}
+
+fn number(request: &Spawn, key: TypedKey<u16>) -> Result<Option<u32>, DaemonsRefusal> {
+    let Some(info) = single(request, key.name())? else { return Ok(None) };
     let number = info.value.as_u32().filter(|number| *number <= u16::MAX.into());
     number.map(Some).ok_or(DaemonsRefusal::WrongType { key: key.name() })
 }
@@ -168,5 +187,18 @@ mod tests {
         assert!(are_daemons(mark(), vec![app(Vec::new(), 1)]) && are_daemons(Vec::new(), vec![app(mark(), 1)]));
         assert!(!are_daemons(Vec::new(), vec![app(Vec::new(), 1)]));
         assert_eq!(of(Vec::new(), vec![app(mark(), 1), app(Vec::new(), 1)]), Err(Status::ERR_NOT_SUPPORTED));
+        let wrong = vec![info(keys::DEBUGGER_DAEMONS.name(), "yes")];
+        assert_eq!(of(wrong, vec![app(Vec::new(), 1)]), Err(Status::ERR_BAD_PARAM));
+    }
+
+    /// Regression: the directives of the first application held for all.
+    #[test]
+    fn applications_with_different_directives_are_refused() {
+        let per_node = |number| app(vec![info(keys::DEBUG_DAEMONS_PER_NODE.name(), Value::Uint16(number))], 1);
+        let of = |numbers: [u16; 2]| {
+            let request = Spawn::new(vec![target()], numbers.map(per_node).to_vec());
+            DebugDaemons::of(&request, |_| 3).map(|daemons| daemons.count).map_err(|refusal| refusal.status())
+        };
+        assert_eq!([of([2, 2]), of([2, 3])], [Ok(Some(2)), Err(Status::ERR_NOT_SUPPORTED)]);
     }
 }

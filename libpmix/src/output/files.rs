@@ -254,14 +254,14 @@ const DIRECTORY_MODE: u32 = 0o750;
 const DESCRIPTORS_PART: u64 = 8;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn source(rank: u32) -> ProcId {
+    pub(in crate::output) fn source(rank: u32) -> ProcId {
         ProcId::new(Namespace::new("job").unwrap(), rank)
     }
 
-    fn job(destination: Destination) -> JobOutput {
+    pub(in crate::output) fn job(destination: Destination) -> JobOutput {
         let style = OutputStyle { destination: Some(destination), ..OutputStyle::default() };
         JobOutput { style, process_count: 16, is_copied: false }
     }

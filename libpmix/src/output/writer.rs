@@ -281,16 +281,8 @@ const QUEUE_BYTES_MAX: usize = 16 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::files::tests::{job, source};
     use crate::output::style::Destination;
-
-    fn source(rank: u32) -> ProcId {
-        ProcId::new(Namespace::new("job").unwrap(), rank)
-    }
-
-    fn job(destination: Destination) -> JobOutput {
-        let style = OutputStyle { destination: Some(destination), ..OutputStyle::default() };
-        JobOutput { style, process_count: 16, is_copied: false }
-    }
 
     /// Regression: with a pattern that names no rank each process emptied the file of the others.
     #[test]
@@ -304,6 +296,22 @@ mod tests {
         }
         writer.finish();
         assert_eq!(std::fs::read_to_string(directory.path().join("all.out")).unwrap(), "0\n1\n2\n");
+    }
+
+    /// Regression: on a full disk the output was lost in silence, and each piece was tried again.
+    #[test]
+    fn a_file_that_can_not_be_written_is_given_up_until_the_end_of_its_stream() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = Arc::new(job(Destination::File(directory.path().join("f"))));
+        let mut sinks = Sinks::new(OpenedPaths::default(), |_| None);
+        sinks.write(&job, (source(3), Stream::Stdout), b"first\n");
+        sinks.files.give_up(&source(3), Stream::Stdout, Errno::ENOSPC);
+        sinks.write(&job, (source(3), Stream::Stdout), b"lost\n");
+        assert_eq!(sinks.files.open_count(), 0);
+        sinks.write(&job, (source(3), Stream::Stdout), b"");
+        sinks.write(&job, (source(3), Stream::Stdout), b"later\n");
+        let path = directory.path().join("f.job.03.out");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "first\nlater\n");
     }
 
     /// Regression: with every other job's end the files of ended streams were forgotten, and emptied.

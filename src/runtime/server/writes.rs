@@ -46,11 +46,6 @@ impl WriteBudget {
         Self(TURN_BYTES)
     }
 
-    #[cfg(test)]
-    const fn is_spent(&self) -> bool {
-        self.0 == 0
-    }
-
     pub(super) const fn left_bytes(&self) -> usize {
         self.0
     }
@@ -70,7 +65,7 @@ mod tests {
         let mut budget = WriteBudget::new();
         let mut written = Vec::new();
         for id in writes.take(size) {
-            if budget.is_spent() {
+            if budget.left_bytes() == 0 {
                 writes.insert(id);
             } else {
                 budget.spend(size(id));

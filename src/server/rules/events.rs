@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::access::{Action, Object};
-use crate::events::{Event, is_of_environment, is_system};
+use crate::events::{Event, Registration, RegistrationError, is_of_environment, is_system};
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
@@ -18,7 +18,7 @@ use crate::server::state::{
     Asker, CallTicket, Codes, EventOrigin, Listener, Peer, Purpose, Rest, ServerCore, Ticket, Voice, listener_of,
 };
 use crate::types::codes::range;
-use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Status, Time, Value};
+use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
     /// Handles an event of a client.
@@ -140,13 +140,9 @@ impl<S: Datastore> ServerCore<S> {
         if !has_host && codes.listed.iter().any(|code| is_system(*code)) {
             return self.answer_registration(asker, Status::ERR_NOT_SUPPORTED);
         }
-        let is_unmet = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
-        let is_asked = |codes: &Codes| {
-            let wanted: Vec<Status> = codes.listed.iter().copied().filter(|code| is_of_environment(*code)).collect();
-            has_host && !self.events.unasked(&wanted).is_empty()
-        };
-        if is_unmet && !is_asked(&codes) {
-            // The host alone may know such a directive, and does not get it.
+        let environment: Vec<Status> = codes.listed.iter().copied().filter(|code| is_of_environment(*code)).collect();
+        let is_asked = has_host && !self.events.unasked(&environment).is_empty();
+        if !is_asked && directives.iter().any(is_required_of_host) {
             return self.answer_registration(asker, Status::ERR_NOT_SUPPORTED);
         }
         let listener = listener_of(&asker);
@@ -155,7 +151,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         let mut waits_for = BTreeSet::new();
         if has_host {
-            waits_for = self.ask_for_environment(now, &codes, directives);
+            waits_for = self.ask_for_environment(now, &environment, directives);
         }
         if waits_for.is_empty() {
             return self.grant(now, asker, &codes);
@@ -165,15 +161,14 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Requests new codes of the environment from the host. Returns the upcalls that must be answered before all codes
     /// are granted.
-    fn ask_for_environment(&mut self, now: Time, codes: &Codes, directives: Vec<Info>) -> BTreeSet<UpcallId> {
-        let wanted: Vec<Status> = codes.listed.iter().copied().filter(|code| is_of_environment(*code)).collect();
-        let new = self.events.unasked(&wanted);
+    fn ask_for_environment(&mut self, now: Time, wanted: &[Status], directives: Vec<Info>) -> BTreeSet<UpcallId> {
+        let new = self.events.unasked(wanted);
         if !new.is_empty() {
             let upcall = Upcall::RegisterEvents(RegisterEvents { codes: new.clone(), directives });
             let id = self.ask_host(now, Purpose::RegisterEvents, upcall);
             self.events.note_asked(new, id);
         }
-        self.events.asked(&wanted)
+        self.events.asked(wanted)
     }
 
     /// Handles the host's answer about codes of the environment.
@@ -340,6 +335,11 @@ impl<S: Datastore> ServerCore<S> {
             self.events.note_served(number, proc);
         }
     }
+}
+
+/// Whether a directive of a registration is required, and a host alone may know it.
+fn is_required_of_host(info: &Info) -> bool {
+    matches!(Registration::parse(&[], std::slice::from_ref(info)), Err(RegistrationError::NotSupported { .. }))
 }
 
 /// Whether the event takes milliseconds to free, because it names many processes.

@@ -6,7 +6,7 @@ use crate::server::{
     RegisterEvents as Wish, ServerConfig, Upcall,
 };
 use crate::types::codes::range;
-use crate::types::{DataArray, DataType, Info, ProcId, Scope, Status, Value};
+use crate::types::{DataArray, DataType, Info, InfoFlags, ProcId, Scope, Status, Value};
 
 const CODE: Status = Status::from_raw(-1001);
 const OTHER: Status = Status::from_raw(-1002);
@@ -351,4 +351,28 @@ fn a_pending_wish_ends_with_the_host_in_time() {
     rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, &[]));
     assert_eq!(statuses(&rig.wait(5)), [(peers[0], Status::ERR_TIMEOUT)]);
     let _ = rig.input(Input::Timeout);
+}
+
+/// Regression: a required directive that the host alone may know succeeded at a host without a function for it, and for
+/// codes that the host had granted before.
+#[test]
+fn a_required_directive_that_reaches_no_host_is_refused() {
+    let required = |name: &'static str| Info { flags: InfoFlags::REQUIRED.bits(), ..flag(name) };
+    let request = |code, info| Request::RegisterEvents(RegisterEvents { codes: vec![code], directives: vec![info] });
+    let user_code = Status::from_raw(-3005);
+    let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+    let peer = rig.job(1, 1)[0];
+    let refused = [(peer, Status::ERR_NOT_SUPPORTED)];
+    assert_eq!(statuses(&rig.request(peer, request(user_code, required("unknown")))), refused);
+    assert_eq!(statuses(&rig.request(peer, request(user_code, flag("unknown")))), [(peer, Status::SUCCESS)]);
+    assert_eq!(statuses(&rig.request(peer, request(user_code, required("pmix.evone")))), [(peer, Status::SUCCESS)]);
+
+    let mut asked = Rig::new(ALL);
+    let peer = asked.job(1, 1)[0];
+    let (id, _) = upcall(&asked.request(peer, request(SYSTEM, required("unknown"))));
+    asked.complete(id, HostReply::Status(Status::SUCCESS));
+    assert_eq!(
+        statuses(&asked.request(peer, request(SYSTEM, required("unknown")))),
+        [(peer, Status::ERR_NOT_SUPPORTED)]
+    );
 }
