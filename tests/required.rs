@@ -7,8 +7,9 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
+use modex::keys::{ValueKind, rows_with_name};
 use modex::types::codes::{iof_channel, range};
-use modex::types::{AsStatus, Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Status, Text, Value};
+use modex::types::{AsStatus, DataType, Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Status, Text, Value};
 use modex::{
     Capabilities, Client, FenceOptions, GetOptions, Host, HostFacts, IofOutput, QueryInfo, Requester, Responder,
 };
@@ -171,6 +172,45 @@ fn no_function_succeeds_without_the_required_attribute() {
         }
     }
     assert!(ignored.is_empty(), "{} pairs: {ignored:#?}", ignored.len());
+}
+
+/// Attributes that functions honour come with values of other types, too.
+#[test]
+fn no_function_succeeds_with_a_required_value_that_it_cannot_read() {
+    let node = TestServer::start("node0", Knowing::default());
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    client.put(Scope::Global, "own", 1_u32).unwrap();
+    client.commit().unwrap();
+    let supported = supported(&client);
+    let mut ignored = Vec::new();
+    for attribute in keys::attributes() {
+        for value in [Value::ByteObject(vec![1].into()), Value::from("word"), Value::Double(0.5)] {
+            if rows_with_name(attribute.name).any(|row| takes(row.value_type, &value)) {
+                continue;
+            }
+            let wrong = || Info { value: value.clone(), ..required(attribute.name) };
+            let of_client = FUNCTIONS.map(|(name, function)| (name, function(&client, wrong())));
+            let of_server = SERVER_FUNCTIONS.map(|(name, function)| (name, function(&node.server, wrong())));
+            let is_honoured = |name: &str| supported.get(name).is_some_and(|names| names.contains(attribute.name));
+            let results = of_client.into_iter().chain(of_server);
+            ignored.extend(
+                results
+                    .filter(|(name, result)| is_honoured(name) && result.is_ok())
+                    .map(|(name, _)| (name, attribute.macro_name, value.data_type())),
+            );
+        }
+    }
+    assert!(ignored.is_empty(), "{} cases: {ignored:#?}", ignored.len());
+}
+
+/// Whether an attribute of this kind may have the value.
+fn takes(kind: ValueKind, value: &Value) -> bool {
+    let own = kind.data_type();
+    own == value.data_type()
+        || own == DataType::Undefined
+        || matches!(kind, ValueKind::Pointer | ValueKind::EnvironmentVariable)
+        || own == DataType::Float && value.data_type() == DataType::Double
 }
 
 fn required(key: &'static str) -> Info {

@@ -7,7 +7,7 @@ pub use crate::gds::RealmName as RealmDirective;
 use crate::gds::{RealmQualifiers, RealmRequest, qualified};
 use crate::keys;
 use crate::proto::Get;
-use crate::types::{AsStatus, Info, InfoFlags, Key, Scope, Status, Value};
+use crate::types::{AsStatus, Info, Key, Scope, Status, Value};
 
 /// Directives of a Get.
 ///
@@ -271,15 +271,12 @@ pub fn time_limit(infos: &[Info]) -> Result<Option<Duration>, DirectiveError> {
 pub const UNDERSTOOD_OF_INVITATIONS: [&str; 3] =
     [keys::TIMEOUT.name(), keys::GROUP_OPTIONAL.name(), keys::GROUP_ASSIGN_CONTEXT_ID.name()];
 
-/// Refuses required entries outside `understood`.
+/// Refuses required entries that a reader of the `understood` keys does not honour.
 ///
 /// # Errors
 /// [`DirectiveError::NotSupported`] with the first of them.
 pub fn refuse_required(infos: &[Info], understood: &[&str]) -> Result<(), DirectiveError> {
-    let is_unmet =
-        |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str());
-    let unmet = infos.iter().find(is_unmet).map(|info| info.key.clone());
-    unmet.map_or(Ok(()), |key| Err(DirectiveError::NotSupported { key }))
+    keys::first_unmet(infos, understood).map_or(Ok(()), |key| Err(DirectiveError::NotSupported { key: key.clone() }))
 }
 
 /// The places that honour an entry.

@@ -2,7 +2,7 @@ use std::cell::OnceCell;
 
 use crate::keys::{self, TypedKey};
 use crate::types::codes::range;
-use crate::types::{Info, InfoFlags, ProcId, Rank, Status, Value};
+use crate::types::{Info, ProcId, Rank, Status, Value};
 
 /// Default handlers in a list of codes to deregister.
 ///
@@ -56,8 +56,7 @@ impl Event {
     /// Whether an entry is required that only a host may honour.
     #[must_use]
     pub fn needs_a_host(&self) -> bool {
-        let is_known = |info: &Info| Self::UNDERSTOOD.contains(&info.key.as_str());
-        self.info.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && !is_known(info))
+        keys::first_unmet(&self.info, &Self::UNDERSTOOD).is_some()
     }
 
     /// Whether it must not leave the node.

@@ -20,6 +20,7 @@ mod attribute;
 // One row per line keeps the table greppable; rustfmt would spread each row over nine lines.
 #[rustfmt::skip]
 mod attributes_table;
+mod conversion;
 mod default_realm;
 pub mod marker;
 mod names;
@@ -28,6 +29,7 @@ mod typed_key;
 
 pub use alternate::by_alternate;
 pub use attribute::{Attribute, Realm, Standing, ValueKind};
+pub(crate) use conversion::{Misfit, convert, data_type, first_unmet, is_unmet};
 pub use default_realm::{DefaultRealm, default_realm};
 pub use names::*;
 pub use packed::{Attributes, attributes, by_macro, by_name, rows_with_name};

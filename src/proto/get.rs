@@ -36,9 +36,8 @@ impl Get {
     #[must_use]
     pub fn unmet(directives: &[Info]) -> Option<&Info> {
         directives.iter().find(|info| {
-            let flags = info.flags();
-            let is_others = flags.intersects(InfoFlags::QUALIFIER | InfoFlags::PROCESSED);
-            flags.contains(InfoFlags::REQUIRED) && !is_others && !Self::UNDERSTOOD.contains(&info.key.as_str())
+            let is_others = info.flags().intersects(InfoFlags::QUALIFIER | InfoFlags::PROCESSED);
+            !is_others && keys::is_unmet(info, |key| Self::UNDERSTOOD.contains(&key))
         })
     }
 }

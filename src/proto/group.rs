@@ -9,11 +9,12 @@ use crate::types::{self, Key, Kval, ProcId, Text, Value};
 
 /// A directive of a group's construction. Data for the members get the name of `proc`, the contributor, as their first
 /// entry; any other name in them is removed. Servers of 6.0 and later refuse a contribution without it. A local context
-/// number is such a contribution.
+/// number is such a contribution. The server refuses a required one of another type.
 #[must_use]
 pub fn info_signed_by(proc: &ProcId, info: types::Info) -> types::Info {
     let named = types::Info::new(Key::from_static(keys::PROCID.name()), proc.clone());
-    if info.key.as_str() == keys::GROUP_LOCAL_CID.name() {
+    let is_number = !keys::is_unmet(&info, |_| true);
+    if info.key.as_str() == keys::GROUP_LOCAL_CID.name() && is_number {
         let number = types::Info { flags: 0, ..info };
         return types::Info::new(Key::from_static(keys::GROUP_INFO.name()), Value::info_array(vec![named, number]));
     }

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::keys::{self, ValueKind};
+use crate::keys::{self, Misfit, ValueKind, convert, data_type};
 use crate::regex;
-use crate::types::{DataType, Key, Rank, Text, Value};
+use crate::types::{DataType, Key, Rank, Value};
 
 use super::error::RegisterError;
 
@@ -123,12 +123,12 @@ impl ValueRule {
             match convert(kind, value) {
                 Ok(Cow::Borrowed(value)) => return Ok(self.cell(value)),
                 Ok(Cow::Owned(value)) => return Ok(self.owned_cell(value)),
-                Err(refused) => refusal = refusal.or(Some((refused, kind))),
+                Err(misfit) => refusal = refusal.or(Some((misfit, kind))),
             }
         }
         match refusal {
             None => Ok(RecordCell::Borrowed(value)),
-            Some((refused, kind)) => Err(refused.into_error(key, kind)),
+            Some((misfit, kind)) => Err(refused(misfit, key, kind)),
         }
     }
 
@@ -369,89 +369,12 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Why a value does not fit an attribute.
-enum Refused {
-    Type(DataType),
-    Range(i128),
-}
-
-impl Refused {
-    fn into_error(self, key: &str, kind: ValueKind) -> RegisterError {
-        let (key, expected) = (key.to_owned(), data_type(kind).map_or("any type", DataType::name));
-        match self {
-            Self::Type(found) => RegisterError::Type { key, expected, found: found.name() },
-            Self::Range(number) => RegisterError::Range { key, number, expected },
-        }
+fn refused(misfit: Misfit, key: &str, kind: ValueKind) -> RegisterError {
+    let (key, expected) = (key.to_owned(), data_type(kind).map_or("any type", DataType::name));
+    match misfit {
+        Misfit::Type(found) => RegisterError::Type { key, expected, found: found.name() },
+        Misfit::Range(number) => RegisterError::Range { key, number, expected },
     }
-}
-
-/// The value in the type of an attribute of this kind.
-fn convert(kind: ValueKind, value: &Value) -> Result<Cow<'_, Value>, Refused> {
-    let Some(wanted) = data_type(kind) else { return Ok(Cow::Borrowed(value)) };
-    if value.data_type() == wanted {
-        return Ok(Cow::Borrowed(value));
-    }
-    let unsuitable = || Refused::Type(value.data_type());
-    match (wanted, value) {
-        (DataType::Bool, Value::Undefined) => Ok(Cow::Owned(Value::flag())),
-        (DataType::Bool, value) => match integer(value) {
-            Some(number @ (0 | 1)) => Ok(Cow::Owned(Value::Bool(number == 1))),
-            Some(number) => Err(Refused::Range(number)),
-            None => Err(unsuitable()),
-        },
-        (DataType::String, Value::ProcNamespace(namespace)) => {
-            Ok(Cow::Owned(Value::String(Text::from(namespace.as_str()))))
-        }
-        // Opaque to modex and legal on the wire; readers of the key accept both forms.
-        (DataType::String, Value::CompressedString(_))
-        | (DataType::ByteObject, Value::CompressedByteObject(_))
-        | (DataType::Float, Value::Double(_))
-        | (DataType::Double, Value::Float(_)) => Ok(Cow::Borrowed(value)),
-        _ => {
-            let number = integer(value).ok_or_else(unsuitable)?;
-            integer_value(wanted, number).ok_or_else(unsuitable)?.map(Cow::Owned).ok_or(Refused::Range(number))
-        }
-    }
-}
-
-/// The number in a value of any integer type.
-fn integer(value: &Value) -> Option<i128> {
-    match *value {
-        Value::Int(v) | Value::Int32(v) => Some(v.into()),
-        Value::Int8(v) => Some(v.into()),
-        Value::Int16(v) => Some(v.into()),
-        Value::Int64(v) => Some(v.into()),
-        Value::ProcRank(rank) => rank.process().map(i128::from),
-        _ => value.as_u64().map(i128::from),
-    }
-}
-
-/// An integer as a value of another type: outer `None` if that type is not an integer, inner if it does not fit.
-fn integer_value(wanted: DataType, number: i128) -> Option<Option<Value>> {
-    let value = match wanted {
-        DataType::Int => i32::try_from(number).ok().map(Value::Int),
-        DataType::Int32 => i32::try_from(number).ok().map(Value::Int32),
-        DataType::Status => i32::try_from(number).ok().map(Value::Status),
-        DataType::Uint16 => u16::try_from(number).ok().map(Value::Uint16),
-        DataType::Uint32 => u32::try_from(number).ok().map(Value::Uint32),
-        DataType::Pid => u32::try_from(number).ok().map(Value::Pid),
-        DataType::Uint64 => u64::try_from(number).ok().map(Value::Uint64),
-        DataType::Size => u64::try_from(number).ok().map(Value::Size),
-        DataType::Time => u64::try_from(number).ok().map(Value::Time),
-        DataType::ProcRank => u32::try_from(number).ok().and_then(|raw| Rank::from_raw(raw).ok()).map(Value::ProcRank),
-        DataType::Scope => u8::try_from(number).ok().map(Value::Scope),
-        DataType::DataRange => u8::try_from(number).ok().map(Value::DataRange),
-        DataType::Persistence => u8::try_from(number).ok().map(Value::Persistence),
-        DataType::ProcState => u8::try_from(number).ok().map(Value::ProcState),
-        DataType::LinkState => u8::try_from(number).ok().map(Value::LinkState),
-        DataType::DeviceType => u64::try_from(number).ok().map(Value::DeviceType),
-        DataType::StorageMedium => u64::try_from(number).ok().map(Value::StorageMedium),
-        DataType::StorageAccess => u64::try_from(number).ok().map(Value::StorageAccess),
-        DataType::StoragePersistence => u64::try_from(number).ok().map(Value::StoragePersistence),
-        DataType::StorageAccessType => u16::try_from(number).ok().map(Value::StorageAccessType),
-        _ => return None,
-    };
-    Some(value)
 }
 
 /// The type of an unsigned attribute.
@@ -464,14 +387,6 @@ fn number_type(kind: ValueKind) -> Option<DataType> {
         | ValueKind::Pid
         | ValueKind::Rank => data_type(kind),
         _ => None,
-    }
-}
-
-/// The data type of an attribute; `None` if any is legal.
-fn data_type(kind: ValueKind) -> Option<DataType> {
-    match kind {
-        ValueKind::Pointer | ValueKind::EnvironmentVariable => None,
-        kind => Some(kind.data_type()).filter(|data_type| *data_type != DataType::Undefined),
     }
 }
 

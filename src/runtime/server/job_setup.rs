@@ -37,7 +37,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
 use crate::server::{HostCall, HostResult, INVENTORY, OwnGet};
 use crate::topo::Inventories;
-use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, Status, Text, Value};
+use crate::types::{AsStatus, Info, Key, Namespace, Status, Text, Value};
 
 /// Data for jobs that the server core does not hold.
 pub struct JobSetup {
@@ -396,10 +396,8 @@ impl NamespaceRegistration {
 
 /// Refuses required infos that the setup does not honour: others than these and changes of the environment.
 fn refuse_required(infos: &[Info], understood: &[&str]) -> Result<(), SetupError> {
-    let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
-    let is_understood = |info: &Info| understood.contains(&info.key.as_str()) && !is_unknown_model(info);
-    let is_refused = |info: &&Info| !is_understood(info) && EnvironmentChange::read(info).is_none();
-    match infos.iter().filter(is_required).find(is_refused) {
+    let is_unmet = |info: &Info| keys::is_unmet(info, |key| understood.contains(&key) && !is_unknown_model(info));
+    match infos.iter().find(|info| is_unmet(info) && EnvironmentChange::read(info).is_none()) {
         None => Ok(()),
         Some(Info { key, .. }) => Err(SetupError::Unknown { key: key.clone() }),
     }

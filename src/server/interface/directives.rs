@@ -17,16 +17,9 @@ pub(crate) fn timeout(directives: &[Info]) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// Whether an entry outside `understood` is marked as required.
+/// Whether an entry is required that a reader of the `understood` keys does not honour.
 pub(crate) fn requires_more_than(directives: &[Info], understood: &[&str]) -> bool {
-    first_unmet(directives, understood).is_some()
-}
-
-/// The key of the first entry outside `understood` that is marked as required.
-pub(crate) fn first_unmet<'a>(directives: &'a [Info], understood: &[&str]) -> Option<&'a Key> {
-    let is_unmet =
-        |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str());
-    directives.iter().find(is_unmet).map(|info| &info.key)
+    keys::first_unmet(directives, understood).is_some()
 }
 
 /// Whether a fence must spread values that servers computed. Each server computes them from its own description of the job,

@@ -43,7 +43,7 @@ pub(super) use connection::{
     Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS,
 };
 pub(super) use directives::{GetDirectives, OwnedRealm, flag, processes};
-pub(crate) use directives::{find, first_unmet, requires_generated_info, requires_more_than, timeout};
+pub(crate) use directives::{find, requires_generated_info, requires_more_than, timeout};
 pub(super) use host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest,
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,

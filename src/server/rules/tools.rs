@@ -5,7 +5,7 @@ use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
     Capabilities, Credentials, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello,
-    ToolKind, ToolUpcall, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS, Upcall, first_unmet, set,
+    ToolKind, ToolUpcall, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS, Upcall, set,
 };
 use crate::server::state::{Presence, Purpose, RegisteredClient, ServerCore};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
@@ -73,7 +73,7 @@ impl<S: Datastore> ServerCore<S> {
         // A host without a function for tools does not see the infos.
         if !is_asked || is_announced {
             let understood = [&UNDERSTOOD_OF_ATTACHING[..], &UNDERSTOOD_OF_NEW_TOOLS].concat();
-            if let Some(key) = first_unmet(&hello.info, &understood) {
+            if let Some(key) = keys::first_unmet(&hello.info, &understood) {
                 return Err(Refusal::Unhonoured { key: key.clone() });
             }
         }

@@ -28,9 +28,11 @@ pub(crate) struct QueryScope {
 
 impl QueryScope {
     pub(crate) fn of(qualifiers: &[Info], requester: &Requester, index: usize) -> Result<Self, Status> {
-        let is_known =
-            |info: &Info| info.flags().contains(InfoFlags::QUALIFIER) || QUERY_QUALIFIERS.contains(&info.key.as_str());
-        if qualifiers.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && !is_known(info)) {
+        let is_unmet = |info: &Info| {
+            let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
+            !is_of_value && keys::is_unmet(info, |key| QUERY_QUALIFIERS.contains(&key))
+        };
+        if qualifiers.iter().any(is_unmet) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let realm = OwnedRealm::read(qualifiers);
