@@ -159,6 +159,8 @@ pub struct Limits {
     pub collective_bytes_max: usize,
     /// Entries in the participant list of one collective, as written.
     pub participants_max: usize,
+    /// Jobs in such a list. Each is looked up by itself.
+    pub participant_jobs_max: usize,
     /// Direct-modex upcalls in flight.
     pub direct_modex_max: usize,
     /// Memory that held requests of processes for data may take, in bytes.
@@ -216,6 +218,7 @@ impl Default for Limits {
             collectives_per_process_max: 1024,
             collective_bytes_max: 512 << 20,
             participants_max: 1 << 20,
+            participant_jobs_max: 4096,
             direct_modex_max: 1 << 17,
             held_get_bytes_max: 1 << 30,
             host_requests_max: 131_072,

@@ -1,5 +1,7 @@
 //! The common part of all operations of many processes: arrival, end of the local phase, the host's answer, release.
 
+use std::collections::BTreeSet;
+
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
@@ -41,7 +43,7 @@ impl<S: Datastore> ServerCore<S> {
     ) -> Option<OperationId> {
         let proto::Collective { procs, directives } = request;
         let is_too_long = kind.merges_directives() && directives.len() > MERGED_DIRECTIVES_MAX;
-        if is_too_long || procs.len() > self.config.limits.participants_max {
+        if is_too_long || self.are_too_many(&procs) {
             return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let procs = self.groups.translate(&self.registry, procs, &proc, self.config.limits.participants_max);
@@ -70,6 +72,16 @@ impl<S: Datastore> ServerCore<S> {
         let id = open.unwrap_or_else(|| self.collectives.open(now, signature, directives.clone(), user));
         self.enter(now, id, ticket, proc, directives);
         Some(id)
+    }
+
+    /// Whether this list of participants, as written, is too long or names too many jobs.
+    fn are_too_many(&self, procs: &[ProcId]) -> bool {
+        let limits = &self.config.limits;
+        let by_job = procs.chunk_by(|one, other| one.namespace == other.namespace);
+        let mut namespaces = by_job.filter_map(|procs| procs.first()).map(|proc| &proc.namespace);
+        let mut known = BTreeSet::new();
+        procs.len() > limits.participants_max
+            || namespaces.any(|namespace| known.insert(namespace) && known.len() > limits.participant_jobs_max)
     }
 
     /// Whether a process may open another operation.
@@ -137,7 +149,7 @@ impl<S: Datastore> ServerCore<S> {
         request: proto::Collective,
     ) {
         let proto::Collective { procs, directives } = request;
-        let is_too_long = directives.len() > MERGED_DIRECTIVES_MAX || procs.len() > self.config.limits.participants_max;
+        let is_too_long = directives.len() > MERGED_DIRECTIVES_MAX || self.are_too_many(&procs);
         let peer = ticket.peer();
         if is_too_long || !self.may_open(peer, &proc, &procs, &directives) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);

@@ -20,6 +20,17 @@ fn rig(limits: Limits) -> Rig {
     Rig::with(ServerConfig { capabilities, limits, tools, ..ServerConfig::default() }, MapStore::new())
 }
 
+/// Fences with tens of thousands of jobs that nobody knows held the server up for 50 ms each.
+#[test]
+fn a_fence_names_a_bounded_number_of_jobs() {
+    let mut rig = rig(Limits { participant_jobs_max: 3, ..Limits::default() });
+    let peer = rig.job(2, 2)[0];
+    let others = |count: u32| (0..count).map(|job| ProcId::new(namespace(&format!("unknown-{job}")), 0));
+    let of_jobs = |count| [proc(0)].into_iter().chain(others(count)).chain([proc(1)]).collect::<Vec<_>>();
+    assert_eq!(statuses(&rig.request(peer, fence(&of_jobs(3), &[]))), [(peer, FULL)]);
+    assert_eq!(rig.request(peer, fence(&of_jobs(2), &[])), []);
+}
+
 #[test]
 fn one_connection_more_than_the_limit_is_refused() {
     let mut rig = rig(Limits { peers_max: 2, ..Limits::default() });
