@@ -42,6 +42,11 @@ impl Absence {
         if !matches!(error, GetError::NotFound { .. } | GetError::NothingPosted { .. }) {
             return None;
         }
+        Self::of(client, proc, own, time_max)
+    }
+
+    /// Asks the server about a process, or about all of a job. `None` if it exists, or if the server does not say.
+    pub(super) fn of(client: &Client, proc: &ProcId, own: &Namespace, time_max: Option<Duration>) -> Option<Self> {
         let namespace = &proc.namespace;
         let job_size = job_size(client, namespace, time_max);
         match (proc.rank, job_size) {

@@ -214,7 +214,7 @@ impl Children {
         command
             .envs(app.environment.iter().map(|(name, value)| (name, value)))
             .envs(setup.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(if setup.has_input { Stdio::piped() } else { Stdio::null() })
+            .stdin(if setup.has_input { Stdio::piped() } else { no_input().map_err(failed)? })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(self.group.as_raw());
@@ -376,6 +376,12 @@ fn survives(process: u32, signal: Signal) -> bool {
         mask >> (signal as i32 - 1) & 1 == 1
     };
     has("SigCgt") || has("SigBlk")
+}
+
+/// An input without data. The start of a program would report a missing `/dev/null` as a missing program.
+fn no_input() -> io::Result<Stdio> {
+    let unusable = |error| io::Error::other(format!("its standard input /dev/null can't be opened: {error}"));
+    File::open("/dev/null").map(Stdio::from).map_err(unusable)
 }
 
 /// Gives a process one pipe for both outputs, so that their order stays. Returns the launcher's end. The other end is

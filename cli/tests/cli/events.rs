@@ -92,6 +92,9 @@ fn an_event_is_raised_and_watched() {
     assert_eq!(job.events(&[&["raise", "4711"], &details[..]].concat()).success(), "");
     // The tool is no rank of the job, so it does not get this one.
     assert_eq!(job.events(&["raise", "4712", "-n", &job.name(), "-r", "0-1"]).success(), "");
+    let missing = job.events(&["raise", "4712", "-n", &job.name(), "-r", "0,7"]);
+    let said = format!("warning: namespace {} has no rank 7; its ranks are 0 to 1; ", job.name());
+    assert!(missing.code() == Some(0) && missing.err.starts_with(&said), "{missing:?}");
     assert_eq!(job.events(&["raise", "event_job_end", "--info", "PMIX_EVENT_NON_DEFAULT"]).success(), "");
     let [first, second] = [watch.line(), watch.line()];
     for part in [

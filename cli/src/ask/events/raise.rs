@@ -6,6 +6,7 @@ use modex::types::codes::range;
 use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Value};
 
 use crate::Outcome;
+use crate::ask::absence::Absence;
 use crate::ask::arguments::{self, ArgumentError};
 use crate::ask::names::RangeName;
 use crate::ask::target::{ANSWER_TIME, Target, answer_within};
@@ -64,8 +65,15 @@ pub(super) fn run(options: &RaiseOptions) -> Outcome {
         }
     };
     let tool = options.target.connect(job.as_ref(), Some(ANSWER_TIME))?;
-    let raised = answer_within(ANSWER_TIME, tool.client()?.notify_event(status, None, range, &infos))?;
+    let client = tool.client()?;
+    let raised = answer_within(ANSWER_TIME, client.notify_event(status, None, range, &infos))?;
     raised.map_err(|error| refusal(status, &error))?;
+    let last = job.as_ref().and_then(|job| named(job, ranks.as_deref()).pop());
+    let own = &client.proc().namespace;
+    if let Some(absence) = last.and_then(|last| Absence::of(&client, &last, own, Some(ANSWER_TIME))) {
+        // A host may know jobs of other nodes alone.
+        eprintln!("warning: {absence}; on this node such processes have not got the event");
+    }
     // The end of the connection has the same effect.
     let _ = tool.finalize();
     Ok(0)
@@ -75,11 +83,15 @@ fn refusal(status: Status, error: &modex::NotifyError) -> String {
     format!("the event {status} was not raised: {error}")
 }
 
+fn named(job: &Namespace, ranks: Option<&[u32]>) -> Vec<ProcId> {
+    match ranks {
+        None => vec![ProcId { namespace: job.clone(), rank: Rank::Wildcard }],
+        Some(ranks) => ranks.iter().map(|rank| ProcId::new(job.clone(), *rank)).collect(),
+    }
+}
+
 fn targets(job: &Namespace, ranks: Option<&[u32]>) -> Info {
-    let elements = match ranks {
-        None => vec![Value::from(ProcId { namespace: job.clone(), rank: Rank::Wildcard })],
-        Some(ranks) => ranks.iter().map(|rank| Value::from(ProcId::new(job.clone(), *rank))).collect(),
-    };
+    let elements = named(job, ranks).into_iter().map(Value::from).collect();
     let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
     Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), array)
 }
