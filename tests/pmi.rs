@@ -320,6 +320,31 @@ fn a_rank_spawns_programs_with_values_for_their_key_space() {
     rank.finalize();
 }
 
+/// The server read no further after 64 KiB, and the rank waited for ever.
+#[test]
+fn a_spawn_with_long_arguments_is_read_to_its_end() {
+    let (node, observed) = Named::start(1);
+    let mut rank = Rank::start(&node, 0);
+    let arguments: String = (1..=200).map(|number| format!("arg{number}={:01000}\n", 0)).collect();
+    let spawn = format!("mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=1\nspawnssofar=1\n{arguments}endcmd");
+    assert_eq!(rank.ask(&spawn), "cmd=spawn_result rc=0 msg=success\n");
+    let heard: Vec<String> = (0..2).map(|_| observed.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
+    assert!(heard[1].len() > 200_000, "{} bytes", heard[1].len());
+    rank.finalize();
+}
+
+/// A message of the greatest length was longer than what the server reads at a time, with the number before it.
+#[test]
+fn a_message_of_the_greatest_length_is_answered() {
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let mut rank = Rank2::start(&node, 0);
+    let message = |length: usize| format!("{:x<1$}", "cmd=info-getjobattr;key=", length - 1) + ";";
+    for length in [65_530, 65_531, 65_536] {
+        assert_eq!(rank.ask(&message(length)), "cmd=info-getjobattr-response;rc=0;found=FALSE;", "{length}");
+    }
+}
+
 /// A spawned MPICH program finds the address of its parent so.
 #[test]
 fn a_spawned_rank_knows_it_and_reads_the_values_of_its_parent() {

@@ -185,7 +185,7 @@ fn no_function_succeeds_with_a_required_value_that_it_cannot_read() {
     let supported = supported(&client);
     let mut ignored = Vec::new();
     for attribute in keys::attributes() {
-        for value in [Value::ByteObject(vec![1].into()), Value::from("word"), Value::Double(0.5)] {
+        for value in [Value::ByteObject(vec![1]), Value::from("word"), Value::Double(0.5)] {
             if rows_with_name(attribute.name).any(|row| takes(row.value_type, &value)) {
                 continue;
             }

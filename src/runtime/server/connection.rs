@@ -771,8 +771,8 @@ impl Connection {
     pub(super) fn is_full(&self) -> bool {
         let (pending_bytes, has_message) = match &self.stage {
             Stage::Known(known) => (known.inbox.pending(), known.inbox.has_frame()),
-            // Its lines wait while the core has its request, too.
-            Stage::Pmi(rank) => (rank.pending_bytes(), true),
+            // A spawn of several lines, or a long message, waits for its end and not for the core.
+            Stage::Pmi(rank) => (rank.pending_bytes(), rank.has_message()),
             _ => return self.is_ending(),
         };
         // A full connection must become half empty first, because each change is a system call.

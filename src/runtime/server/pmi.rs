@@ -291,6 +291,11 @@ impl PmiRank {
         }
     }
 
+    /// Whether a message, or the error of one, waits. It may wait for the answer to an earlier one.
+    pub(super) const fn has_message(&self) -> bool {
+        self.reader.is_ready()
+    }
+
     /// Whether a line has begun that is not complete.
     pub(super) fn owes_bytes(&self) -> bool {
         self.pending_bytes() > 0 && !self.reader.is_ready()

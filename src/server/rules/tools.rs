@@ -100,9 +100,13 @@ impl<S: Datastore> ServerCore<S> {
         here.saturating_add(arriving)
     }
 
-    /// Whether a tool may have its own name: it must name one process, and must not be in use.
+    /// Whether a tool may have its own name: it must name one process, and must not be in use. A user without rights to a job
+    /// does not learn whether the job or the process exists.
     fn examine_name(&self, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
+        let found = hello.claimed_credentials();
         let taken = || Refusal::NameTaken { proc: proc.clone() };
+        let unproven = || Refusal::UnprovenName { proc: proc.clone(), uid: found.uid };
+        let is_own = |client: &RegisteredClient| client.credentials().uid == found.uid || self.is_trusted(found.uid);
         if proc.rank.process().is_none() {
             return Err(Refusal::UnknownProcess { proc: proc.clone() });
         }
@@ -110,16 +114,26 @@ impl<S: Datastore> ServerCore<S> {
             return Err(taken());
         }
         // Others of the same user may share a tool's namespace; a job's belongs to its processes.
-        let is_open = self.registry.job(&proc.namespace).is_none_or(|job| {
+        let job = self.registry.job(&proc.namespace);
+        let is_open = job.is_none_or(|job| {
             let is_same_users = job.clients().values().all(|client| client.credentials().uid == hello.credentials.uid);
             job.is_of_tools() && is_same_users
         });
-        let Some(client) = self.registry.client(proc) else { return if is_open { Ok(()) } else { Err(taken()) } };
+        let Some(client) = self.registry.client(proc) else {
+            return match job.filter(|_| !is_open) {
+                None => Ok(()),
+                Some(job) if job.clients().values().any(is_own) => Err(Refusal::UnknownProcess { proc: proc.clone() }),
+                Some(_) => Err(unproven()),
+            };
+        };
+        if !is_own(client) {
+            return Err(unproven());
+        }
         // A server may start a forking tool, like any other process.
         if (client.is_guest() || !hello.is_started) && !client.connections().is_empty() {
             return Err(taken());
         }
-        let (expected, found) = (client.credentials(), hello.claimed_credentials());
+        let expected = client.credentials();
         if !expected.are_met_by(found) {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }

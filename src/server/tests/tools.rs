@@ -131,6 +131,19 @@ fn a_tool_of_another_user_has_no_name_that_nobody_vouches_for() {
     assert!(matches!(asked.complete(id, HostReply::Tool(None))[..], [Output::AdmitTool(..)]), "the host's word");
 }
 
+/// The refusals differed, so they showed another user which jobs and processes there are.
+#[test]
+fn a_tool_of_another_user_does_not_learn_which_names_exist() {
+    let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Named) };
+    let mut open = Rig::with(ServerConfig { tools, ..ServerConfig::default() }, MapStore::new());
+    open.job(4, 1);
+    for (peer, (name, rank)) in (50..).zip([("job", 0), ("job", 9), ("elsewhere", 0)]) {
+        let foreign = ToolHello { credentials: Credentials { uid: 1001, gid: 100 }, ..named(name, rank) };
+        let refusal = Refusal::UnprovenName { proc: ProcId::new(namespace(name), rank), uid: 1001 };
+        assert_eq!(arrive(&mut open, peer, foreign), [Output::Refuse(PeerId(peer), refusal)]);
+    }
+}
+
 /// Regression: a tool took the name of the server. Events of the host in that name then counted as the tool user's, and
 /// reached nobody else.
 #[test]
@@ -152,10 +165,11 @@ fn no_tool_gets_into_a_job() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
     rig.job(4, 1);
     rig.register_client(&ProcId::new(namespace("coming"), 0));
-    let taken = |name: &str, rank| Refusal::NameTaken { proc: ProcId::new(namespace(name), rank) };
-    for (peer, (name, rank)) in [("job", 0), ("job", 1), ("job", 9), ("coming", 7)].into_iter().enumerate() {
-        let peer = peer as u64 + 50;
-        assert_eq!(arrive(&mut rig, peer, named(name, rank)), [Output::Refuse(PeerId(peer), taken(name, rank))]);
+    let taken = Refusal::NameTaken { proc: proc(0) };
+    assert_eq!(arrive(&mut rig, 49, named("job", 0)), [Output::Refuse(PeerId(49), taken)]);
+    for (peer, (name, rank)) in (50..).zip([("job", 1), ("job", 9), ("coming", 7)]) {
+        let unknown = Refusal::UnknownProcess { proc: ProcId::new(namespace(name), rank) };
+        assert_eq!(arrive(&mut rig, peer, named(name, rank)), [Output::Refuse(PeerId(peer), unknown)]);
     }
     // An announced name requires its user.
     rig.register("other", Some(1), Some(1));
