@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser};
 
 use super::RunOptions;
+use super::elf::DIRECTORIES_MAX;
 
 /// The largest number of ranks of one launcher: each costs two pipes and a connection.
 pub(super) const RANK_COUNT_MAX: u32 = 4096;
@@ -434,8 +435,8 @@ impl App {
             return Some(directory.join(&self.program));
         }
         let places = self.variable("PATH", lookup)?;
-        let mut candidates = std::env::split_paths(&places).map(|place| directory.join(place).join(&self.program));
-        candidates.find(|path| path.is_file())
+        let places = std::env::split_paths(&places).take(DIRECTORIES_MAX);
+        places.map(|place| directory.join(place).join(&self.program)).find(|path| path.is_file())
     }
 
     /// Refuses variables that the server sets itself. The server's value would silently replace the user's.
@@ -451,6 +452,18 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A variable of 14 MiB held the launcher up for a minute.
+    #[test]
+    fn a_program_is_looked_for_in_so_many_directories() {
+        let path = |before: usize| {
+            let places = format!("{}/bin", "/x:".repeat(before));
+            let app = App { program: "sh".into(), ..App::default() };
+            app.program_path(|name| (name == "PATH").then(|| places.clone().into()))
+        };
+        assert_eq!(path(DIRECTORIES_MAX - 1), Some("/bin/sh".into()));
+        assert_eq!(path(DIRECTORIES_MAX), None);
+    }
 
     fn words(text: &str) -> Vec<OsString> {
         text.split_whitespace().map(OsString::from).collect()

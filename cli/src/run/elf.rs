@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The needs of a program or library of this machine's kind.
@@ -21,7 +21,7 @@ pub(super) struct Needs {
 impl Needs {
     /// Reads them (ELF-64). Files of another form have none.
     pub(super) fn of(path: &Path) -> Option<Self> {
-        let file = File::open(path).ok()?;
+        let file = open(path)?;
         let head = bytes_at(&file, 0, 64)?;
         if !head.starts_with(b"\x7fELF\x02\x01") {
             return None;
@@ -33,21 +33,16 @@ impl Needs {
         let entries: Vec<(u64, u64)> =
             dynamic.chunks_exact(16).map_while(|entry| Some((u64_at(entry, 0)?, u64_at(entry, 8)?))).collect();
         let values = |tag| entries.iter().filter(move |(found, _)| *found == tag).map(|(_, value)| *value);
-        let (names, names_bytes) = (values(DT_STRTAB).next()?, values(DT_STRSZ).next()?);
+        let names = values(DT_STRTAB).next()?;
         let place = parts.iter().find_map(|part| part.place_of(names))?;
-        let names = bytes_at(&file, place, names_bytes.try_into().ok()?)?;
-        let name_at = |at: u64| {
-            let name = names.get(usize::try_from(at).ok()?..)?.split(|byte| *byte == 0).next()?;
-            Some(OsString::from_vec(name.to_vec()))
-        };
+        let name_at = |at: u64| text_at(&file, place.checked_add(at)?);
         let directories = |tag| -> Vec<PathBuf> {
             let origin = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned())).unwrap_or_default();
-            let lists = values(tag).filter_map(name_at);
-            lists
-                .flat_map(|list| std::env::split_paths(&list).map(|path| at_origin(&path, &origin)).collect::<Vec<_>>())
-                .collect()
+            // The dynamic linker reads one list, too.
+            let list = values(tag).next().and_then(name_at).unwrap_or_default();
+            std::env::split_paths(&list).map(|path| at_origin(&path, &origin)).collect()
         };
-        let libraries = values(DT_NEEDED).filter_map(name_at).collect();
+        let libraries = values(DT_NEEDED).take(NAMES_MAX).filter_map(name_at).collect();
         let then = directories(DT_RUNPATH);
         let first = if then.is_empty() { directories(DT_RPATH) } else { Vec::new() };
         Some(Self { libraries, first, then })
@@ -56,6 +51,7 @@ impl Needs {
     /// The file of a library. `environment` is the rank's `LD_LIBRARY_PATH`.
     pub(super) fn find(&self, library: &OsStr, environment: &OsStr) -> Option<PathBuf> {
         let of_environment = std::env::split_paths(environment).filter(|path| !path.as_os_str().is_empty());
+        let of_environment = of_environment.take(DIRECTORIES_MAX);
         let places = self.first.iter().cloned().chain(of_environment).chain(self.then.iter().cloned());
         let arch = std::env::consts::ARCH;
         let of_system = ["/lib", "/usr/lib"].map(|place| PathBuf::from(format!("{place}/{arch}-linux-gnu")));
@@ -91,6 +87,22 @@ impl Part {
     }
 }
 
+/// Opens a regular file. Others, such as a FIFO, may block the reader.
+fn open(path: &Path) -> Option<File> {
+    let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path).ok()?;
+    file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
+}
+
+/// A text of a bounded length, up to its NUL.
+fn text_at(file: &File, offset: u64) -> Option<OsString> {
+    let mut bytes = vec![0; TEXT_BYTES_MAX];
+    let read = file.read_at(&mut bytes, offset).ok()?;
+    bytes.truncate(read);
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    bytes.truncate(end);
+    Some(OsString::from_vec(bytes))
+}
+
 /// A bounded part of a file.
 fn bytes_at(file: &File, offset: u64, size_bytes: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; Some(size_bytes).filter(|size_bytes| *size_bytes <= TABLE_BYTES_MAX)?];
@@ -106,8 +118,17 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
 }
 
-/// Longest table read from a program. Names of symbols are in the same table as names of libraries.
-const TABLE_BYTES_MAX: usize = 64 << 20;
+/// Longest table read from a program: its parts, or its entries for the dynamic linker.
+const TABLE_BYTES_MAX: usize = 1 << 20;
+
+/// Longest name of a library, or list of directories, with its NUL.
+const TEXT_BYTES_MAX: usize = 1 << 14;
+
+/// Most names of libraries of a program that are looked at.
+const NAMES_MAX: usize = 1024;
+
+/// Most directories of a variable in which the launcher looks for a file. A process that spawns programs chooses the variable.
+pub(super) const DIRECTORIES_MAX: usize = 1024;
 
 /// The size of a program header.
 const PART_BYTES: usize = 56;
@@ -116,7 +137,6 @@ const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
-const DT_STRSZ: u64 = 10;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
 
@@ -140,6 +160,36 @@ mod tests {
             std::fs::write(&path, contents).unwrap();
             assert!(Needs::of(&path).is_none_or(|needs| needs.libraries.is_empty()));
         }
+    }
+
+    /// The start of a rank waited for a writer of the FIFO, and no signal ended it.
+    #[test]
+    fn a_fifo_is_no_program() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Needs::of(&path).is_none());
+    }
+
+    /// A program of 33 MB with a table of names without an end took gigabytes and minutes of the launcher.
+    #[test]
+    fn a_name_without_an_end_is_no_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        let write = |names: &[u8]| {
+            let le = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+            let head =
+                [&b"\x7fELF\x02\x01"[..], &[0; 26], &le(&[64, 0]), &[0; 8], &2_u16.to_le_bytes(), &[0; 6]].concat();
+            let part = |kind: u64, size: u64| le(&[kind, PLACE, PLACE, 0, size, size, 0]);
+            let entries = le(&[DT_STRTAB, PLACE + 64, DT_NEEDED, 0, DT_NEEDED, 0]);
+            const PLACE: u64 = 64 + 2 * 56;
+            let parts = [part(PT_LOAD.into(), 1 << 20), part(PT_DYNAMIC.into(), entries.len() as u64)].concat();
+            let padding = vec![0; 64 - entries.len()];
+            std::fs::write(&path, [head, parts, entries, padding, names.to_vec()].concat()).unwrap();
+            Needs::of(&path).unwrap().libraries
+        };
+        assert_eq!(write(b"libx.so.1\0"), ["libx.so.1", "libx.so.1"]);
+        assert!(write(&vec![b'x'; TEXT_BYTES_MAX]).is_empty());
     }
 
     #[test]

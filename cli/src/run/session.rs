@@ -8,6 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::printing;
 use modex::ptl::abandoned::{ATTEMPTS, is_still_at, open, sweep};
 
 /// A directory that only this user can enter. It is removed with its content when dropped.
@@ -59,7 +60,15 @@ impl Drop for SessionDirectory {
     fn drop(&mut self) {
         // Listing the directory takes a descriptor, but removing an empty directory does not. A directory that can't be
         // removed must not make an ended job fail.
-        let _ = fs::remove_dir_all(&self.path).or_else(|_| fs::remove_dir(&self.path));
+        let removed = fs::remove_dir_all(&self.path).or_else(|reason| fs::remove_dir(&self.path).map_err(|_| reason));
+        if let Err(reason) = removed
+            && self.path.exists()
+        {
+            let path = self.path.display();
+            printing::complain(&format!(
+                "the job's directory {path} can't be removed ({reason}); remove it with rm -r"
+            ));
+        }
     }
 }
 

@@ -54,6 +54,19 @@ fn a_limit_is_named_with_its_value_and_the_number_that_is_needed() {
     assert!(ended.code() == Some(0) && ended.err.is_empty(), "{ended:?}");
 }
 
+/// The removal takes a descriptor for each level. The directory stayed, and no line said so.
+#[test]
+fn a_directory_that_is_too_deep_to_be_removed_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let dig = "cd \"$PMIX_SERVER_TMPDIR\"; for level in $(seq 200); do mkdir d; cd d; done";
+    let script = format!("ulimit -n 100; exec \"$0\" run -n 1 -- sh -c '{dig}'");
+    let output = Command::new("sh").args(["-c", &script, MODEX]).env("TMPDIR", directory.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let left = std::fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    let named = format!("the job's directory {} can't be removed", left.display());
+    assert!(output.status.code() == Some(0) && said.contains(&named), "{said}");
+}
+
 #[test]
 fn the_limit_on_address_space_is_named_with_its_value() {
     // No room for the stack of a thread.
