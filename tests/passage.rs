@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 
 use modex::types::AsStatus;
 use modex::types::codes::iof_channel;
-use modex::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
+use modex::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Rank, ResourceUnit, Status, Text, Value};
 use modex::{
-    Allocate, Capabilities, Client, Connect, Credential, GetCredential, GetOptions, GroupOperation, GroupRequest, Host,
-    IofOutput, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, Requester, Responder, Server,
-    Spawn, Unpublish, ValidateCredential,
+    Allocate, Capabilities, Client, Connect, Credential, FabricRegister, FabricUpdate, GetCredential, GetOptions,
+    GroupOperation, GroupRequest, Host, IofOutput, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
+    QueryInfo, Requester, ResourceBlock, Responder, Server, SessionControl, Spawn, Unpublish, ValidateCredential,
 };
 use support::{TestServer, description, ids, namespace, proc};
 
@@ -56,7 +56,9 @@ impl Host for Everything {
         let connected = Capabilities::CONNECT | Capabilities::DISCONNECT | Capabilities::GROUP;
         let tools = Capabilities::QUERY | Capabilities::LOG | Capabilities::ALLOCATE | Capabilities::JOB_CONTROL;
         let rest = Capabilities::MONITOR | Capabilities::GET_CREDENTIAL | Capabilities::VALIDATE_CREDENTIAL;
-        passed | connected | tools | rest | Capabilities::IOF_PULL | Capabilities::IOF_PUSH
+        let scheduler = Capabilities::RESOURCE_BLOCK | Capabilities::SESSION_CONTROL;
+        let fabric = Capabilities::FABRIC_REGISTER | Capabilities::FABRIC_UPDATE;
+        passed | connected | tools | rest | scheduler | fabric | Capabilities::IOF_PULL | Capabilities::IOF_PUSH
     }
 
     fn publish(&self, requester: Requester, request: Publish, reply: Responder<()>) {
@@ -153,6 +155,27 @@ impl Host for Everything {
     fn iof_push(&self, requester: Requester, request: IofPush, reply: Responder<()>) {
         self.note(&format!("stdin {:?}", String::from_utf8(request.bytes).unwrap()), &requester);
         reply.succeed(());
+    }
+
+    fn fabric_register(&self, requester: Requester, request: FabricRegister, reply: Responder<Vec<Info>>) {
+        self.note(&format!("fabric {}", request.directives[0].key), &requester);
+        reply.succeed(vec![fact()]);
+    }
+
+    fn fabric_update(&self, requester: Requester, request: FabricUpdate, reply: Responder<Vec<Info>>) {
+        self.note(&format!("update {}", request.index), &requester);
+        reply.succeed(vec![fact()]);
+    }
+
+    fn resource_block(&self, requester: Requester, request: ResourceBlock, reply: Responder<()>) {
+        let ResourceBlock { directive, name, units, .. } = request;
+        self.note(&format!("block {directive} {name:?} {}", units[0].count), &requester);
+        reply.succeed(());
+    }
+
+    fn session_control(&self, requester: Requester, request: SessionControl, reply: Responder<Vec<Info>>) {
+        self.note(&format!("session {}", request.session), &requester);
+        reply.succeed(vec![fact()]);
     }
 
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
@@ -307,6 +330,25 @@ fn what_tools_ask_for_reaches_the_host_and_its_answer_the_process() {
 }
 
 #[test]
+fn requests_for_a_scheduler_reach_the_host_from_a_client_and_from_the_server_itself() {
+    let (node, host, [client, _]) = start();
+    let plane = || vec![Info::new(Key::from_static(modex::keys::FABRIC_PLANE.name()), "10.0.0.0/8")];
+    let blue = || Some(Text::from("blue"));
+    let units = || vec![ResourceUnit { device_type: 2, count: 3 }];
+    assert_eq!(client.fabric_register(plane()).wait().unwrap().results, [fact()]);
+    assert_eq!(called_back(|done| client.fabric_update(7).then(done).unwrap()).unwrap().results, [fact()]);
+    client.resource_block(1, blue(), units(), Vec::new()).wait().unwrap();
+    assert_eq!(client.session_control(42, Vec::new()).wait().unwrap().results, [fact()]);
+    assert_eq!(node.server.fabric_register(plane()).wait().unwrap().results, [fact()]);
+    assert_eq!(node.server.fabric_update(7).wait().unwrap().results, [fact()]);
+    node.server.resource_block(1, blue(), units(), Vec::new()).wait().unwrap();
+    assert_eq!(node.server.session_control(42, Vec::new()).wait().unwrap().results, [fact()]);
+    let expected = ["fabric pmix.fab.plane", "update 7", "block 1 Some(\"blue\") 3", "session 42"];
+    let of = |proc: &ProcId| expected.map(|what| format!("{what} of {proc}"));
+    assert_eq!(host.heard(), [of(client.proc()), of(node.server.proc())].concat());
+}
+
+#[test]
 fn credentials_are_made_and_checked() {
     let (_node, _host, [client, other]) = start();
     let credential = client.get_credential(Vec::new()).wait().unwrap();
@@ -423,6 +465,10 @@ fn a_host_that_can_do_nothing_is_no_secret() {
         client.validate_credential(Vec::new(), Vec::new()).wait().unwrap_err(),
         client.iof_pull(vec![proc("job", 0)], Vec::new(), iof_channel::FWD_STDOUT_CHANNEL, |_| {}).wait().unwrap_err(),
         client.iof_push(Vec::new(), Vec::new(), Vec::new()).wait().unwrap_err(),
+        client.fabric_register(Vec::new()).wait().unwrap_err(),
+        client.fabric_update(7).wait().unwrap_err(),
+        client.resource_block(1, None, Vec::new(), Vec::new()).wait().unwrap_err(),
+        client.session_control(42, Vec::new()).wait().unwrap_err(),
     ];
     assert!(answers.iter().all(|error| error.status() == Status::ERR_NOT_SUPPORTED), "{answers:?}");
     // Operations within this node still work.

@@ -47,8 +47,8 @@ fn outcome<T, E: AsStatus + Display>(result: Result<T, E>) -> Result<(), Status>
     result.map(drop).map_err(|error| error.status())
 }
 
-/// Functions that a process alone in its job can complete, and that no host answers.
-const FUNCTIONS: [Function; 11] = [
+/// Functions that a process alone in its job can complete, and that no host answers. The last ones need a host.
+const FUNCTIONS: [Function; 14] = [
     ("PMIx_Get", |client, directive| {
         outcome(client.get_value(client.proc(), "own", &GetOptions::new().info(directive)))
     }),
@@ -93,6 +93,11 @@ const FUNCTIONS: [Function; 11] = [
         let query = Query { keys: vec![Text::from(keys::QUERY_NAMESPACES.name())], qualifiers: vec![directive] };
         outcome(client.query(vec![query]).wait())
     }),
+    ("PMIx_Fabric_register", |client, directive| outcome(client.fabric_register(vec![directive]).wait())),
+    ("PMIx_Resource_block", |client, directive| {
+        outcome(client.resource_block(1, None, Vec::new(), vec![directive]).wait())
+    }),
+    ("PMIx_Session_control", |client, directive| outcome(client.session_control(1, vec![directive]).wait())),
 ];
 
 /// Functions of a server. The job "other" is not registered. `PMIx_Notify_event` is no such function: a host passes events of

@@ -408,7 +408,7 @@ fn other_request(choice: u8) -> Request {
             Request::Abort(Abort { status: Status::ERROR, message: Some(Text::from("end")), procs: vec![proc(choice)] })
         }
         3 => Request::DeregisterEvents(Vec::new()),
-        4 => Request::FabricUpdate(1),
+        4 => Request::RefreshCache(proc(choice)),
         _ => Request::from(QueryInfo::new(Vec::new())),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::proto::{Credential, Reply, Service, with_services};
-use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
+use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, ResourceUnit, Status, Text};
 
 use super::client::Client;
 use super::pending::Pending;

@@ -37,6 +37,11 @@ impl Writer {
         self.codec
     }
 
+    /// Packs the rest in another encoding.
+    pub(crate) const fn switch_to(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
     /// Takes memory for so many more bytes, at once.
     pub fn reserve(&mut self, size_bytes: usize) {
         self.bytes.reserve(size_bytes);

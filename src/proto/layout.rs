@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use super::Version;
 use super::fitting::pack_entry;
 use crate::bfrops::wire::{ByteObject, Kval, Size};
-use crate::bfrops::{DecodeError, EncodeError, Encoding, Reader, Writer};
+use crate::bfrops::{Codec, DecodeError, EncodeError, Encoding, Generation, Reader, Writer};
 
 /// One or more pack operations that form one part.
 pub(super) trait Layout {
@@ -36,6 +36,10 @@ pub(super) struct Rest<E>(PhantomData<E>);
 
 /// One value; peers older than release 3.0 have none.
 pub(super) struct SinceRelease3<E>(PhantomData<E>);
+
+/// A part with types that older encodings lack. Our own servers read it in any encoding. A foreign server with an older encoding
+/// refuses the request, because it lacks the request or the types.
+pub(super) struct Newer<L>(PhantomData<L>);
 
 /// Implements [`Layout`] for a message type: its fields in the order of the wire.
 macro_rules! layout {
@@ -102,6 +106,26 @@ impl<E: Encoding<Value: Copy + Default>> Layout for SinceRelease3<E> {
 
     fn unpack(reader: &mut Reader<'_>, field: &'static str, peer: Version) -> Result<Option<E::Value>, DecodeError> {
         if peer.major >= 3 { reader.unpack::<E>(field).map(Some) } else { Ok(None) }
+    }
+}
+
+impl<L: Layout> Layout for Newer<L> {
+    type Value = L::Value;
+
+    fn pack(value: &L::Value, writer: &mut Writer, peer: Version) -> Result<(), EncodeError> {
+        let codec = writer.codec();
+        writer.switch_to(Codec { generation: Generation::V61, ..codec });
+        let packed = L::pack(value, writer, peer);
+        writer.switch_to(codec);
+        packed
+    }
+
+    fn unpack(reader: &mut Reader<'_>, field: &'static str, peer: Version) -> Result<L::Value, DecodeError> {
+        let codec = reader.codec();
+        reader.switch_to(Codec { generation: Generation::V61, ..codec });
+        let unpacked = L::unpack(reader, field, peer);
+        reader.switch_to(codec);
+        unpacked
     }
 }
 

@@ -7,9 +7,7 @@
 
 use super::layout::{IfPresent, Many, One, layout};
 use crate::bfrops::wire;
-use crate::types::{
-    DeviceDistance, Info, Key, Kval, Pdata, ProcId, ResourceUnit, Scope, Status, Text, Topology, footprint,
-};
+use crate::types::{DeviceDistance, Info, Key, Kval, Pdata, ProcId, Scope, Status, Text, Topology, footprint};
 
 /// Announces a segment whose read-only descriptor travels with this message.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,28 +174,6 @@ body! {
         topology: Topology => One<wire::Topology>,
         /// Processors of the requester.
         cpuset: Option<Text> => One<wire::Cpuset>,
-        /// Directives.
-        directives: Vec<Info> => Many<wire::Info>,
-    }
-}
-body! {
-    /// Change of a resource block.
-    ResourceBlock {
-        /// Directive code.
-        directive: u8 => One<wire::ResblockDirective>,
-        /// Name of the block.
-        name: Option<Text> => One<wire::String>,
-        /// Units.
-        units: Vec<ResourceUnit> => Many<wire::ResourceUnit>,
-        /// Directives.
-        directives: Vec<Info> => Many<wire::Info>,
-    }
-}
-body! {
-    /// Control of a session.
-    SessionControl {
-        /// The session.
-        session: u32 => One<wire::Uint32>,
         /// Directives.
         directives: Vec<Info> => Many<wire::Info>,
     }

@@ -3,15 +3,15 @@
 use super::collective::Connecting;
 use super::data::Whose;
 use super::group::{Constructing, Destructing, Leaving};
-use super::layout::{Layout, Many, One, Rest};
+use super::layout::{Layout, One, Rest};
 use super::services::with_requests;
 use super::{
     Abort, Collective, Command, Commit, ComputeDistances, Dialect, Get, Group, IofDeregister, IofPull, Notify,
-    RegisterEvents, ResolvePeers, ResourceBlock, Service, SessionControl, Version,
+    RegisterEvents, ResolvePeers, Service, Version,
 };
 use crate::bfrops::wire;
 use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
-use crate::types::{Info, ProcId, Status, Text};
+use crate::types::{ProcId, Status, Text};
 
 /// Reason why a request is refused. [`RequestDecodeError::status`] is the answer for the peer, if it expects an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,11 +1,11 @@
 //! Requests of services: types and bytes, made from the table of services.
 
-use super::layout::{Each, Layout, Many, One, SinceRelease3, layout};
+use super::layout::{Each, Layout, Many, Newer, One, SinceRelease3, layout};
 use super::services::with_services;
 use super::{Command, Credential, Version};
 use crate::bfrops::wire;
 use crate::bfrops::{EncodeError, Writer};
-use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status};
+use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, ResourceUnit, Status, Text};
 
 /// Makes the types of the requests, and the two directions of their bytes and of their replies.
 macro_rules! requests {
@@ -99,7 +99,7 @@ macro_rules! requests {
                 }
             }
 
-            /// The lists of directives: one, or the qualifiers of each query.
+            /// The lists of directives: one, the qualifiers of each query, or none.
             #[must_use]
             pub fn directives(&self) -> Vec<&Vec<Info>> {
                 match self {
@@ -181,6 +181,17 @@ impl Directives for Vec<Info> {
 
     fn lists_mut(&mut self) -> Vec<&mut Vec<Info>> {
         vec![self]
+    }
+}
+
+/// The number of a fabric; such a request has no directives.
+impl Directives for u64 {
+    fn lists(&self) -> Vec<&Vec<Info>> {
+        Vec::new()
+    }
+
+    fn lists_mut(&mut self) -> Vec<&mut Vec<Info>> {
+        Vec::new()
     }
 }
 

@@ -134,6 +134,34 @@ macro_rules! with_services {
                 /// The bytes; none: the end of the input.
                 bytes: Vec<u8> => One<wire::ByteObject>,
             }
+            /// Registers for the data of a fabric. Answered with these data.
+            FabricRegister = 30, FABRIC_REGISTER = 27, fn fabric_register(directives) -> Vec<Info> {
+                /// Directives.
+                directives: Vec<Info> => Many<wire::Info>,
+            }
+            /// Brings the data of a registered fabric up to date. Answered with these data.
+            FabricUpdate = 31, FABRIC_UPDATE = 28, fn fabric_update(index) -> Vec<Info> {
+                /// The fabric's number: `PMIX_FABRIC_INDEX` in the answer to the registration.
+                index: u64 => One<wire::Size>,
+            }
+            /// Defines, extends, reduces or deletes a named block of resources.
+            ResourceBlock = 34, RESOURCE_BLOCK = 29, fn resource_block(directives) -> () {
+                /// The change: one of [`crate::types::codes::resource_block_directive`].
+                directive: u8 => Newer<One<wire::ResblockDirective>>,
+                /// The name of the block.
+                name: Option<Text> => One<wire::String>,
+                /// The resources.
+                units: Vec<ResourceUnit> => Newer<Many<wire::ResourceUnit>>,
+                /// Directives.
+                directives: Vec<Info> => Many<wire::Info>,
+            }
+            /// Controls a session.
+            SessionControl = 35, SESSION_CONTROL = 30, fn session_control(directives) -> Vec<Info> {
+                /// The session.
+                session: u32 => One<wire::Uint32>,
+                /// Directives.
+                directives: Vec<Info> => Many<wire::Info>,
+            }
         }
     };
 }
@@ -198,18 +226,10 @@ macro_rules! with_others {
                 GroupDestruct = 28, Group as Destructing => ();
                 /// IOF_DEREG.
                 IofDeregister = 29, IofDeregister as IofDeregister => ();
-                /// FABRIC_REGISTER.
-                FabricRegister = 30, Vec<Info> as Many<wire::Info> => Vec<Info>;
-                /// FABRIC_UPDATE.
-                FabricUpdate = 31, u64 as One<wire::Size> => Vec<Info>;
                 /// COMPUTE_DEVICE_DISTANCES.
                 ComputeDistances = 32, ComputeDistances as ComputeDistances => Vec<DeviceDistance>;
                 /// REFRESH_CACHE.
                 RefreshCache = 33, ProcId as Whose => Vec<Kval>;
-                /// RESBLK.
-                ResourceBlock = 34, ResourceBlock as ResourceBlock => ();
-                /// SESSION_CTRL.
-                SessionControl = 35, SessionControl as SessionControl => Vec<Info>;
                 /// RESOLVE_PEERS.
                 ResolvePeers = 37, ResolvePeers as ResolvePeers => Vec<ProcId>;
                 /// RESOLVE_NODE; `None` means every namespace. The reply has names of nodes.

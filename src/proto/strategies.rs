@@ -7,7 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
-use super::layout::{Each, Layout, Many, One, SinceRelease3};
+use super::layout::{Each, Layout, Many, Newer, One, SinceRelease3};
 use super::notification::{EventNotice, OutputNotice};
 use super::services::with_services;
 use super::*;
@@ -109,7 +109,11 @@ macro_rules! drawn {
 
 drawn! {
     wire::Uint32: |_| any::<u32>();
+    wire::Size: |_| any::<u64>();
     wire::AllocDirective: |_| any::<u8>();
+    wire::ResblockDirective: |_| any::<u8>();
+    wire::ResourceUnit: |_| values::resource_unit();
+    wire::String: |_| name();
     wire::Time: |_| any::<u64>();
     wire::Key: |_| values::key();
     wire::Proc: |_| values::proc_id();
@@ -135,6 +139,12 @@ impl<E: DrawnValue<Value: fmt::Debug + 'static>> Drawn for Many<E> {
 impl<E: DrawnValue<Value: fmt::Debug + 'static>> Drawn for Each<E> {
     fn drawn(dialect: Dialect) -> BoxedStrategy<Vec<E::Value>> {
         vec(E::drawn_value(dialect.codec), 0..4).boxed()
+    }
+}
+
+impl<L: Drawn> Drawn for Newer<L> {
+    fn drawn(dialect: Dialect) -> BoxedStrategy<L::Value> {
+        L::drawn(dialect)
     }
 }
 
@@ -187,18 +197,13 @@ fn event_request(codec: Codec) -> BoxedStrategy<Request> {
 fn process_request(codec: Codec) -> BoxedStrategy<Request> {
     let abort = (status(), name(), procs())
         .prop_map(|(status, message, procs)| Request::Abort(Abort { status, message, procs }));
-    let session = (any::<u32>(), infos(codec))
-        .prop_map(|(session, directives)| Request::SessionControl(SessionControl { session, directives }));
-    let always = prop_oneof![abort, session];
-    if !codec.registers(DataType::ResblockDirective) {
-        return always.boxed();
+    if !codec.registers(DataType::Topology) {
+        return abort.boxed();
     }
-    let block = (any::<u8>(), name(), vec(values::resource_unit(), 0..3), infos(codec)).prop_map(
-        |(directive, name, units, directives)| {
-            Request::ResourceBlock(ResourceBlock { directive, name, units, directives })
-        },
-    );
-    prop_oneof![6 => always, 1 => block].boxed()
+    let distances = (values::topology(), name(), infos(codec)).prop_map(|(topology, cpuset, directives)| {
+        Request::ComputeDistances(ComputeDistances { topology, cpuset, directives })
+    });
+    prop_oneof![4 => abort, 1 => distances].boxed()
 }
 
 fn output_request(codec: Codec) -> BoxedStrategy<Request> {
@@ -208,18 +213,6 @@ fn output_request(codec: Codec) -> BoxedStrategy<Request> {
     let deregister = (infos(codec), any::<u64>())
         .prop_map(|(directives, reference)| Request::IofDeregister(IofDeregister { directives, reference }));
     prop_oneof![pull, deregister].boxed()
-}
-
-fn device_request(codec: Codec) -> BoxedStrategy<Request> {
-    let always =
-        prop_oneof![infos(codec).prop_map(Request::FabricRegister), any::<u64>().prop_map(Request::FabricUpdate),];
-    if !codec.registers(DataType::Topology) {
-        return always.boxed();
-    }
-    let distances = (values::topology(), name(), infos(codec)).prop_map(|(topology, cpuset, directives)| {
-        Request::ComputeDistances(ComputeDistances { topology, cpuset, directives })
-    });
-    prop_oneof![4 => always, 1 => distances].boxed()
 }
 
 /// Every request.
@@ -232,7 +225,6 @@ pub(super) fn request(dialect: Dialect) -> impl Strategy<Value = Request> {
         event_request(codec),
         process_request(codec),
         output_request(codec),
-        device_request(codec),
         group_request(dialect),
     ])
 }

@@ -255,6 +255,27 @@ static UNUSED pid_t host_fork(const char *nspace, uint32_t rank, const char *rol
     return pid;
 }
 
+/* Runs a tool: this program again, with `role` as its argument. PLACE is the directory of the server's files. Returns its exit
+ * code. */
+static UNUSED int host_run_tool(const char *role)
+{
+    char self[4096];
+    const char *valgrinded = getenv("CAPI_PROGRAM"); /* under valgrind, /proc/self/exe names valgrind */
+    int status = 0;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    self[length > 0 ? length : 0] = 0;
+    setenv("PLACE", host_directory, 1);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl(valgrinded ? valgrinded : self, "tool", role, (char *)NULL);
+        _exit(127);
+    }
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 /* Waits for a rank and expects this end: an exit code, or minus a signal. */
 static UNUSED void host_wait(pid_t pid, int expected)
 {

@@ -34,8 +34,8 @@ macro_rules! chapters {
 
 chapters!(
     badinput, blocking, callbacks, client, dangling, data, events, forks, forwarding, groups, launch, launcher, limits,
-    loaded, modex, module, named, names, newer, output, parameters, peers, progress, reinit, server, services,
-    singleton, tools, topology, values,
+    loaded, modex, module, named, names, newer, output, parameters, peers, progress, reinit, scheduler, server,
+    services, singleton, tools, topology, values,
 );
 
 fn chapter(name: &str) {

@@ -66,6 +66,12 @@ fn the_hosts_services_are_reached() {
     chapter("services", 2);
 }
 
+/// Registration, update and end of a fabric.
+#[test]
+fn fabrics_are_registered() {
+    chapter("scheduler", 2);
+}
+
 /// Settings collected for a job's start, found in the environment of its processes and by Get.
 #[test]
 fn what_was_set_up_for_a_job_reaches_its_processes() {

@@ -140,7 +140,7 @@ fn settings_of_the_other_library_do_no_harm() {
 /// ours. The chapters mark where the other server deviates from the standard (`stock_server`).
 #[test]
 fn the_clients_of_the_c_suite_run_under_the_systems_server() {
-    for chapter in ["modex", "events", "services", "server", "peers", "named"] {
+    for chapter in ["modex", "events", "services", "scheduler", "server", "peers", "named"] {
         let program = scratch().join(format!("{chapter}-under-stock"));
         let source = repository().join("tests/capi").join(format!("{chapter}.c"));
         library().headers()[0].compile(&[source], &program);

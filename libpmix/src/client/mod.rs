@@ -23,6 +23,7 @@ pub mod lifecycle;
 pub mod publish;
 pub mod query;
 pub mod resolve;
+pub mod scheduler;
 pub mod security;
 pub mod spawn;
 pub mod unsupported;

@@ -12,16 +12,15 @@
 //! one.
 //!
 //! Bytes 224 to 240 have two meanings: `session_control` and `resource_block` in 5.0 and 6.0, `tool_connected2` and
-//! `log2` since 6.1. A call of the wrong one would crash. So they count only if
+//! `log2` since 6.1, which has the former two behind them. A call of the wrong one would crash. So they count only if
 //!
-//! - the host says the size of its table (the info `modex.module_size`), and it is at least 256, or
+//! - the host says the size of its table (the info `modex.module_size`), which tells the release, or
 //! - the table has both entries, and `client_connected`, `tool_connected` and `log` are empty.
 //!
 //! Only a host of 6.1 fits the second rule. A host of 5.0 or 6.0 would have session control and resource blocks, but
 //! neither tools nor a log. No known host is like that.
 //!
-//! `session_control` and `resource_block` themselves are never called, because the library passes no such requests on. The
-//! entry `listener` is not called either: the library has listeners of its own.
+//! The entry `listener` is never called: the library has listeners of its own.
 
 use std::fs;
 use std::io::IoSliceMut;
@@ -37,8 +36,6 @@ use crate::types::{c_void, pmix_server_module_t};
 
 /// Size of the part that every release has, in bytes.
 pub(super) const COMMON_SIZE_BYTES: usize = 200;
-/// Size of a table of 4.x, in bytes.
-const SIZE_BYTES_OF_4: usize = 224;
 /// Size of a table of 6.1, in bytes.
 const SIZE_BYTES_OF_6_1: usize = 256;
 
@@ -62,18 +59,13 @@ impl ModulePointer<'_> {
         unsafe {
             std::ptr::copy_nonoverlapping(module.cast::<u8>(), (&raw mut copy).cast::<u8>(), COMMON_SIZE_BYTES);
         }
-        let is_said = |needed: usize| size_bytes.is_none_or(|size_bytes| size_bytes >= needed);
-        let at = |offset: usize| module.cast::<u8>().wrapping_add(offset).cast::<c_void>();
-        let tail = if is_said(SIZE_BYTES_OF_4) { read_carefully::<3>(at(COMMON_SIZE_BYTES)) } else { None };
-        let Some(tail) = tail else { return Ok(copy) };
-        let next = if is_said(SIZE_BYTES_OF_6_1) { read_carefully::<2>(at(SIZE_BYTES_OF_4)) } else { None };
-        let next = next.unwrap_or_default();
-        if tail.iter().chain(&next).all(|&address| address == 0) {
+        let words = read_tail(module.cast(), size_bytes.unwrap_or(SIZE_BYTES_OF_6_1));
+        if words.iter().all(|&address| address == 0) {
             return Ok(copy);
         }
         let code = executable_ranges();
-        let [group, fabric, client_connected2] = tail.map(|address| is_code(address, &code).then_some(address));
-        let [tool_connected2, log2] = next.map(|address| is_code(address, &code).then_some(address));
+        let [group, fabric, client_connected2, later @ ..] =
+            words.map(|address| is_code(address, &code).then_some(address));
         // SAFETY: an address in executable memory where a table of release 4 or later has the entry `group`; see above.
         copy.group = unsafe { entry(group) };
         // SAFETY: the same for the entry `fabric`.
@@ -83,26 +75,50 @@ impl ModulePointer<'_> {
             copy.client_connected2 = unsafe { entry(client_connected2) };
         }
         let has_older = copy.client_connected.is_some() || copy.tool_connected.is_some() || copy.log.is_some();
-        let is_of_6_1 = !has_older && tool_connected2.is_some() && log2.is_some();
-        if size_bytes.is_some() || is_of_6_1 {
+        let [first, second, third, fourth] = later;
+        let looks_like_6_1 = !has_older && first.is_some() && second.is_some();
+        let is_of_6_1 = size_bytes.map_or(looks_like_6_1, |size_bytes| size_bytes >= SIZE_BYTES_OF_6_1);
+        if is_of_6_1 {
             // SAFETY: an address in executable memory where a table of 6.1 has this entry, and it is one; see above.
-            copy.tool_connected2 = unsafe { entry(tool_connected2) };
+            copy.tool_connected2 = unsafe { entry(first) };
             // SAFETY: the same for the entry `log2`.
-            copy.log2 = unsafe { entry(log2) };
+            copy.log2 = unsafe { entry(second) };
         }
+        let [session_control, resource_block] = match (is_of_6_1, size_bytes) {
+            (true, _) => [third, fourth],
+            (false, Some(_)) => [first, second],
+            (false, None) => [None; 2],
+        };
+        // SAFETY: an address in executable memory where a table of this release has the entry `session_control`.
+        copy.session_control = unsafe { entry(session_control) };
+        // SAFETY: the same for the entry `resource_block`.
+        copy.resource_block = unsafe { entry(resource_block) };
         Ok(copy)
     }
 }
 
-/// So many pointers; `None` if nothing can be read there.
-fn read_carefully<const COUNT: usize>(from: *const c_void) -> Option<[usize; COUNT]> {
-    let mut pointers = [0_usize; COUNT];
-    let bytes = zerocopy::IntoBytes::as_mut_bytes(&mut pointers[..]);
+/// Number of the entries that not every release has.
+const TAIL: usize = (SIZE_BYTES_OF_6_1 - COMMON_SIZE_BYTES) / size_of::<usize>();
+
+/// The pointers behind the common part, up to a table's size. Those that nobody can read are 0.
+fn read_tail(module: *const u8, size_bytes: usize) -> [usize; TAIL] {
+    let mut offset = COMMON_SIZE_BYTES;
+    [(); TAIL].map(|()| {
+        let at = module.wrapping_add(offset);
+        offset += size_of::<usize>();
+        if offset > size_bytes { 0 } else { read_carefully(at.cast()).unwrap_or(0) }
+    })
+}
+
+/// A pointer; `None` if nothing can be read there.
+fn read_carefully(from: *const c_void) -> Option<usize> {
+    let mut pointer = 0_usize;
+    let bytes = zerocopy::IntoBytes::as_mut_bytes(&mut pointer);
     let there = RemoteIoVec { base: from.expose_provenance(), len: bytes.len() };
     let wanted = bytes.len();
     // Reading from this process is permitted to everyone, and a bad address causes an error, not a crash.
     let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(bytes)], &[there]).ok()?;
-    (read == wanted).then_some(pointers)
+    (read == wanted).then_some(pointer)
 }
 
 /// Address ranges of this process's code; empty if the kernel does not say.
@@ -230,6 +246,41 @@ mod tests {
         for size_bytes in [200, 224, 232, 240] {
             assert_eq!(has(&both, Some(size_bytes)), (false, false));
         }
+    }
+
+    unsafe extern "C" fn session(
+        _: *const pmix_proc_t,
+        _: u32,
+        _: *const pmix_info_t,
+        _: usize,
+        _: Option<crate::types::pmix_info_cbfunc_t>,
+        _: *mut c_void,
+    ) -> pmix_status_t {
+        0
+    }
+
+    #[test]
+    fn session_control_is_where_the_release_of_the_table_has_it() {
+        let address = session as *const () as usize;
+        for (word, size_bytes, is_read) in [
+            (28, Some(232), true),
+            (28, Some(240), true),
+            (28, Some(224), false),
+            (28, Some(256), false),
+            (28, None, false),
+            (30, Some(256), true),
+            (30, Some(240), false),
+            // A table of 6.1 would have two more entries before it.
+            (30, None, false),
+        ] {
+            let mut table = [0_usize; 32];
+            table[word] = address;
+            let copied = ModulePointer(table.as_ptr().cast(), PhantomData).copy(size_bytes).unwrap();
+            assert_eq!(copied.session_control.is_some(), is_read, "word {word}, {size_bytes:?}");
+            assert!(copied.resource_block.is_none());
+        }
+        let two = pmix_server_module_t { tool_connected2: Some(tool), log2: Some(log), ..Default::default() };
+        assert!(copied(&pmix_server_module_t { session_control: Some(session), ..two }).session_control.is_some());
     }
 
     #[test]

@@ -304,6 +304,27 @@ pub type pmix_server_fabric_fn_t = unsafe extern "C" fn(
     Option<pmix_info_cbfunc_t>,
     *mut c_void,
 ) -> pmix_status_t;
+/// Entry `session_control` of the server module.
+pub type pmix_server_session_control_fn_t = unsafe extern "C" fn(
+    *const pmix_proc_t,
+    u32,
+    *const pmix_info_t,
+    usize,
+    Option<pmix_info_cbfunc_t>,
+    *mut c_void,
+) -> pmix_status_t;
+/// Entry `resource_block` of the server module.
+pub type pmix_server_resource_block_fn_t = unsafe extern "C" fn(
+    *const pmix_proc_t,
+    pmix_resource_block_directive_t,
+    *const c_char,
+    *const pmix_resource_unit_t,
+    usize,
+    *const pmix_info_t,
+    usize,
+    Option<pmix_op_cbfunc_t>,
+    *mut c_void,
+) -> pmix_status_t;
 /// Entry `client_connected2` of the server module.
 pub type pmix_server_client_connected2_fn_t = unsafe extern "C" fn(
     *const pmix_proc_t,

@@ -3,7 +3,7 @@
 use super::callbacks::*;
 use super::structs::layout;
 
-/// The entries of a server module up to `log2` of release 6.1. Every caller since release 3.0 has the first 25, and every
+/// The entries of a server module of release 6.1. Every caller since release 3.0 has the first 25, and every
 /// caller since 4.0 has the first 28. See `server::module`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -38,5 +38,7 @@ pub struct pmix_server_module_t {
     pub client_connected2: Option<pmix_server_client_connected2_fn_t>,
     pub tool_connected2: Option<pmix_server_tool_connection2_fn_t>,
     pub log2: Option<pmix_server_log2_fn_t>,
+    pub session_control: Option<pmix_server_session_control_fn_t>,
+    pub resource_block: Option<pmix_server_resource_block_fn_t>,
 }
-layout!(pmix_server_module_t, 240, 8; client_connected: 0, client_finalized: 8, abort: 16, fence_nb: 24, direct_modex: 32, publish: 40, lookup: 48, unpublish: 56, spawn: 64, connect: 72, disconnect: 80, register_events: 88, deregister_events: 96, listener: 104, notify_event: 112, query: 120, tool_connected: 128, log: 136, allocate: 144, job_control: 152, monitor: 160, get_credential: 168, validate_credential: 176, iof_pull: 184, push_stdin: 192, group: 200, fabric: 208, client_connected2: 216, tool_connected2: 224, log2: 232);
+layout!(pmix_server_module_t, 256, 8; client_connected: 0, client_finalized: 8, abort: 16, fence_nb: 24, direct_modex: 32, publish: 40, lookup: 48, unpublish: 56, spawn: 64, connect: 72, disconnect: 80, register_events: 88, deregister_events: 96, listener: 104, notify_event: 112, query: 120, tool_connected: 128, log: 136, allocate: 144, job_control: 152, monitor: 160, get_credential: 168, validate_credential: 176, iof_pull: 184, push_stdin: 192, group: 200, fabric: 208, client_connected2: 216, tool_connected2: 224, log2: 232, session_control: 240, resource_block: 248);

@@ -37,11 +37,14 @@ pub(super) type HostAttributes = BTreeMap<String, Vec<String>>;
 /// Servers pass the attributes of other functions on to the host, which registers them. A service that only some servers
 /// have, such as the one for names, is the host's here.
 const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
+    (Level::Client, "PMIx_Fabric_register", &[&[keys::TIMEOUT.name()]]),
     (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD]),
     (Level::Client, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),
     (Level::Client, "PMIx_Group_invite", &[&UNDERSTOOD_OF_INVITATIONS]),
     (Level::Client, "PMIx_Group_join", &[&[keys::TIMEOUT.name()]]),
     (Level::Client, "PMIx_Process_monitor", &[&[keys::SEND_HEARTBEAT.name()]]),
+    (Level::Client, "PMIx_Resource_block", &[&[keys::TIMEOUT.name()]]),
+    (Level::Client, "PMIx_Session_control", &[&[keys::TIMEOUT.name()]]),
     (
         Level::Client,
         "PMIx_Register_event_handler",

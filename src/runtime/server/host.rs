@@ -42,7 +42,8 @@ macro_rules! methods {
 ///
 /// The directives of a service end with the ids of its requester (`PMIX_USERID`, `PMIX_GRPID`), according to the kernel. A
 /// spawn also has `PMIX_SPAWNED`, `PMIX_PARENT_ID`, and `PMIX_REQUESTOR_IS_CLIENT` or `PMIX_REQUESTOR_IS_TOOL`. A log also has
-/// `PMIX_LOG_SOURCE` and, if the requester sent it, `PMIX_LOG_TIMESTAMP`. Queries have the ids among their qualifiers.
+/// `PMIX_LOG_SOURCE` and, if the requester sent it, `PMIX_LOG_TIMESTAMP`. Queries have the ids among their qualifiers. An update
+/// of a fabric has no directives.
 ///
 /// Answers that are lists may be partial: see [`Responder::partial`].
 ///

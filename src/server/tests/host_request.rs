@@ -7,8 +7,9 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{
-    Allocate, Command, Credential, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
-    QueryInfo, Reply, Request, Service, Spawn, Unpublish, ValidateCredential,
+    Allocate, Command, Credential, FabricRegister, FabricUpdate, GetCredential, IofPull, IofPush, JobControl, Log,
+    Lookup, Monitor, Publish, QueryInfo, Reply, Request, ResourceBlock, Service, SessionControl, Spawn, Unpublish,
+    ValidateCredential,
 };
 use crate::server::{Answer, Capabilities, HostReply, Output, PeerId, Requester, ServerConfig, Upcall, UpcallId};
 use crate::types::{App, Info, Pdata, ProcId, Query, Status, Text, Value};
@@ -49,6 +50,10 @@ fn requests() -> Vec<(Capabilities, Request)> {
             Capabilities::IOF_PUSH,
             Request::from(IofPush { targets: procs(), directives: claims(), bytes: b"in".to_vec() }),
         ),
+        (Capabilities::FABRIC_REGISTER, Request::from(FabricRegister::new(claims()))),
+        (Capabilities::FABRIC_UPDATE, Request::from(FabricUpdate::new(7))),
+        (Capabilities::RESOURCE_BLOCK, Request::from(ResourceBlock::new(1, None, Vec::new(), claims()))),
+        (Capabilities::SESSION_CONTROL, Request::from(SessionControl::new(3, claims()))),
     ]
 }
 
@@ -60,11 +65,13 @@ fn pull() -> Request {
     Request::IofPull(IofPull { procs: vec![proc(0)], directives: claims(), channels: 2, local_id: Some(5) })
 }
 
-/// The requester and the directives of any of these upcalls.
+/// The requester and the directives of any of these upcalls. An update of a fabric has none.
 fn parts(upcall: Upcall) -> (Requester, Vec<Info>) {
     match upcall {
         Upcall::IofPull(requester, pull) => (requester, pull.directives),
-        Upcall::Service(requester, service) => (requester, service.directives()[0].clone()),
+        Upcall::Service(requester, service) => {
+            (requester, service.directives().into_iter().flatten().cloned().collect())
+        }
         other => panic!("not passed up as it is: {other:?}"),
     }
 }
@@ -111,6 +118,10 @@ fn the_host_learns_who_asks_from_the_kernel_alone() {
         let peer = rig.job(1, 1)[0];
         let (requester, directives) = parts(upcall(&rig.request(peer, request)).1);
         assert_eq!(requester, Requester { proc: proc(0), object: 77, uid: OWNER.uid, gid: OWNER.gid });
+        if needs == Capabilities::FABRIC_UPDATE {
+            assert_eq!(directives, []);
+            continue;
+        }
         assert_eq!(values(&directives, "pmix.euid"), [&Value::Uint32(OWNER.uid)], "{needs:?}");
         assert_eq!(values(&directives, "pmix.egid"), [&Value::Uint32(OWNER.gid)], "{needs:?}");
         assert_eq!(values(&directives, "pmix.custom"), [&Value::Bool(true)], "{needs:?}: the rest is untouched");
@@ -173,9 +184,11 @@ fn done_at_once_is_success() {
             Capabilities::GET_CREDENTIAL => Reply::Credential(Credential { bytes: Vec::new(), info: Vec::new() }),
             // A job without a name is an error.
             Capabilities::SPAWN => Reply::Status(Status::ERROR),
-            Capabilities::PUBLISH | Capabilities::UNPUBLISH | Capabilities::LOG | Capabilities::IOF_PUSH => {
-                Reply::Status(Status::SUCCESS)
-            }
+            Capabilities::PUBLISH
+            | Capabilities::UNPUBLISH
+            | Capabilities::LOG
+            | Capabilities::IOF_PUSH
+            | Capabilities::RESOURCE_BLOCK => Reply::Status(Status::SUCCESS),
             _ => Reply::Infos(Vec::new()),
         };
         assert_eq!(replies(&outputs), [(peer, expected)], "{needs:?}");

@@ -275,7 +275,7 @@ fn what_is_not_built_yet_is_answered_as_not_supported() {
     rig.register_client(&proc(0));
     let (peer, outputs) = rig.connect(&proc(0), SOCKET);
     rig.complete(upcall(&outputs).0, HostReply::Status(Status::SUCCESS));
-    let outputs = rig.request(peer, Request::FabricUpdate(1));
+    let outputs = rig.request(peer, Request::RefreshCache(proc(0)));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
     assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), [], "has no reply");
 }

@@ -4,11 +4,13 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use modex::proto::exchange::ExchangeForm;
-use modex::types::{Info, Key, ProcId, Status, Text};
+use modex::types::codes::fabric_op::{FABRIC_REQUEST_INFO, FABRIC_UPDATE_INFO};
+use modex::types::{Info, Key, ProcId, Status, Text, Value};
 use modex::{
-    AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, DirectModex, Event, GetCredential,
-    GroupRequest, HostFacts, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents,
-    Requester, Spawn, ToolUpcall, Unpublish, ValidateCredential,
+    AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, DirectModex, Event, FabricRegister,
+    FabricUpdate, GetCredential, GroupRequest, HostFacts, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
+    QueryInfo, RegisterEvents, Requester, ResourceBlock, SessionControl, Spawn, ToolUpcall, Unpublish,
+    ValidateCredential, keys,
 };
 use parking_lot::{RwLock, RwLockReadGuard};
 
@@ -18,7 +20,9 @@ use super::flow::FlowControl;
 use crate::error::CError;
 use crate::form::{Form, Str};
 use crate::to_c::{Array, Single};
-use crate::types::{c_char, c_int, c_uint, c_void, pmix_byte_object_t, pmix_server_module_t, pmix_status_t};
+use crate::types::{
+    c_char, c_int, c_uint, c_void, pmix_byte_object_t, pmix_resource_unit_t, pmix_server_module_t, pmix_status_t,
+};
 use crate::{memory, to_c, turns};
 
 /// A host's functions.
@@ -149,6 +153,34 @@ macro_rules! with_entries {
                     let credential = Array::<pmix_byte_object_t>::new(from_ref(&request.credential));
                     let infos = to_c::infos(&request.directives);
                     => validate_credential(proc.first, credential.first, infos.first, infos.count; validated)
+                }
+
+                FABRIC_REGISTER: fn fabric_register(requester: Requester, request: FabricRegister) -> Vec<Info> {
+                    let proc = one(&requester.proc);
+                    let infos = to_c::infos(&request.directives);
+                    => fabric(proc.first, FABRIC_REQUEST_INFO, infos.first, infos.count; infos)
+                }
+
+                FABRIC_UPDATE: fn fabric_update(requester: Requester, request: FabricUpdate) -> Vec<Info> {
+                    let proc = one(&requester.proc);
+                    let infos = to_c::infos(&directives_of_update(&requester, &request));
+                    => fabric(proc.first, FABRIC_UPDATE_INFO, infos.first, infos.count; infos)
+                }
+
+                RESOURCE_BLOCK: fn resource_block(requester: Requester, request: ResourceBlock) -> () {
+                    let proc = one(&requester.proc);
+                    let name = Single::<Str>::new(&request.name);
+                    let units = Array::<pmix_resource_unit_t>::new(&request.units);
+                    let infos = to_c::infos(&request.directives);
+                    => resource_block(
+                        proc.first, request.directive, name, units.first, units.count, infos.first, infos.count; status
+                    )
+                }
+
+                SESSION_CONTROL: fn session_control(requester: Requester, request: SessionControl) -> Vec<Info> {
+                    let proc = one(&requester.proc);
+                    let infos = to_c::infos(&request.directives);
+                    => session_control(proc.first, request.session, infos.first, infos.count; infos)
                 }
 
                 IOF_PULL: fn iof_pull(_requester: Requester, request: IofPull) -> () {
@@ -395,6 +427,15 @@ fn codes(codes: &[Status]) -> Result<Vec<c_int>, CError> {
 fn key_texts(keys: &[Key]) -> Result<Single<crate::form::Argv>, CError> {
     let texts: Vec<Text> = keys.iter().map(|key| Text::from(key.as_str())).collect();
     to_c::argv(&texts)
+}
+
+/// The directives of an update: the fabric and, as in other requests, the ids of the requester.
+fn directives_of_update(requester: &Requester, request: &FabricUpdate) -> [Info; 3] {
+    [
+        Info::new(Key::from_static(keys::FABRIC_INDEX.name()), Value::Size(request.index)),
+        Info::new(Key::from_static(keys::USERID.name()), requester.uid),
+        Info::new(Key::from_static(keys::GRPID.name()), requester.gid),
+    ]
 }
 
 /// The host's own pointer for a client.

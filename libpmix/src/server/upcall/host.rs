@@ -6,9 +6,9 @@ use modex::proto::exchange;
 use modex::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 use modex::{
     AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, Credential, DirectModex, Event,
-    FenceReply, FenceUpcall, GetCredential, GroupRequest, Host, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
-    Publish, QueryInfo, RegisterEvents, Requester, Responder, Spawn, ToolUpcall, Unpublish, UpcallAnswer,
-    ValidateCredential,
+    FabricRegister, FabricUpdate, FenceReply, FenceUpcall, GetCredential, GroupRequest, Host, IofPull, IofPush,
+    JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents, Requester, ResourceBlock, Responder,
+    SessionControl, Spawn, ToolUpcall, Unpublish, UpcallAnswer, ValidateCredential,
 };
 
 use super::calls::{Bridge, OutgoingFence, with_entries};
