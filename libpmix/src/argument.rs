@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | [`In`] | `const T *` | P1: NULL, plainly wrong, or a structure; P1 for every pointer inside, too |
 //! | [`Items`], [`Count`] | `const T *`, `size_t` | as [`In`], for so many structures in a row |
+//! | [`Marked`], [`Count`] | `pmix_info_t *` | as [`Items`]; the flags of the entries are ours to change |
 //! | [`Out`] | `T *` | P1: storage for a `T` with any content, which nobody else uses |
 //! | [`Filled`] | `T *` | as [`Out`], but its members have values; pointers among them are not followed |
 //! | [`FilledItems`], [`Count`] | `T *`, `size_t` | as [`Filled`], for so many in a row |
@@ -31,14 +32,16 @@
 use std::ffi::CStr;
 use std::marker::PhantomData;
 
-use modex::types::DataType;
+use modex::types::{DataType, InfoFlags};
 
 use super::error::CError;
 pub use super::form::Counted;
 use super::form::element::{Element, Place};
 use super::form::{Argv, Form, Own, Whole, bare_regex};
 use super::to_c::Array;
-use super::types::{PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, c_void, pmix_data_type_t, pmix_value_t};
+use super::types::{
+    PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, c_void, pmix_data_type_t, pmix_info_t, pmix_status_t, pmix_value_t,
+};
 use super::{memory, pointer};
 
 /// Mark of one call (A2).
@@ -115,6 +118,38 @@ impl<'a, F: Form, const N: u8> Items<'a, F, N> {
     pub const fn counted(self, count: Count<'a, F, N>) -> Counted<'a, F> {
         // SAFETY: the promise of this type; the count belongs to the array (A2).
         unsafe { Counted::new(self.first, count.number) }
+    }
+}
+
+/// Directives in an array of the caller's that may be marked as processed.
+#[repr(transparent)]
+pub struct Marked<'a> {
+    first: *mut pmix_info_t,
+    call: Call<'a>,
+}
+
+impl<'a> Marked<'a> {
+    /// The array with its number of elements. The borrow ends before [`Marked::mark_if`].
+    #[must_use]
+    pub const fn counted<'b>(&'b self, count: Count<'a, pmix_info_t>) -> Counted<'b, pmix_info_t> {
+        // SAFETY: the promise of this type; the count belongs to the array (A2); no flag changes during the borrow.
+        unsafe { Counted::new(self.first, count.number) }
+    }
+
+    /// Marks the required directives after a success (`PMIX_INFO_REQD_PROCESSED`). No function succeeds without honouring them.
+    /// Other entries stay untouched.
+    pub fn mark_if(self, status: pmix_status_t, count: Count<'a, pmix_info_t>) -> pmix_status_t {
+        if status >= 0 {
+            // SAFETY: so many entries are there (A2) and their flags ours to change until the call ends (A1); this argument is
+            // used up.
+            for info in unsafe { pointer::slice_mut(self.first, count.number, "array of infos") }.unwrap_or_default() {
+                let flags = InfoFlags::from_bits_retain(info.flags);
+                if flags.contains(InfoFlags::REQUIRED) && !flags.contains(InfoFlags::PROCESSED) {
+                    info.flags |= InfoFlags::PROCESSED.bits();
+                }
+            }
+        }
+        status
     }
 }
 
@@ -710,8 +745,8 @@ impl<'a> GivenBlock<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::as_c::FromC;
     use super::*;
-    use crate::types::pmix_info_t;
 
     /// Regression: `PMIx_Get` and functions with an array of results stored in the first page, and the caller crashed.
     #[test]
@@ -729,6 +764,29 @@ mod tests {
         let array = Array::<pmix_info_t>::constructed(1).unwrap();
         assert_eq!(places.put(array), Err(CError::BadPointer { what: "place for an array", address: 8 }));
         assert_eq!(count, 0);
+    }
+
+    #[test]
+    fn a_success_marks_the_required_directives_alone() {
+        let flags_after = |status| {
+            let mut infos = Array::<pmix_info_t>::constructed(2).unwrap();
+            // SAFETY: the test's own array; no pointer inside changes.
+            let places = unsafe { infos.as_mut_slice() };
+            places[1].flags = InfoFlags::REQUIRED.bits();
+            let (first, count) = (places.as_mut_ptr(), places.len());
+            // SAFETY: as above, for the call.
+            let marked = unsafe { Marked::from_c(first) };
+            // SAFETY: the number of its elements.
+            let count = unsafe { Count::from_c(count) };
+            assert_eq!(marked.mark_if(status, count), status);
+            // SAFETY: as above.
+            let places = unsafe { infos.as_mut_slice() };
+            places.iter().map(|info| InfoFlags::from_bits_retain(info.flags)).collect::<Vec<_>>()
+        };
+        let processed = InfoFlags::REQUIRED | InfoFlags::PROCESSED;
+        assert_eq!(flags_after(0), [InfoFlags::empty(), processed]);
+        assert_eq!(flags_after(7), [InfoFlags::empty(), processed]);
+        assert_eq!(flags_after(-47), [InfoFlags::empty(), InfoFlags::REQUIRED]);
     }
 }
 
@@ -762,6 +820,8 @@ pub(crate) mod as_c {
         [F: Form] *mut F::C => In<'a, F>: |pointer| Self { pointer, call: PhantomData };
         [F: Form, const N: u8] *const F::C => Items<'a, F, N>: |first| Self { first, call: PhantomData };
         [F: Form, const N: u8] *mut F::C => Items<'a, F, N>: |first| Self { first, call: PhantomData };
+        [] *mut pmix_info_t => Marked<'a>: |first| Self { first, call: PhantomData };
+        [] *const pmix_info_t => Marked<'a>: |first| Self { first: first.cast_mut(), call: PhantomData };
         [T: ?Sized, const N: u8] usize => Count<'a, T, N>: |number| Self { number, call: PhantomData, of: PhantomData };
         [T] *mut T => Out<'a, T>: |pointer| Self { pointer, call: PhantomData };
         [const SIZE: usize] *mut c_char => Out<'a, [c_char; SIZE]>: |text| Self { pointer: text.cast(), call: PhantomData };

@@ -6,7 +6,7 @@ use modex::runtime;
 use modex::types::{AsStatus, ProcId, Status};
 use modex::{Client, ToolDirections, ToolError};
 
-use super::argument::{Count, Items, Out};
+use super::argument::{Count, Marked, Out};
 use super::client::debugger;
 use super::form::List;
 use super::guard::{Failure, guard, guard_or};
@@ -30,10 +30,10 @@ use super::{descriptors, from_c, parent, server, spoken, stdin, to_c, tool_serve
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_tool_init<'a>(
     proc: Out<'a, pmix_proc_t>,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard(|| {
+    let status = guard(|| {
         spoken::begin();
         let infos = from_c::infos(info.counted(ninfo))?;
         let raw = info.counted(ninfo).list("array of infos")?;
@@ -64,7 +64,8 @@ pub extern "C" fn PMIx_tool_init<'a>(
             return Err(Failure(status));
         }
         Ok(())
-    })
+    });
+    info.mark_if(status, ninfo)
 }
 
 /// Connects, becomes a server if the directives say so, and attaches to the tool that started this one. After a failure nothing

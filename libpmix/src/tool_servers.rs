@@ -10,7 +10,7 @@ use modex::types::AsStatus;
 use modex::types::{ProcId, Status};
 use modex::{Client, Tool, ToolDirections, ToolError};
 
-use super::argument::{Count, In, Items, Out, OutArray};
+use super::argument::{Count, In, Items, Marked, Out, OutArray};
 use super::guard::{Failure, guard};
 use super::process::{self, Membership};
 use super::server::ModulePointer;
@@ -26,10 +26,10 @@ use super::{from_c, server, to_c};
 pub extern "C" fn PMIx_tool_attach_to_server<'a>(
     myproc: Out<'a, pmix_proc_t>,
     server: Out<'a, pmix_proc_t>,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard(|| {
+    let status = guard(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
         let name_place = myproc.optional("place for the process")?;
         let server_place = server.optional("place for the server")?;
@@ -46,7 +46,8 @@ pub extern "C" fn PMIx_tool_attach_to_server<'a>(
             *place = to_c::proc(attached.server());
         }
         Ok(())
-    })
+    });
+    info.mark_if(status, ninfo)
 }
 
 /// Connects to another server and leaves the present one. See the standard's function of the same name.
@@ -55,10 +56,10 @@ pub extern "C" fn PMIx_tool_attach_to_server<'a>(
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_tool_connect_to_server<'a>(
     proc: Out<'a, pmix_proc_t>,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard(|| {
+    let status = guard(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
         let place = proc.optional("place for the process")?;
         let directives = Directives { is_primary: true, ..Directives::read_of_attached(&infos)? };
@@ -75,7 +76,8 @@ pub extern "C" fn PMIx_tool_connect_to_server<'a>(
         leave(left);
         process::drop_lost();
         Ok(())
-    })
+    });
+    info.mark_if(status, ninfo)
 }
 
 /// Leaves a server. If it was the primary one, functions fail until another is chosen. See the standard's function of

@@ -63,14 +63,17 @@ static void contradictions(void)
     PMIX_INFO_LOAD(&info, "some.directive", &yes, PMIX_BOOL);
     PMIX_INFO_REQUIRED(&info);
     CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Init(NULL, &info, 1));
+    CHECK(!(info.flags & PMIX_INFO_REQD_PROCESSED));
     PMIX_INFO_DESTRUCT(&info);
     /* The facts, and the models of several libraries, are no contradiction. */
     PMIX_INFO_LOAD(&info, PMIX_NSPACE, me.nspace, PMIX_STRING);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Init(NULL, &info, 1));
+    CHECK(!(info.flags & PMIX_INFO_REQD_PROCESSED)); /* not required */
     PMIX_INFO_DESTRUCT(&info);
     PMIX_INFO_LOAD(&info, PMIX_PROGRAMMING_MODEL, "MPI", PMIX_STRING);
     PMIX_INFO_REQUIRED(&info);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Init(NULL, &info, 1));
+    CHECK(info.flags & PMIX_INFO_REQD_PROCESSED);
     PMIX_INFO_DESTRUCT(&info);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));

@@ -9,7 +9,7 @@ use modex::{Client, Completion, EventCall};
 use parking_lot::Mutex;
 
 use super::asynchronous::start_or_wait;
-use crate::argument::{Count, Counted, In, Items};
+use crate::argument::{Count, Counted, In, Items, Marked};
 use crate::callback::{Bound, Callback};
 use crate::client_request::ClientRequest;
 use crate::error::CError;
@@ -38,13 +38,14 @@ use crate::types::{
 pub extern "C" fn PMIx_Register_event_handler<'a>(
     codes: Items<'a, Plain<pmix_status_t>>,
     ncodes: Count<'a, Plain<pmix_status_t>>,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
     evhdlr: Callback<pmix_notification_fn_t>,
     cbfunc: Callback<pmix_hdlr_reg_cbfunc_t>,
     cbdata: CallerData,
 ) -> pmix_status_t {
-    guard_status(|| {
+    let waits = cbfunc.is_none();
+    let status = guard_status(|| {
         let member = process::member()?;
         let codes = from_c::statuses(codes.counted(ncodes))?;
         let directives = from_c::infos(info.counted(ninfo))?;
@@ -60,7 +61,9 @@ pub extern "C" fn PMIx_Register_event_handler<'a>(
         let Some(registered) = cbfunc.with(cbdata) else { return id_as_status(pending.wait()?) };
         pending.then(|id| registered.call(id.map_err(|error| error.status())))?;
         Ok(Status::SUCCESS)
-    })
+    });
+    // The result of a call with a callback is unknown until the callback.
+    if waits { info.mark_if(status, ninfo) } else { status }
 }
 
 /// The handler of an event.

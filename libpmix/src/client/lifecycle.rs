@@ -9,7 +9,7 @@ use modex::{Client, ConnectError};
 
 use super::asynchronous::run;
 use super::{debugger, events};
-use crate::argument::{CText, Count, Items, Out};
+use crate::argument::{CText, Count, Items, Marked, Out};
 use crate::client_request::ClientRequest;
 use crate::guard::{Failure, guard, guard_or, guard_status};
 use crate::process::{self, Member, Membership};
@@ -32,10 +32,10 @@ use crate::{descriptors, from_c, munge, spoken, stand_in, stdin, to_c, tool, tur
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Init<'a>(
     proc: Out<'a, pmix_proc_t>,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard_status(|| {
+    let status = guard_status(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
         let place = proc.optional("place for the process")?;
         refuse_required(&infos)?;
@@ -58,7 +58,8 @@ pub extern "C" fn PMIx_Init<'a>(
             return Err(Failure(status));
         }
         Ok(if client.is_alone() { Status::ERR_UNREACH } else { Status::SUCCESS })
-    })
+    });
+    info.mark_if(status, ninfo)
 }
 
 /// Makes this process a client if it has no role, and raises the count. The flag says whether it became a client.

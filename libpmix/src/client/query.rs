@@ -5,7 +5,7 @@ use modex::types::{Info, Key, Query, Status};
 use modex::{Allocate, Log, QueryInfo};
 
 use super::asynchronous::{deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with};
-use crate::argument::{Count, Counted, Items, Out, OutArray};
+use crate::argument::{Count, Counted, Items, Marked, Out, OutArray};
 use crate::call;
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, Results};
@@ -188,16 +188,17 @@ fn write_here(role: &dyn ServerRole, data: &[Info], directives: &[Info]) -> Resu
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Allocation_request<'a>(
     directive: pmix_alloc_directive_t,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
     results: Out<'a, *mut pmix_info_t>,
     nresults: Out<'a, usize>,
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(results, nresults);
-    guard_status(|| {
+    let status = guard_status(|| {
         let request = allocation(directive, info.counted(ninfo))?;
         run_for_infos(request, &mut results)
-    })
+    });
+    info.mark_if(status, ninfo)
 }
 
 /// As [`PMIx_Allocation_request`], with a callback.

@@ -6,7 +6,7 @@ use modex::types::{AsStatus, Info, Key, Status, Value};
 
 use super::completion::perform;
 use super::state::{self, ServerProcess};
-use crate::argument::{Count, Items};
+use crate::argument::{Count, Items, Marked};
 use crate::callback::Callback;
 use crate::from_c;
 use crate::guard::{Failure, guard, guard_status};
@@ -25,12 +25,12 @@ use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_statu
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_server_collect_inventory<'a>(
-    directives: Items<'a, pmix_info_t>,
+    directives: Marked<'a>,
     ndirs: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_info_cbfunc_t>,
     cbdata: CallerData,
 ) -> pmix_status_t {
-    guard(|| {
+    let status = guard(|| {
         let process = state::current()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let (own, others): (Vec<Info>, Vec<Info>) = from_c::infos(directives.counted(ndirs))?
@@ -48,7 +48,8 @@ pub extern "C" fn PMIx_server_collect_inventory<'a>(
             callback.call_with_release(status, array);
         })?;
         Ok(())
-    })
+    });
+    directives.mark_if(status, ndirs)
 }
 
 fn collect(process: &ServerProcess) -> Result<Vec<Info>, Status> {

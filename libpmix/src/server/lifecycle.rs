@@ -21,7 +21,7 @@ use super::state::{self, ServerProcess};
 use super::text;
 use super::topology_options::TopologyOptions;
 use super::upcall::{self, Bridge, ModuleHost};
-use crate::argument::{Count, Items};
+use crate::argument::{Count, Marked};
 use crate::form::List;
 use crate::guard::{Failure, guard};
 use crate::output::OutputStyle;
@@ -38,10 +38,10 @@ use crate::{descriptors, from_c, munge, parent, process, spoken, stdin, turns};
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_server_init<'a>(
     module: ModulePointer<'a>,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard(|| {
+    let status = guard(|| {
         let infos = info.counted(ninfo).list("array of infos")?;
         let module = module.copy(module_size(infos)?)?;
         let _changes = process::begin();
@@ -58,7 +58,8 @@ pub extern "C" fn PMIx_server_init<'a>(
         }
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
         Ok(())
-    })
+    });
+    info.mark_if(status, ninfo)
 }
 
 /// Lowers the count of initializations; the last call ends the server, disconnects its clients and removes its files.

@@ -4,7 +4,7 @@ use modex::topo;
 use modex::types::{DeviceDistance, Info, Value};
 
 use super::*;
-use crate::argument::{Count, Counted, In, Items, Out, OutArray};
+use crate::argument::{Count, Counted, In, Marked, Out, OutArray};
 use crate::callback::Callback;
 use crate::pointer::CallerData;
 use crate::to_c::Array;
@@ -18,17 +18,18 @@ use crate::{from_c, process};
 pub extern "C" fn PMIx_Compute_distances<'a>(
     topo: In<'a, pmix_topology_t>,
     cpuset: In<'a, pmix_cpuset_t>,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
     distances: Out<'a, *mut pmix_device_distance_t>,
     ndist: Out<'a, usize>,
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(distances, ndist);
-    guard(|| {
+    let status = guard(|| {
         let (array, count) = results.places("place for the distances", "place for their number")?;
         (*array, *count) = compute(topo, cpuset, info.counted(ninfo))?.into_raw();
         Ok(())
-    })
+    });
+    info.mark_if(status, ninfo)
 }
 
 /// As [`PMIx_Compute_distances`], with a callback. The array belongs to the library until the callback's release function
@@ -39,18 +40,19 @@ pub extern "C" fn PMIx_Compute_distances<'a>(
 pub extern "C" fn PMIx_Compute_distances_nb<'a>(
     topo: In<'a, pmix_topology_t>,
     cpuset: In<'a, pmix_cpuset_t>,
-    info: Items<'a, pmix_info_t>,
+    info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_device_dist_cbfunc_t>,
     cbdata: CallerData,
 ) -> pmix_status_t {
-    guard(|| {
+    let status = guard(|| {
         let member = process::member()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         // Computed now: the topology and the set belong to the caller again when this returns.
         let found = compute(topo, cpuset, info.counted(ninfo))?;
         Ok(member.defer(move || callback.call(Status::SUCCESS, found))?)
-    })
+    });
+    info.mark_if(status, ninfo)
 }
 
 fn compute(
