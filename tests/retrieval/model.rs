@@ -190,7 +190,7 @@ impl Model {
         match realm {
             Realm::Session => job.told(Whose::Session(job.session?), &question.key),
             Realm::App => {
-                let of_app = job.told(Whose::App(app?), &question.key).filter(|_| !names_node);
+                let of_app = job.of_app(app?, &question.key).filter(|_| !names_node);
                 of_app.or_else(|| job.told(Whose::AppNode(app?, node?), &question.key))
             }
             Realm::Node => job.of_node(node?, &question.key),
@@ -366,6 +366,49 @@ impl Job {
         number(self.of_process(rank, Realm::ByRank, "pmix.appnum").as_ref())
     }
 
+    /// The application of each rank of a job with several, as far as the host's values agree.
+    fn app_numbers(&self) -> Option<Vec<u32>> {
+        let of_app = |app: u32, key: &str| number(self.told(Whose::App(app), key).as_ref());
+        let leader = |app: u32| match self.told(Whose::App(app), "pmix.aldr")? {
+            Value::ProcRank(rank) => rank.process(),
+            value => value.as_u32(),
+        };
+        let told = |rank: u32| number(self.told(Whose::Process(rank), "pmix.appnum").as_ref());
+        let size = self.size().filter(|_| !self.has_one_app())?;
+        let mut apps: Vec<u32> = self.apps().into_iter().collect();
+        if apps.iter().all(|app| leader(*app).is_some()) {
+            apps.sort_by_key(|app| leader(*app));
+        }
+        let declared = number(self.told(Whose::Job, "pmix.job.napps").as_ref());
+        let is_whole = declared.is_none_or(|declared| usize::try_from(declared) == Ok(apps.len()));
+        let ranges = || {
+            let sizes: Option<Vec<u32>> = apps.iter().map(|app| of_app(*app, "pmix.app.size")).collect();
+            let adds_up = |sizes: &Vec<u32>| sizes.iter().map(|size| u64::from(*size)).sum::<u64>() == u64::from(size);
+            let sizes = sizes.filter(|sizes| is_whole && adds_up(sizes))?;
+            let dealt = apps.iter().zip(sizes).flat_map(|(app, size)| vec![*app; usize::try_from(size).unwrap()]);
+            Some(dealt.collect::<Vec<u32>>())
+        };
+        let numbers = (0..size).map(told).collect::<Option<Vec<u32>>>().or_else(ranges)?;
+        let agrees = (0..size).zip(&numbers).all(|(rank, app)| told(rank).is_none_or(|told| told == *app));
+        let fits = |app: &u32| {
+            let ranks: Vec<u32> = (0..size).zip(&numbers).filter(|(_, of)| *of == app).map(|(rank, _)| rank).collect();
+            let size_fits = of_app(*app, "pmix.app.size").is_none_or(|size| usize::try_from(size) == Ok(ranks.len()));
+            ranks.is_empty() || size_fits && leader(*app).is_none_or(|leader| leader == ranks[0])
+        };
+        (agrees && apps.iter().all(fits)).then_some(numbers)
+    }
+
+    fn has_one_app(&self) -> bool {
+        let declared = number(self.told(Whose::Job, "pmix.job.napps").as_ref()).unwrap_or(1);
+        self.apps().len() < 2 && declared < 2
+    }
+
+    fn of_app(&self, app: u32, key: &str) -> Option<Value> {
+        let first = || (0..).zip(self.app_numbers()?).find(|(_, of)| *of == app).map(|(rank, _)| Rank::from(rank));
+        let leader = || first().filter(|_| key == "pmix.aldr").map(Value::from);
+        self.told(Whose::App(app), key).or_else(leader)
+    }
+
     fn size(&self) -> Option<u32> {
         let told = number(self.told(Whose::Job, "pmix.job.size").as_ref());
         told.or_else(|| u32::try_from(self.map.iter().map(Vec::len).sum::<usize>()).ok().filter(|size| *size > 0))
@@ -420,17 +463,22 @@ impl Job {
         }
         let local = || self.place(rank).and_then(|(_, local)| u16::try_from(local).ok());
         let of_job = |key: &str| number(self.told(Whose::Job, key).as_ref());
-        let has_one_app = self.apps().len() < 2 && of_job("pmix.job.napps").unwrap_or(1) < 2;
-        let only_app = || has_one_app.then(|| self.apps().first().copied().unwrap_or(0));
+        let only_app = || self.has_one_app().then(|| self.apps().first().copied().unwrap_or(0));
+        let numbers = self.app_numbers();
+        let derived = || numbers.as_ref()?.get(usize::try_from(rank).ok()?).copied();
+        let in_app = |app: u32| {
+            let before = numbers.iter().flatten().zip(0..rank).filter(|(of, _)| **of == app).count();
+            Value::from(Rank::from(u32::try_from(before).unwrap()))
+        };
         self.told(Whose::Process(rank), key).or_else(|| match key {
             "pmix.rank" => Some(Value::from(Rank::from(rank))),
             "pmix.lrank" | "pmix.nrank" => local().map(Value::Uint16),
-            "pmix.appnum" => only_app().map(Value::Uint32),
-            "pmix.apprank" => only_app().map(|_| Value::from(Rank::from(rank))),
+            "pmix.appnum" => only_app().or_else(derived).map(Value::Uint32),
+            "pmix.apprank" => only_app().map(|_| Value::from(Rank::from(rank))).or_else(|| derived().map(in_app)),
             "pmix.grank" => of_job("pmix.offset").map(|offset| Value::from(Rank::from(offset + rank))),
             _ => match realm {
                 Realm::Session => self.told(Whose::Session(self.session?), key),
-                Realm::App => self.told(Whose::App(self.app_of(rank)?), key),
+                Realm::App => self.of_app(self.app_of(rank)?, key),
                 Realm::Node => self.of_node(self.node_of(rank)?, key),
                 Realm::ByRank => None,
             },

@@ -3,6 +3,8 @@
 //! Source: PMIx Standard, chapter on reserved keys. Observed clients show which keys hosts leave out although clients
 //! need them.
 
+use std::collections::BTreeMap;
+
 use crate::gds::job_record::Texts;
 use crate::keys;
 use crate::regex::{self, DealtRanks, NodeList, RankMap};
@@ -13,8 +15,9 @@ use super::columns::{ColumnBuilder, Columns};
 use super::context::DescriptionLimits;
 use super::entry_path::Anchor;
 use super::error::RegisterError;
+use super::named_ranks;
 use super::nodes::Nodes;
-use super::table::ValueTable;
+use super::table::{PartFacts, ValueTable};
 
 /// The two maps, expanded.
 #[derive(Debug)]
@@ -235,6 +238,75 @@ pub(super) fn fill_ranks(
 /// The rank of each process, which shows that the process exists.
 pub(super) fn fill_own_ranks(columns: &mut Columns<'_>, rank_count: u32, ranks: Option<&[u32]>) {
     fill_from(columns, keys::RANK.name(), rank_count, ranks, 0);
+}
+
+/// The application of each process, its rank there, and the leader of each application, in a job of several applications. Nothing
+/// is derived if the host's values leave them open or contradict each other.
+pub(super) fn fill_apps(
+    columns: &mut Columns<'_>,
+    apps: &mut BTreeMap<u32, PartFacts<'_>>,
+    job: &ValueTable,
+    rank_count: u32,
+) {
+    let given = columns.existing(keys::APPNUM.name()).map(|column| column.numbers(rank_count)).unwrap_or_default();
+    let every_given: Option<Vec<u64>> = given.iter().copied().collect();
+    let numbers = match every_given {
+        Some(numbers) if count(numbers.len()) == rank_count => numbers,
+        _ => match apps_in_order(apps, job, rank_count) {
+            Some(numbers) if given.iter().zip(&numbers).all(|(given, number)| given.is_none_or(|it| it == *number)) => {
+                numbers
+            }
+            _ => return,
+        },
+    };
+    let mut members: BTreeMap<u64, (u32, u64)> = BTreeMap::new();
+    let ranks_in_apps = (0_u32..).zip(&numbers).map(|(rank, number)| {
+        let (_, size) = members.entry(*number).or_insert((rank, 0));
+        *size += 1;
+        *size - 1
+    });
+    let ranks_in_apps: Vec<u64> = ranks_in_apps.collect();
+    let fits = |(number, app): (&u32, &PartFacts<'_>)| {
+        members.get(&u64::from(*number)).is_none_or(|(leader, size)| {
+            leader_of(app).is_none_or(|given| given == *leader)
+                && size_of(app).is_none_or(|given| u64::from(given) == *size)
+        })
+    };
+    if !apps.iter().all(fits) {
+        return;
+    }
+    columns.column(&Key::from_static(keys::APP_RANK.name())).fill_every_number(ranks_in_apps);
+    columns.column(&Key::from_static(keys::APPNUM.name())).fill_every_number(numbers);
+    for (number, app) in apps {
+        if let Some((leader, _)) = members.get(&u64::from(*number)) {
+            app.table.fill(Key::from_static(keys::APPLDR.name()), Value::ProcRank(Rank::from(*leader)));
+        }
+    }
+}
+
+/// The application of each rank, if all applications have a size and these add up to the job's. Applications follow each other by
+/// their leaders, or without leaders by their numbers.
+fn apps_in_order(apps: &BTreeMap<u32, PartFacts<'_>>, job: &ValueTable, rank_count: u32) -> Option<Vec<u64>> {
+    let app_count = job.get(keys::JOB_NUM_APPS.name()).and_then(Value::as_u32);
+    let sizes: Option<Vec<(u32, u32)>> = apps.iter().map(|(number, app)| Some((*number, size_of(app)?))).collect();
+    let mut sizes = sizes.filter(|sizes| app_count.is_none_or(|declared| declared == count(sizes.len())))?;
+    if sizes.iter().map(|(_, size)| u64::from(*size)).sum::<u64>() != u64::from(rank_count) {
+        return None;
+    }
+    if apps.values().all(|app| leader_of(app).is_some()) {
+        sizes.sort_by_key(|(number, _)| apps.get(number).and_then(leader_of));
+    }
+    let ranks_of =
+        |(number, size): (u32, u32)| std::iter::repeat_n(u64::from(number), usize::try_from(size).unwrap_or(0));
+    Some(sizes.into_iter().flat_map(ranks_of).collect())
+}
+
+fn size_of(app: &PartFacts<'_>) -> Option<u32> {
+    app.table.get(keys::APP_SIZE.name()).and_then(Value::as_u32)
+}
+
+fn leader_of(app: &PartFacts<'_>) -> Option<u32> {
+    app.table.get(keys::APPLDR.name()).and_then(named_ranks::leader)
 }
 
 /// Numbers `ranks` from `offset`.

@@ -61,7 +61,8 @@ fn check_entry(info: &Info, job_size: Option<u32>, limits: &DescriptionLimits) -
     }
 }
 
-fn leader(value: &Value) -> Option<u32> {
+/// A leader as a number.
+pub(super) fn leader(value: &Value) -> Option<u32> {
     match value {
         Value::ProcRank(rank) => rank.process(),
         value => value.as_u32().filter(|rank| *rank <= Rank::PROCESS_MAX),

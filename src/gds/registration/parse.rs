@@ -339,6 +339,9 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, homes: Op
     }
     derive::fill_node_ids(&mut facts.procs, nodes);
     let app = only_app(facts, size.rank_count);
+    if let (None, Some(rank_count)) = (app, size.given()) {
+        derive::fill_apps(&mut facts.procs, &mut facts.apps, &facts.job, rank_count);
+    }
     let existing = existing(facts, size);
     derive::fill_ranks(&mut facts.procs, &facts.job, app, size.rank_count, existing.as_deref());
 }

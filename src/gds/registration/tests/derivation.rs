@@ -156,8 +156,49 @@ fn the_global_rank_needs_the_offset() {
     assert_eq!(numbers(&record(&description), "pmix.grank"), [10, 11, 12].map(Some));
 }
 
+/// Values of processes for each rank, and the leaders of applications 0 and 5.
+fn of_apps(description: &[Info]) -> [Vec<Option<u32>>; 3] {
+    let record = record(description);
+    let leader = |number| match app_value(&record, number, "pmix.aldr") {
+        Some(Value::ProcRank(rank)) => rank.process(),
+        _ => None,
+    };
+    let numbers = |key| if column(&record.proc_columns, key).is_some() { numbers(&record, key) } else { Vec::new() };
+    [numbers("pmix.appnum"), numbers("pmix.apprank"), vec![leader(0), leader(5)]]
+}
+
+/// Regression: a process of a job with several applications had no `PMIX_APP_RANK` unless the host gave it.
 #[test]
-fn ranks_in_an_application_are_derived_only_for_an_only_application() {
+fn sizes_of_several_applications_give_the_ranks_in_them() {
+    let sized = |number: u32, size: u32| app(number, vec![info("pmix.app.size", size)]);
+    let led = |number: u32, size: u32, leader: u32| {
+        app(number, vec![info("pmix.app.size", size), info("pmix.aldr", Rank::Process(leader))])
+    };
+    let with = |more: Vec<Info>| of_apps(&[maps("n0", "0,1,2"), more].concat());
+    let all = |values: &[u32]| values.iter().copied().map(Some).collect::<Vec<_>>();
+    let nothing = [Vec::new(), Vec::new(), vec![None, None]];
+    assert_eq!(with(vec![sized(0, 1), sized(5, 2)]), [all(&[0, 5, 5]), all(&[0, 0, 1]), all(&[0, 1])]);
+    assert_eq!(with(vec![led(0, 1, 2), led(5, 2, 0)]), [all(&[5, 5, 0]), all(&[0, 1, 0]), all(&[2, 0])]);
+    assert_eq!(with(vec![sized(0, 1), sized(5, 1)]), nothing, "a rank has no application");
+    assert_eq!(with(vec![sized(0, 1), sized(5, 2), info("pmix.job.napps", 3_u32)]), nothing, "one is unknown");
+    assert_eq!(with(vec![led(0, 1, 1), led(5, 2, 1)])[1], Vec::new(), "leaders that the sizes contradict");
+    let elsewhere = process(0, vec![info("pmix.appnum", 5_u32)]);
+    assert_eq!(with(vec![sized(0, 1), sized(5, 2), elsewhere])[1], Vec::new(), "a process that the sizes contradict");
+}
+
+#[test]
+fn the_applications_of_all_processes_give_the_ranks_in_them() {
+    let of = |rank: u32, number: u32| process(rank, vec![info("pmix.appnum", number)]);
+    let given =
+        [maps("n0", "0,1,2"), vec![app(0, Vec::new()), app(5, Vec::new()), of(0, 5), of(1, 0), of(2, 5)]].concat();
+    let [_, ranks, leaders] = of_apps(&given);
+    assert_eq!((ranks, leaders), (vec![Some(0), Some(0), Some(1)], vec![Some(1), Some(0)]));
+    let one_less = [given, vec![app(0, vec![info("pmix.app.size", 2_u32)])]].concat();
+    assert_eq!(of_apps(&one_less)[1], Vec::new());
+}
+
+#[test]
+fn ranks_in_an_application_need_an_only_application_or_sizes() {
     let with = |more: Info| {
         let mut description = maps("n0", "0,1");
         description.push(more);
