@@ -94,6 +94,10 @@ impl World {
         let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
         for node in self.nodes_of(&targets).into_iter().filter(|node| *node != from.node) {
             if self.strikes(Faults::LOSS) {
+                // No process of the simulation acts on it.
+                if event.status == Status::ERR_PROC_TERM_WO_SYNC {
+                    continue;
+                }
                 self.departures.has_lost_news = true;
                 let on_node: BTreeSet<ProcId> = targets
                     .iter()

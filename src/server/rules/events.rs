@@ -10,15 +10,18 @@ use std::sync::Arc;
 use super::access::{Action, Object};
 use crate::events::{Event, Registration, RegistrationError, is_of_environment, is_system};
 use crate::gds::Datastore;
-use crate::keys;
+use crate::keys::{self, TypedKey};
 use crate::proto;
 use crate::proto::notification::{EventNotice, RELAYED};
-use crate::server::interface::{Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId};
+use crate::server::interface::{
+    Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId, processes,
+};
 use crate::server::state::{
-    Asker, CallTicket, Codes, EventOrigin, Listener, Peer, Purpose, Rest, ServerCore, Ticket, Voice, listener_of,
+    Asker, CallTicket, Codes, EventOrigin, Listener, Participants, Peer, Purpose, RegisteredClient, Rest, ServerCore,
+    Ticket, Voice, listener_of,
 };
 use crate::types::codes::range;
-use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
     /// Handles an event of a client.
@@ -100,6 +103,11 @@ impl<S: Datastore> ServerCore<S> {
             return Status::SUCCESS;
         }
         self.distribute(now, event, self.voice_of(event.source.as_ref()).into());
+        if event.status == Status::ERR_PROC_TERM_WO_SYNC {
+            for proc in event.affected() {
+                self.registry.client_mut(proc).map(RegisteredClient::tell_end);
+            }
+        }
         self.note_group_event(now, event, None);
         Status::SUCCESS
     }
@@ -116,6 +124,44 @@ impl<S: Datastore> ServerCore<S> {
         if self.events.wants(Listener::Host, &event) {
             self.outputs.push(Output::Raise(event));
         }
+    }
+
+    /// A process has ended, and it is still connected with others: they get an event, unless the host has raised it. Default handlers
+    /// do not get it, because libraries of MPI abort in these. Servers of other nodes get it from the host.
+    pub(super) fn raise_end_without_disconnect(&mut self, now: Time, proc: &ProcId) {
+        let connections: Vec<Participants> = self.ties.connections_of(proc).cloned().collect();
+        if connections.is_empty() || !self.registry.client_mut(proc).is_some_and(RegisteredClient::tell_end) {
+            return;
+        }
+        let is_local = |proc: &ProcId| self.registry.client(proc).is_some();
+        let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
+        let is_for_host = has_host && !connections.iter().all(|procs| procs.iter().all(is_local));
+        let flag = |key: TypedKey<bool>| Info::new(Key::from_static(key.name()), true);
+        let targets = processes(connections.iter().flat_map(addressees).collect::<BTreeSet<_>>());
+        let info = vec![
+            Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone()),
+            Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), targets),
+            flag(keys::EVENT_NON_DEFAULT),
+            flag(keys::EVENT_DO_NOT_CACHE),
+        ];
+        let (status, source) = (Status::ERR_PROC_TERM_WO_SYNC, Some(proc.clone()));
+        let event = Arc::new(Event { status, source, range: range::RANGE_CUSTOM, info });
+        self.spread(now, &event, self.voice_of(Some(proc)).into(), |_, _| true);
+        if is_for_host {
+            let id = self.upcalls.unawaited();
+            self.outputs.push(Output::Upcall(id, Upcall::NotifyEvent(Arc::unwrap_or_clone(event))));
+        }
+    }
+
+    /// Whether a process has got the server's own event about the end of a process with which it is connected.
+    fn has_heard(&self, event: &Event, hearer: &ProcId) -> bool {
+        let is_told = |proc: &&ProcId| self.registry.client(proc).is_some_and(RegisteredClient::is_end_told);
+        event.status == Status::ERR_PROC_TERM_WO_SYNC
+            && event
+                .affected()
+                .iter()
+                .filter(|proc| is_told(proc))
+                .any(|proc| self.ties.connections_of(hearer).any(|procs| procs.cover(proc)))
     }
 
     /// Registers a client for events.
@@ -258,6 +304,17 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Delivers an event to all local listeners in range except its origin, and caches it for later registrations.
     pub(super) fn distribute(&mut self, now: Time, event: &Arc<Event>, origin: EventOrigin) {
+        self.spread(now, event, origin, |core, hearer| !core.has_heard(event, hearer));
+    }
+
+    /// As [`Self::distribute`], to these processes.
+    fn spread(
+        &mut self,
+        now: Time,
+        event: &Arc<Event>,
+        origin: EventOrigin,
+        is_meant: impl Fn(&Self, &ProcId) -> bool,
+    ) {
         if event.range == range::RANGE_PROC_LOCAL {
             return;
         }
@@ -274,7 +331,11 @@ impl<S: Datastore> ServerCore<S> {
                 Listener::Host => None,
                 Listener::Peer(id) if Some(id) == origin.connection => continue,
                 Listener::Peer(id) => match self.peers.get(id) {
-                    Some(peer) if reach.contains(peer.proc()) && self.carries(origin.voice, event, peer) => {
+                    Some(peer)
+                        if reach.contains(peer.proc())
+                            && self.carries(origin.voice, event, peer)
+                            && is_meant(self, peer.proc()) =>
+                    {
                         Some(peer.proc().clone())
                     }
                     _ => continue,
@@ -336,6 +397,18 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 }
+
+/// The participants of a connection as receivers of an event; all processes of their jobs if there are many.
+fn addressees(procs: &Participants) -> Vec<ProcId> {
+    let is_single = |proc: &ProcId| proc.rank.process().is_some();
+    if procs.len() <= ADDRESSEES_MAX && procs.iter().all(is_single) {
+        return procs.to_vec();
+    }
+    procs.namespaces().map(|namespace| ProcId::new(namespace.clone(), Rank::Wildcard)).collect()
+}
+
+/// A connection of more processes names jobs instead. Otherwise the ends of its processes would name each process, each of them.
+const ADDRESSEES_MAX: usize = 64;
 
 /// Whether a directive of a registration is required, and a host alone may know it.
 fn is_required_of_host(info: &Info) -> bool {

@@ -131,7 +131,7 @@ impl<S: Datastore> ServerCore<S> {
         for peer in self.peers_of(|other| other == proc) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }
-        self.untie(proc);
+        self.untie(now, proc);
         self.clean_up_after(proc);
         self.review_namespace(now, &proc.namespace);
         Status::SUCCESS

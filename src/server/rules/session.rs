@@ -152,7 +152,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         if self.registry.client(proc).is_some_and(|client| client.presence() == Presence::Finalized) {
             self.end_invitations_of(now, proc);
-            self.untie(proc);
+            self.untie(now, proc);
         }
         self.review(now, about(proc));
     }
@@ -192,7 +192,7 @@ impl<S: Datastore> ServerCore<S> {
             self.clean_up_after(proc);
             self.raise_lost_connection(proc);
             self.mourn(now, proc);
-            self.untie(proc);
+            self.untie(now, proc);
             self.registry.touch();
             self.review_namespace(now, &proc.namespace);
         }

@@ -14,7 +14,7 @@ use crate::server::interface::{GroupOperation, Output, PeerId};
 use crate::server::state::{
     Collective, CollectiveKind, Jobs, Lost, Participants, Peer, Presence, RegisteredJob, ServerCore, Tie,
 };
-use crate::types::{Namespace, ProcId, Rank, Text, Value};
+use crate::types::{Namespace, ProcId, Rank, Text, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
     /// Whether the whole set is connected, as far as this server knows.
@@ -75,8 +75,9 @@ impl<S: Datastore> ServerCore<S> {
         self.take_away(lost);
     }
 
-    /// A process has ended or finalized: drops all its ties.
-    pub(super) fn untie(&mut self, proc: &ProcId) {
+    /// A process has ended or finalized: drops all its ties. Processes that are connected with it get an event.
+    pub(super) fn untie(&mut self, now: Time, proc: &ProcId) {
+        self.raise_end_without_disconnect(now, proc);
         let lost = self.ties.part(&BTreeSet::from([proc.clone()]), |_, _| true);
         self.take_away(lost);
     }

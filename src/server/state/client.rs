@@ -23,6 +23,8 @@ pub(crate) struct RegisteredClient {
     /// Number of applied commits.
     commits: u64,
     has_spoken: bool,
+    /// Whether an event has said that it ended without a disconnect.
+    is_end_told: bool,
     /// The changes that its next fence must carry.
     changes: Changes,
 }
@@ -57,6 +59,7 @@ impl RegisteredClient {
             commit_base,
             commits: 0,
             has_spoken: false,
+            is_end_told: false,
             changes: Changes::default(),
         }
     }
@@ -87,6 +90,7 @@ impl RegisteredClient {
     /// A connection is admitted.
     pub(crate) fn connect(&mut self, peer: PeerId) {
         self.connections.insert(peer);
+        self.is_end_told = false;
         self.presence = Presence::Connected;
     }
 
@@ -107,6 +111,16 @@ impl RegisteredClient {
             self.presence = presence;
         }
         was_last
+    }
+
+    /// An event says that it ended without a disconnect. Returns whether it is the first one.
+    pub(crate) const fn tell_end(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_end_told, true)
+    }
+
+    /// Whether an event has said that it ended without a disconnect.
+    pub(crate) const fn is_end_told(&self) -> bool {
+        self.is_end_told
     }
 
     /// The host reports its end. Returns its presence until then.

@@ -91,6 +91,23 @@ impl Participants {
         Arc::clone(&self.0)
     }
 
+    /// Whether a process is one of them.
+    pub(crate) fn cover(&self, proc: &ProcId) -> bool {
+        let groups_here = [Rank::LocalPeers, Rank::LocalNode];
+        self.cover_elsewhere(proc) || groups_here.into_iter().any(|rank| self.name_rank(proc, rank))
+    }
+
+    /// Whether a process of another node is one of them.
+    fn cover_elsewhere(&self, proc: &ProcId) -> bool {
+        self.name_rank(proc, proc.rank) || self.name_rank(proc, Rank::Wildcard)
+    }
+
+    /// Whether an entry names this rank of the process's job.
+    fn name_rank(&self, proc: &ProcId, rank: Rank) -> bool {
+        let wanted = (&proc.namespace, rank);
+        self.binary_search_by(|entry| (&entry.namespace, entry.rank).cmp(&wanted)).is_ok()
+    }
+
     /// The named namespaces, in order, each once.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         ProcId::by_namespace_sorted(self).map(|(namespace, _)| namespace)
@@ -163,19 +180,12 @@ impl Signature {
 
     /// Whether a process is among the participants.
     pub(crate) fn covers(&self, proc: &ProcId) -> bool {
-        let groups_here = [Rank::LocalPeers, Rank::LocalNode];
-        self.covers_elsewhere(proc) || groups_here.into_iter().any(|rank| self.names_rank(proc, rank))
+        self.procs.cover(proc)
     }
 
     /// Whether a process of another node is among the participants.
     pub(crate) fn covers_elsewhere(&self, proc: &ProcId) -> bool {
-        self.names_rank(proc, proc.rank) || self.names_rank(proc, Rank::Wildcard)
-    }
-
-    /// Whether an entry names this rank of the process's job.
-    fn names_rank(&self, proc: &ProcId, rank: Rank) -> bool {
-        let wanted = (&proc.namespace, rank);
-        self.procs.binary_search_by(|entry| (&entry.namespace, entry.rank).cmp(&wanted)).is_ok()
+        self.procs.cover_elsewhere(proc)
     }
 
     /// Whether both have a common participant, as far as their entries show.

@@ -49,6 +49,11 @@ impl Ties {
         self.of_process.len()
     }
 
+    /// The sets with which a process is connected.
+    pub(crate) fn connections_of(&self, proc: &ProcId) -> impl Iterator<Item = &Participants> {
+        self.of(proc).filter_map(|(tie, _)| if let Tie::Connection(procs) = tie { Some(procs) } else { None })
+    }
+
     /// Number of a process's ties.
     pub(crate) fn count(&self, proc: &ProcId) -> usize {
         self.of_process.get(proc).map_or(0, BTreeMap::len)

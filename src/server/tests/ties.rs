@@ -1,8 +1,11 @@
 //! Segments of other jobs: when processes get them, and when these are withdrawn.
 
+use super::events::{register, told};
 use super::harness::*;
+use crate::events::Event;
 use crate::proto::{Collective, Command, Group, Reply, Request, Spawn};
-use crate::server::{Capabilities, HostCall, HostReply, Output, PeerId, RegisterClient, RegisterNamespace};
+use crate::server::{Capabilities, HostCall, HostReply, Output, PeerId, RegisterClient, RegisterNamespace, Upcall};
+use crate::types::codes::range;
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Value};
 
 const SUCCESS: Status = Status::SUCCESS;
@@ -60,6 +63,71 @@ fn those_who_are_connected_are_handed_each_others_segments_before_they_are_told(
     assert!(outputs[..2].iter().all(is_segment), "{outputs:?}");
     let nothing = || Reply::Data(Vec::new());
     assert_eq!(replies(&outputs), [(peers[0], nothing()), (peers[1], nothing())], "they need no copies");
+}
+
+/// Connected processes 0 of jobs "a", "b" and "c". All want the event about an end without a disconnect, and so does "d".
+fn connected_with_handlers(rig: &mut Rig) -> Vec<PeerId> {
+    let peers = jobs(rig, &["a", "b", "c", "d"]);
+    for &peer in &peers {
+        rig.request(peer, register(&[UNSYNCED]));
+    }
+    all(rig, &peers[..3], &|| Request::Connect(collective(&["a", "b", "c"])));
+    peers
+}
+
+const UNSYNCED: Status = Status::ERR_PROC_TERM_WO_SYNC;
+
+/// Regression: only `modex run` raised the event, for all processes that ended without Finalize. The standard wants it for connected
+/// processes that end or finalize without a disconnect.
+#[test]
+fn an_end_without_a_disconnect_is_told_to_the_connected_once() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = connected_with_handlers(&mut rig);
+    let told_to = |peers: &[PeerId]| peers.iter().map(|peer| (Some(*peer), UNSYNCED)).collect::<Vec<_>>();
+    assert_eq!(told(&rig.request(peers[0], Request::Finalize)), told_to(&peers[1..3]));
+    assert_eq!(told(&rig.host(HostCall::DeregisterClient(of("a", 0)))), []);
+    assert_eq!(told(&rig.lose(peers[1])).iter().filter(|(peer, _)| peer.is_some()).count(), 1, "c");
+    assert_eq!(told(&rig.request(peers[3], Request::Finalize)), [], "it was connected with nobody");
+}
+
+#[test]
+fn an_end_after_a_disconnect_is_told_to_nobody() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = connected_with_handlers(&mut rig);
+    all(&mut rig, &peers[..3], &|| Request::Disconnect(collective(&["a", "b", "c"])));
+    assert_eq!(told(&rig.request(peers[0], Request::Finalize)), []);
+}
+
+#[test]
+fn the_hosts_event_about_such_an_end_reaches_the_others_alone() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = connected_with_handlers(&mut rig);
+    let about = |name: &str| Event {
+        status: UNSYNCED,
+        source: None,
+        range: range::RANGE_SESSION,
+        info: vec![Info::new(key("pmix.evproc"), of(name, 0))],
+    };
+    rig.request(peers[0], Request::Finalize);
+    let outputs = rig.host(HostCall::NotifyEvent(about("a")));
+    assert_eq!(told(&outputs), [(Some(peers[3]), UNSYNCED)], "the connected have heard of it");
+    let outputs = rig.host(HostCall::NotifyEvent(about("b")));
+    assert_eq!(told(&outputs).len(), 3, "the host was first");
+    assert_eq!(told(&rig.request(peers[1], Request::Finalize)), [], "the host has told of it");
+}
+
+#[test]
+fn a_host_gets_the_event_for_participants_of_other_nodes() {
+    let mut rig = Rig::new(Capabilities::CONNECT | Capabilities::NOTIFY_EVENT);
+    let peers = jobs(&mut rig, &["a", "b"]);
+    rig.register("remote", Some(1), Some(0));
+    let together = || Request::Connect(collective(&["a", "b", "remote"]));
+    let (id, _) = upcall(&all(&mut rig, &peers, &together));
+    rig.complete(id, HostReply::Status(SUCCESS));
+    let (_, event) = upcall(&rig.request(peers[0], Request::Finalize));
+    let Upcall::NotifyEvent(event) = event else { panic!("{event:?}") };
+    assert_eq!((event.status, event.source.clone()), (UNSYNCED, Some(of("a", 0))));
+    assert!(event.is_meant_for(&of("remote", 0)) && !event.is_meant_for(&of("other", 0)));
 }
 
 #[test]
