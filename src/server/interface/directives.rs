@@ -22,8 +22,8 @@ pub(crate) fn requires_more_than(directives: &[Info], understood: &[&str]) -> bo
     keys::first_unmet(directives, understood).is_some()
 }
 
-/// Whether a fence must spread values that servers computed. Each server computes them from its own description of the job,
-/// so no fence spreads them.
+/// Whether a fence must spread values that servers generated. No fence spreads them to other nodes: each server generates them
+/// from its own description of the job, and those of the hardware for its own processes alone.
 pub(crate) fn requires_generated_info(directives: &[Info]) -> bool {
     let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && info.value.as_bool() != Some(false);
     find(directives, keys::COLLECT_GENERATED_JOB_INFO).is_some_and(is_required)

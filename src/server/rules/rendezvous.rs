@@ -246,7 +246,8 @@ impl<S: Datastore> ServerCore<S> {
         if operation.awaits_decisions() {
             return;
         }
-        if requires_generated_info(operation.directives()) {
+        // Processes of this node have all that this server generates.
+        if needs_host && requires_generated_info(operation.directives()) {
             return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
         let status = operation.local_status(&self.registry);

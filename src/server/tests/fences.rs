@@ -486,6 +486,18 @@ fn a_host_that_never_answers_is_a_timeout_for_all() {
     assert_eq!(rig.complete(id, fenced(Vec::new())), []);
 }
 
+/// A fence of one node has nothing to spread. Regression: it was refused.
+#[test]
+fn generated_values_are_spread_by_a_fence_of_one_node_alone() {
+    let directive = Info { flags: InfoFlags::REQUIRED.bits(), ..flag("pmix.collect.gen") };
+    for (job_size, status) in [(1, Status::SUCCESS), (2, Status::ERR_NOT_SUPPORTED)] {
+        let mut rig = Rig::new(Capabilities::FENCE);
+        let peers = rig.job(job_size, 1);
+        let outputs = rig.request(peers[0], fence(&[everybody()], std::slice::from_ref(&directive)));
+        assert_eq!(statuses(&outputs), [(peers[0], status)], "{job_size} processes");
+    }
+}
+
 #[test]
 fn a_required_directive_that_nobody_can_meet_fails_a_local_fence() {
     let mut rig = Rig::new(Capabilities::empty());
