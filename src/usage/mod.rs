@@ -20,4 +20,4 @@ mod sampler;
 
 pub use process::{ProcessStat, process_bytes, process_stat, seconds_since_boot, ticks_per_second};
 pub use request::{UsageKind, UsageRequest};
-pub use sampler::{Sampler, Target};
+pub use sampler::{Sampler, Target, resident_megabytes};

@@ -263,6 +263,11 @@ impl Children {
     pub(super) fn remove(&mut self, job: u32) {
         for (_, mut state) in
             self.ranks.extract_if(RankId { job, rank: 0 }..=RankId { job, rank: u32::MAX }, |_, _| true)
+    /// The ranks that have not ended, with their processes.
+    pub(super) fn all_running(&self) -> impl Iterator<Item = (RankId, u32)> {
+        self.ranks.iter().filter(|(_, state)| !state.ended).map(|(rank, state)| (*rank, state.process.id()))
+    }
+
         {
             // A rank that has ended can't be killed.
             let _ = state.process.kill();

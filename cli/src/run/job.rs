@@ -41,6 +41,7 @@ use super::job_record::JobRecord;
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
 use super::line_prefix::{LineMarks, LinePrefix};
+use super::memory_usage::MemoryUsage;
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::munge_programs::MungePrograms;
 use super::output_locks::OutputLocks;
@@ -173,6 +174,8 @@ pub(super) struct LaunchedJob {
     news: Receiver<News>,
     /// Queries for facts of the launcher.
     queries: FairQueue<QueryCall>,
+    /// The memory of the ranks, if a query has asked for it.
+    memory: Option<MemoryUsage>,
     /// Requests to control processes.
     controls: FairQueue<ControlCall>,
     /// Requests to log.
@@ -253,6 +256,7 @@ impl LaunchedJob {
             is_paused: false,
             news,
             queries: FairQueue::default(),
+            memory: None,
             controls: FairQueue::default(),
             logs: FairQueue::default(),
             can_log: false,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modex::types::{DataArray, DataType, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text, Value};
+use modex::types::{DataArray, DataType, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
 use modex::{QueryInfo, keys};
 
 /// The key of a query for the texts about the operations that wait.
@@ -27,11 +27,25 @@ pub(super) enum Fact {
     TimeRemaining,
     /// Each job and its command lines.
     NamespaceInfo,
+    /// The memory of ranks.
+    MemoryUsage,
+    /// The memory of the launcher.
+    DaemonMemory,
+    /// The mean memory of all ranks.
+    ClientMemory,
 }
 
 impl Fact {
-    const ALL: [Self; 5] =
-        [Self::Operations, Self::RequestCounts, Self::JobStatus, Self::TimeRemaining, Self::NamespaceInfo];
+    const ALL: [Self; 8] = [
+        Self::Operations,
+        Self::RequestCounts,
+        Self::JobStatus,
+        Self::TimeRemaining,
+        Self::NamespaceInfo,
+        Self::MemoryUsage,
+        Self::DaemonMemory,
+        Self::ClientMemory,
+    ];
 
     /// The keys of all facts.
     pub(super) fn keys() -> impl Iterator<Item = &'static str> {
@@ -45,15 +59,42 @@ impl Fact {
             Self::JobStatus => keys::QUERY_JOB_STATUS.name(),
             Self::TimeRemaining => keys::TIME_REMAINING.name(),
             Self::NamespaceInfo => keys::QUERY_NAMESPACE_INFO.name(),
+            Self::MemoryUsage => keys::QUERY_MEMORY_USAGE.name(),
+            Self::DaemonMemory => keys::DAEMON_MEMORY.name(),
+            Self::ClientMemory => keys::CLIENT_AVG_MEMORY.name(),
         }
     }
 
-    const fn is_about_a_job(self) -> bool {
-        matches!(self, Self::JobStatus)
+    /// The subject of this fact in a query.
+    fn subject(self, query: &Query, requester: &ProcId) -> Subject {
+        match self {
+            Self::JobStatus => Subject::Job(target(query, requester).namespace),
+            Self::MemoryUsage => {
+                let is_mean = qualifier(query, keys::QUERY_REPORT_AVG.name()).and_then(Value::as_bool) == Some(true);
+                Subject::Ranks { target: target(query, requester), is_mean }
+            }
+            Self::DaemonMemory | Self::ClientMemory => match qualifier(query, keys::HOSTNAME.name()) {
+                Some(name) => Subject::Node(name.as_str().map(str::to_owned)),
+                None => Subject::Launcher,
+            },
+            Self::Operations | Self::RequestCounts | Self::TimeRemaining | Self::NamespaceInfo => Subject::Launcher,
+        }
     }
 
-    fn of(key: &Text) -> Option<Self> {
-        Self::ALL.into_iter().find(|fact| fact.key().as_bytes() == key.as_bytes())
+    /// The fact that a key of a query asks for. Others are left to the server: the least and the largest memory, and another
+    /// node's, which are unknown.
+    fn of(key: &Text, query: &Query) -> Option<Self> {
+        let fact = Self::ALL.into_iter().find(|fact| fact.key().as_bytes() == key.as_bytes())?;
+        let is_left = match fact {
+            Self::MemoryUsage => {
+                qualifier(query, keys::QUERY_REPORT_MINMAX.name()).and_then(Value::as_bool) == Some(true)
+            }
+            Self::DaemonMemory | Self::ClientMemory => {
+                qualifier(query, keys::NODEID.name()).is_some_and(|node| node.as_u32() != Some(0))
+            }
+            _ => false,
+        };
+        (!is_left).then_some(fact)
     }
 
     /// The answer to a query for this fact.
@@ -62,11 +103,27 @@ impl Fact {
     }
 }
 
+/// The subject of a fact.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    /// The launcher, or all of its jobs.
+    Launcher,
+    Job(Namespace),
+    /// Ranks of a job.
+    Ranks {
+        target: ProcId,
+        /// Whether their mean alone is asked for.
+        is_mean: bool,
+    },
+    /// A node of this name; `None`: no name.
+    Node(Option<String>),
+}
+
 /// A query for facts of the launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LauncherQuery {
-    /// Each fact, and the job if it is about one.
-    pub(super) facts: BTreeSet<(Fact, Option<Namespace>)>,
+    /// Each fact, and its subject.
+    pub(super) facts: BTreeSet<(Fact, Subject)>,
     /// Whether it has keys that the server answers.
     has_others: bool,
 }
@@ -76,10 +133,9 @@ impl LauncherQuery {
     pub(super) fn read(requester: &ProcId, request: &QueryInfo) -> Option<Self> {
         let mut query = Self { facts: BTreeSet::new(), has_others: false };
         for one in &request.queries {
-            let job = job_of(one).unwrap_or_else(|| requester.namespace.clone());
             for key in &one.keys {
-                match Fact::of(key) {
-                    Some(fact) => drop(query.facts.insert((fact, fact.is_about_a_job().then(|| job.clone())))),
+                match Fact::of(key, one) {
+                    Some(fact) => drop(query.facts.insert((fact, fact.subject(one, requester)))),
                     None => query.has_others = true,
                 }
             }
@@ -97,13 +153,21 @@ impl LauncherQuery {
     }
 }
 
-/// The job that the qualifiers name.
-fn job_of(query: &Query) -> Option<Namespace> {
-    let qualifier = |key: &str| query.qualifiers.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
-    if let Some(Value::Proc(proc)) = qualifier(keys::PROCID.name()) {
-        return Some(proc.namespace.clone());
+fn qualifier<'a>(query: &'a Query, key: &str) -> Option<&'a Value> {
+    query.qualifiers.iter().find(|info| info.key.as_str() == key).map(|info| &info.value)
+}
+
+/// The processes that the qualifiers name, else those of the requester's job.
+fn target(query: &Query, requester: &ProcId) -> ProcId {
+    if let Some(Value::Proc(proc)) = qualifier(query, keys::PROCID.name()) {
+        return ProcId::clone(proc);
     }
-    Namespace::new(qualifier(keys::NSPACE.name())?.as_str()?).ok()
+    let name = qualifier(query, keys::NSPACE.name()).and_then(|name| Namespace::new(name.as_str()?).ok());
+    let rank = match qualifier(query, keys::RANK.name()) {
+        Some(Value::ProcRank(rank)) => *rank,
+        _ => Rank::Wildcard,
+    };
+    ProcId::new(name.unwrap_or_else(|| requester.namespace.clone()), rank)
 }
 
 /// The value of [`Fact::Operations`].
@@ -158,7 +222,7 @@ mod tests {
         ] {
             let query = read(&[status, status], qualifiers).unwrap();
             let job = Namespace::new(job).unwrap();
-            assert_eq!(query.facts.into_iter().collect::<Vec<_>>(), [(Fact::JobStatus, Some(job))]);
+            assert_eq!(query.facts.into_iter().collect::<Vec<_>>(), [(Fact::JobStatus, Subject::Job(job))]);
         }
         assert_eq!(read(&[namespaces], Vec::new()), None);
     }
@@ -171,7 +235,25 @@ mod tests {
             qualifiers: vec![Info::new(Key::from_static(keys::NSPACE.name()), job)],
         };
         let query = LauncherQuery::read(&requester(), &QueryInfo::new(vec![one("a"), one("b")])).unwrap();
-        assert_eq!(query.facts.into_iter().collect::<Vec<_>>(), [(Fact::RequestCounts, None)]);
+        assert_eq!(query.facts.into_iter().collect::<Vec<_>>(), [(Fact::RequestCounts, Subject::Launcher)]);
+    }
+
+    #[test]
+    fn memory_is_that_of_the_named_ranks_or_their_mean() {
+        let memory = keys::QUERY_MEMORY_USAGE.name();
+        let qualifier = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+        let job = |rank| ProcId::new(Namespace::new("a").unwrap(), rank);
+        let name = || qualifier(keys::NSPACE.name(), Value::from("a"));
+        for (qualifiers, target, is_mean) in [
+            (vec![name()], job(Rank::Wildcard), false),
+            (vec![name(), qualifier(keys::RANK.name(), Rank::Process(1).into())], job(Rank::Process(1)), false),
+            (vec![name(), qualifier(keys::QUERY_REPORT_AVG.name(), true.into())], job(Rank::Wildcard), true),
+        ] {
+            let query = read(&[memory], qualifiers).unwrap();
+            assert_eq!(query.facts.into_iter().next(), Some((Fact::MemoryUsage, Subject::Ranks { target, is_mean })));
+        }
+        assert_eq!(read(&[memory], vec![qualifier(keys::QUERY_REPORT_MINMAX.name(), true.into())]), None);
+        assert_eq!(read(&[keys::DAEMON_MEMORY.name()], vec![qualifier(keys::NODEID.name(), 1_u32.into())]), None);
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod life_events;
 mod line_prefix;
 mod lines;
 mod log_request;
+mod memory_usage;
 mod mpi_library;
 mod munge_programs;
 mod orphans;

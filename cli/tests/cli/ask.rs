@@ -137,6 +137,9 @@ fn queries_find_what_a_host_on_one_machine_knows() {
         ("PMIX_QUERY_SPAWN_SUPPORT", "pmix.wdir"),
         ("PMIX_QUERY_SUPPORTED_KEYS", "modex.requests"),
         ("PMIX_QUERY_NAMESPACE_INFO", "pmix.cmd.line"),
+        ("PMIX_QUERY_MEMORY_USAGE", "pmix.proc.rss"),
+        ("PMIX_DAEMON_MEMORY", "pmix.dmn.mem"),
+        ("PMIX_CLIENT_AVG_MEMORY", "pmix.cl.mem.avg"),
     ] {
         let said = answer(&[key]).to_string();
         assert!(said.contains(part), "{key}: {said}");
