@@ -131,6 +131,16 @@ pub(super) enum Channel {
     Error,
 }
 
+impl Channel {
+    /// Its name in marks of lines.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Out => "stdout",
+            Self::Error => "stderr",
+        }
+    }
+}
+
 /// One rank's process. It is not reaped before the end of its job, so its process id can't come to mean another.
 #[derive(Debug)]
 struct Rank {
@@ -253,6 +263,11 @@ impl Children {
         of_first_job.map(|(_, state)| state).find(|state| !state.ended).map(|state| state.process.id())
     }
 
+    /// The ranks that have not ended, with their processes.
+    pub(super) fn all_running(&self) -> impl Iterator<Item = (RankId, u32)> {
+        self.ranks.iter().filter(|(_, state)| !state.ended).map(|(rank, state)| (*rank, state.process.id()))
+    }
+
     /// The process of a rank that has not ended.
     pub(super) fn running(&self, rank: RankId) -> Option<u32> {
         let state = self.ranks.get(&rank)?;
@@ -263,11 +278,6 @@ impl Children {
     pub(super) fn remove(&mut self, job: u32) {
         for (_, mut state) in
             self.ranks.extract_if(RankId { job, rank: 0 }..=RankId { job, rank: u32::MAX }, |_, _| true)
-    /// The ranks that have not ended, with their processes.
-    pub(super) fn all_running(&self) -> impl Iterator<Item = (RankId, u32)> {
-        self.ranks.iter().filter(|(_, state)| !state.ended).map(|(rank, state)| (*rank, state.process.id()))
-    }
-
         {
             // A rank that has ended can't be killed.
             let _ = state.process.kill();

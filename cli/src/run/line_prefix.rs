@@ -30,18 +30,13 @@ impl LinePrefix {
 
     /// The same for a source that need not be a rank.
     pub(super) fn of_source(marks: LineMarks, source: &str, channel: Channel) -> Self {
-        let name = match channel {
-            Channel::Out => "stdout",
-            Channel::Error => "stderr",
-        };
-        let tag = if marks.has_tag { format!("[{source},{name}] ") } else { String::new() };
+        let tag = if marks.has_tag { format!("[{source},{}] ", channel.name()) } else { String::new() };
         Self { has_time: marks.has_time, tag }
     }
 
     /// The bytes for lines that end now.
-    #[expect(clippy::disallowed_methods, reason = "the user asked for the wall-clock time")]
     pub(super) fn bytes(&self) -> Cow<'_, [u8]> {
-        self.bytes_at(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+        self.bytes_at(since_epoch())
     }
 
     /// The bytes for lines of this time since 1970.
@@ -52,6 +47,12 @@ impl LinePrefix {
             self.tag.as_bytes().into()
         }
     }
+}
+
+/// The present, since 1970.
+#[expect(clippy::disallowed_methods, reason = "the user asked for the wall-clock time")]
+pub(super) fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use modex::keys;
 use modex::syslog::Priority;
-use modex::types::{Info, InfoFlags, Status, Value};
+use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 use modex::{Log, stderr_log};
 
+use super::super::universal_time::universal_time;
 use super::children::Channel;
-use super::line_prefix::{LineMarks, LinePrefix};
+use super::line_prefix::{LineMarks, LinePrefix, since_epoch};
 
 /// Bytes of all texts of a request. Marks make each line longer.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -63,6 +64,8 @@ pub(super) struct LogRequest {
     time: Option<Duration>,
     /// The marks that the requester wants at the beginning of each line.
     marks: LineMarks,
+    /// Whether each line becomes an element of XML.
+    is_xml: bool,
     pub(super) priority: Priority,
 }
 
@@ -80,13 +83,14 @@ pub(super) enum LogEntry {
 }
 
 /// Directives that are honoured, and facts that the server adds.
-pub(super) const KNOWN: [&str; 6] = [
+pub(super) const KNOWN: [&str; 7] = [
     keys::LOG_SOURCE.name(),
     keys::LOG_TIMESTAMP.name(),
     keys::LOG_SYSLOG_PRI.name(),
     keys::LOG_ONCE.name(),
     keys::LOG_TAG_OUTPUT.name(),
     keys::LOG_TIMESTAMP_OUTPUT.name(),
+    keys::LOG_XML_OUTPUT.name(),
 ];
 
 /// The channels.
@@ -151,7 +155,8 @@ impl LogRequest {
                 Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero())
             }
         };
-        Ok(Self { entries, is_once: flag(log, keys::LOG_ONCE.name())?, time, marks, priority })
+        let [is_once, is_xml] = [keys::LOG_ONCE, keys::LOG_XML_OUTPUT].map(|key| flag(log, key.name()));
+        Ok(Self { entries, is_once: is_once?, time, marks, is_xml: is_xml?, priority })
     }
 
     /// The texts for the job's record, and their time if the requester gave one.
@@ -165,11 +170,21 @@ impl LogRequest {
         (texts, self.time)
     }
 
-    /// A text with the marks at the beginning of each line. `ours`: the marks that the launcher's user wants.
-    pub(super) fn lines(&self, text: &[u8], ours: LineMarks, source: &str, channel: Channel) -> Vec<u8> {
+    /// A text with the marks at the beginning of each line, or in each element of XML. `ours`: the marks that the launcher's user
+    /// wants. `tag`: the short name of the source.
+    pub(super) fn lines(
+        &self,
+        text: &[u8],
+        ours: LineMarks,
+        (source, tag): (&ProcId, &str),
+        channel: Channel,
+    ) -> Vec<u8> {
         let marks =
             LineMarks { has_time: self.marks.has_time || ours.has_time, has_tag: self.marks.has_tag || ours.has_tag };
-        let prefix = LinePrefix::of_source(marks, &stderr_log::printable(source), channel);
+        if self.is_xml {
+            return self.elements(text, marks, source, channel);
+        }
+        let prefix = LinePrefix::of_source(marks, &stderr_log::printable(tag), channel);
         let prefix = self.time.map_or_else(|| prefix.bytes(), |time| prefix.bytes_at(time));
         let mut lines = Vec::new();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -180,6 +195,30 @@ impl LogRequest {
             lines.push(b'\n');
         }
         lines
+    }
+
+    /// An element for each line, as OpenPMIx writes output: `<stdout nspace="job" rank="3" timestamp="...">text</stdout>`.
+    fn elements(&self, text: &[u8], marks: LineMarks, source: &ProcId, channel: Channel) -> Vec<u8> {
+        let name = channel.name();
+        let mut start = format!("<{name}").into_bytes();
+        if marks.has_tag {
+            start.extend_from_slice(b" nspace=\"");
+            stderr_log::escape_xml(source.namespace.as_str().as_bytes(), &mut start);
+            start.push(b'"');
+        }
+        start.extend_from_slice(format!(" rank=\"{}\"", source.rank.to_raw()).as_bytes());
+        if marks.has_time {
+            let time = self.time.unwrap_or_else(since_epoch);
+            start.extend_from_slice(format!(" timestamp=\"{}\"", universal_time(time)).as_bytes());
+        }
+        start.push(b'>');
+        let mut elements = Vec::new();
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            elements.extend_from_slice(&start);
+            stderr_log::escape_xml(line.strip_suffix(b"\n").unwrap_or(line), &mut elements);
+            elements.extend_from_slice(format!("</{name}>\n").as_bytes());
+        }
+        elements
     }
 }
 
@@ -226,7 +265,7 @@ fn flag(log: &Log, key: &'static str) -> Result<bool, LogRefusal> {
 
 #[cfg(test)]
 mod tests {
-    use modex::types::Key;
+    use modex::types::{Key, Namespace};
 
     use super::*;
 
@@ -284,10 +323,10 @@ mod tests {
             assert_eq!(read(Vec::new(), vec![info(key, value)]), invalid(key));
         }
         assert_eq!(read(vec![info(keys::LOG_STDOUT.name(), 1_u32)], Vec::new()), invalid(keys::LOG_STDOUT.name()));
-        let xml = || info(keys::LOG_XML_OUTPUT.name(), true);
-        assert!(read(Vec::new(), vec![xml()]).is_ok());
-        let refused = Err(LogRefusal::Required { key: keys::LOG_XML_OUTPUT.name().to_owned() });
-        assert_eq!(read(Vec::new(), vec![required(xml())]), refused);
+        let unknown = || info(keys::LOG_AGG.name(), true);
+        assert!(read(Vec::new(), vec![unknown()]).is_ok());
+        let refused = Err(LogRefusal::Required { key: keys::LOG_AGG.name().to_owned() });
+        assert_eq!(read(Vec::new(), vec![required(unknown())]), refused);
         assert!(read(Vec::new(), vec![required(info(keys::LOG_ONCE.name(), true))]).is_ok());
     }
 
@@ -305,15 +344,21 @@ mod tests {
         let marks = |has_time, has_tag| LineMarks { has_time, has_tag };
         let lines = |directives: Vec<Info>, text: &[u8], ours| {
             let request = read(Vec::new(), directives).unwrap();
-            String::from_utf8(request.lines(text, ours, "3", Channel::Error)).unwrap()
+            let source = ProcId::new(Namespace::new("a&b").unwrap(), 3);
+            String::from_utf8(request.lines(text, ours, (&source, "3"), Channel::Error)).unwrap()
         };
         assert_eq!(lines(vec![], b"\x1b[1ma\nb", marks(false, false)), "\u{1b}[1ma\nb\n");
         assert_eq!(lines(vec![], b"a\nb\n", marks(false, true)), "[3,stderr] a\n[3,stderr] b\n");
         assert_eq!(lines(vec![], b"", marks(false, true)), "");
         let at = info(keys::LOG_TIMESTAMP.name(), Value::Time(951_782_399));
         let stamped = info(keys::LOG_TIMESTAMP_OUTPUT.name(), true);
-        assert_eq!(lines(vec![at, stamped], b"a", marks(false, false)), "2000-02-28T23:59:59.000000Z a\n");
+        assert_eq!(lines(vec![at.clone(), stamped], b"a", marks(false, false)), "2000-02-28T23:59:59.000000Z a\n");
         let tagged = info(keys::LOG_TAG_OUTPUT.name(), true);
         assert_eq!(lines(vec![tagged], b"a", marks(false, false)), "[3,stderr] a\n");
+        let xml = || required(info(keys::LOG_XML_OUTPUT.name(), true));
+        let plain = "<stderr rank=\"3\">&lt;a&gt;</stderr>\n<stderr rank=\"3\">&#027;</stderr>\n";
+        assert_eq!(lines(vec![xml()], b"<a>\n\x1b", marks(false, false)), plain);
+        let marked = "<stderr nspace=\"a&amp;b\" rank=\"3\" timestamp=\"2000-02-28T23:59:59.000000Z\">a</stderr>\n";
+        assert_eq!(lines(vec![xml(), at], b"a\n", marks(true, true)), marked);
     }
 }

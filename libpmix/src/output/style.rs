@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use modex::keys;
 use modex::runtime::{TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT, parameter_flag};
+use modex::stderr_log::escape_xml;
 use modex::types::{Info, ProcId, Value};
 
 use super::stream::Stream;
@@ -218,7 +219,7 @@ impl OutputStyle {
         let mut line = format!("<{stream}").into_bytes();
         let mut attribute = |name: &str, value: &str| {
             line.extend_from_slice(format!(" {name}=\"").as_bytes());
-            escape(value.as_bytes(), &mut line);
+            escape_xml(value.as_bytes(), &mut line);
             line.push(b'"');
         };
         match whole.rsplit_once('@') {
@@ -235,23 +236,9 @@ impl OutputStyle {
             attribute("timestamp", time);
         }
         line.push(b'>');
-        escape(bytes, &mut line);
+        escape_xml(bytes, &mut line);
         line.extend_from_slice(format!("</{stream}>\n").as_bytes());
         line
-    }
-}
-
-/// Characters with a meaning in XML, and those that can't be printed, become references.
-fn escape(bytes: &[u8], to: &mut Vec<u8>) {
-    for &byte in bytes {
-        match byte {
-            b'&' => to.extend_from_slice(b"&amp;"),
-            b'<' => to.extend_from_slice(b"&lt;"),
-            b'>' => to.extend_from_slice(b"&gt;"),
-            b'"' => to.extend_from_slice(b"&quot;"),
-            b' '..=b'~' => to.push(byte),
-            byte => to.extend_from_slice(format!("&#{byte:03};").as_bytes()),
-        }
     }
 }
 

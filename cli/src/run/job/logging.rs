@@ -5,7 +5,6 @@
 //! requests wait. The server bounds the requests of a process that wait.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use modex::types::{ProcId, Status};
 use modex::{Log, Responder, syslog};
@@ -14,6 +13,7 @@ use super::{JobError, LaunchedJob};
 use crate::run::children::Channel;
 use crate::run::destination::Destination;
 use crate::run::forward::LAST_TURNS_MAX;
+use crate::run::line_prefix::since_epoch;
 use crate::run::log_request::{LogEntry, LogRefusal, LogRequest};
 use crate::run::rank_id::RankId;
 
@@ -118,7 +118,7 @@ impl LaunchedJob {
             LogEntry::Lines(channel, text) => {
                 let (rank, channel) = (self.jobs.rank(source), self.channel(*channel));
                 let tag = rank.map_or_else(|| source.to_string(), RankId::tag);
-                let lines = request.lines(text, self.settings.marks, &tag, channel);
+                let lines = request.lines(text, self.settings.marks, (source, &tag), channel);
                 let pushed = self.output_writer.push_log(self.log_destination(rank, channel), lines);
                 pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })?;
                 Ok(EntryOutcome::Done)
@@ -139,11 +139,10 @@ impl LaunchedJob {
     }
 
     /// Adds texts to the job's record.
-    #[expect(clippy::disallowed_methods, reason = "a record has the wall-clock time")]
     fn record(&self, source: &ProcId, request: &LogRequest, own: Option<&String>) -> EntryOutcome {
         let Some(record) = &self.settings.record else { return EntryOutcome::Unsupported };
         let (texts, time) = request.recorded(own);
-        let time = time.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let time = time.unwrap_or_else(since_epoch);
         match record.add(time, &source.to_string(), &texts) {
             Ok(()) => EntryOutcome::Done,
             Err(error) => {
