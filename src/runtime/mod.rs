@@ -54,7 +54,7 @@ pub use client::tool::{
 };
 pub use server::connection_limits::ConnectionLimits;
 pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder, UpcallAnswer};
-pub use server::host_facts::{FactError, HostFacts};
+pub use server::host_facts::{FactError, HostFacts, available_servers};
 pub use server::job_setup::{
     AllocationError, EnvironmentChange, EnvironmentPatterns, JobSetup, NamespaceRegistration, PatternError, SetupError,
     Variable,

@@ -1,6 +1,7 @@
 //! Queries, logging, allocations.
 
 use modex::keys;
+use modex::runtime::available_servers;
 use modex::types::{Info, Key, Query, Status};
 use modex::{Allocate, Log, QueryInfo};
 
@@ -21,8 +22,8 @@ use crate::types::{
 use crate::{from_c, process, to_c};
 
 /// Queries the host. The server answers what the host does not support, also for the server's own process if the host has no
-/// function for queries. Queries about the interface itself are answered here, also before the first initialization. See the
-/// standard's function of the same name.
+/// function for queries. Queries about the interface itself are answered here, also before the first initialization. A process without a
+/// server finds the available servers. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -35,7 +36,7 @@ pub extern "C" fn PMIx_Query_info<'a>(
     let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
         let queries = questions(queries.counted(nqueries))?;
-        let (known, rest) = divide(queries);
+        let (known, rest) = divide(queries, is_alone());
         results.put(Array::<pmix_info_t>::empty())?;
         let answer = match rest.is_empty() {
             true => Answer::complete(Results::Infos(known)),
@@ -64,7 +65,7 @@ pub extern "C" fn PMIx_Query_info_nb<'a>(
         if cbfunc.is_none() {
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
-        let (known, rest) = divide(queries);
+        let (known, rest) = divide(queries, is_alone());
         let callback = cbfunc.with(cbdata);
         if rest.is_empty() {
             let answer = Answer::complete(Results::Infos(known));
@@ -83,22 +84,35 @@ fn questions(queries: Counted<'_, pmix_query_t>) -> Result<Vec<Query>, Failure> 
     Ok(queries)
 }
 
+/// Whether this process has no server, so that the library alone finds the servers to which a tool may attach.
+fn is_alone() -> bool {
+    matches!(process::member(), Ok(Member::Client(client)) if client.is_alone())
+}
+
 /// The answers to queries about the interface itself, and the queries without those keys. No version of the standard's
-/// binary interface is stable yet, and this library claims none.
-fn divide(queries: Vec<Query>) -> (Vec<Info>, Vec<Query>) {
+/// binary interface is stable yet, and this library claims none. `is_alone`: queries for available servers are answered, too.
+fn divide(queries: Vec<Query>, is_alone: bool) -> (Vec<Info>, Vec<Query>) {
     let mut known: Vec<Info> = Vec::new();
     let about_interface = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
+    // One search serves all queries of a call.
+    let mut servers = None;
     let mut rest = Vec::new();
     for mut query in queries {
         query.keys.retain(|wanted| {
             let key = about_interface.iter().find(|key| key.name().as_bytes() == wanted.as_bytes());
             known.extend(key.map(|key| Info::new(Key::from_static(key.name()), "0.0")));
-            key.is_none()
+            let asks_for_servers = is_alone && wanted.as_bytes() == keys::QUERY_AVAIL_SERVERS.name().as_bytes();
+            if asks_for_servers && servers.is_none() {
+                let places = process::read(|state| state.tool_places.clone());
+                servers = Some(available_servers(places.into_iter().flatten()));
+            }
+            key.is_none() && !asks_for_servers
         });
         if !query.keys.is_empty() {
             rest.push(query);
         }
     }
+    known.extend(servers);
     (known, rest)
 }
 
@@ -229,6 +243,18 @@ mod tests {
     use super::*;
     use crate::argument::as_c::as_c;
     use crate::helpers::requests::PMIx_Info_free;
+
+    #[test]
+    fn available_servers_are_found_here_only_without_a_server() {
+        let wanted =
+            || Query { keys: vec![keys::QUERY_AVAIL_SERVERS.name().into(), "else".into()], qualifiers: vec![] };
+        let divided = |is_alone| {
+            let (known, rest) = divide(vec![wanted(), wanted()], is_alone);
+            (known.len(), rest.iter().map(|query| query.keys.len()).sum::<usize>())
+        };
+        assert_eq!(divided(true), (1, 2));
+        assert_eq!(divided(false), (0, 4));
+    }
 
     #[test]
     fn the_version_of_the_interface_is_known_before_the_first_initialization() {

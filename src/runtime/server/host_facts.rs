@@ -261,6 +261,14 @@ fn servers(uid: u32, directories: &BTreeSet<PathBuf>) -> Info {
     Info::new(Key::from_static(keys::QUERY_AVAIL_SERVERS.name()), Value::info_array(servers))
 }
 
+/// The servers of this user whose files stand where tools of this process look, or in `more`. The answer to a query of a process
+/// without a server.
+#[must_use]
+pub fn available_servers(more: impl IntoIterator<Item = PathBuf>) -> Info {
+    let directories = server_directories().into_iter().chain(more).collect();
+    servers(nix::unistd::geteuid().as_raw(), &directories)
+}
+
 /// The directories of the servers that tools of this process would find.
 fn server_directories() -> BTreeSet<PathBuf> {
     BTreeSet::from([temporary_directory(), PathBuf::from("/tmp")])
