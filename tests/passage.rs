@@ -358,6 +358,30 @@ fn credentials_are_made_and_checked() {
     assert_eq!(forged.unwrap_err().status(), Status::ERR_INVALID_CRED);
 }
 
+/// Regression: a pull of a server's own process was not supported.
+#[test]
+fn a_server_pulls_the_output_that_its_host_delivers() {
+    let (node, _host, _clients) = start();
+    let (source, channel) = (proc("job", 1), iof_channel::FWD_STDOUT_CHANNEL);
+    let output =
+        |text: &str| IofOutput { source: source.clone(), channel, bytes: text.as_bytes().to_vec(), info: Vec::new() };
+    let (seen, outputs) = mpsc::channel();
+    let take = move |output: IofOutput| seen.send((output.bytes, output.info.len())).unwrap();
+    let number = node.server.iof_pull(vec![source.clone()], &[], channel, take).wait().unwrap();
+    node.server.iof_deliver(output("a")).wait().unwrap();
+    node.server.iof_offer(output("b")).wait().unwrap();
+    node.server.iof_deliver(output("")).wait().unwrap();
+    let expected = [(b"a".to_vec(), 0), (b"b".to_vec(), 0), (Vec::new(), 1)];
+    assert_eq!([(); 3].map(|()| outputs.recv().unwrap()), expected, "the end says so");
+    node.server.iof_deregister(number, &[]).wait().unwrap();
+    node.server.iof_deliver(output("c")).wait().unwrap();
+    assert!(outputs.recv().is_err(), "the handler is gone");
+    let again = node.server.iof_deregister(number, &[]).wait();
+    assert_eq!(again.unwrap_err().status(), Status::ERR_NOT_FOUND);
+    let stdin = node.server.iof_pull(vec![source.clone()], &[], iof_channel::FWD_STDIN_CHANNEL, drop).wait();
+    assert_eq!(stdin.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+}
+
 #[test]
 fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
     let (node, host, [client, _]) = start();

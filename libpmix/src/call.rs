@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use modex::types::{AsStatus, Info, ProcId, Status};
-use modex::{Client, FenceOptions, Pending, Pull, Server};
+use modex::{Client, FenceOptions, Pending, Server};
 
 use super::client_request::{Answer, ClientRequest};
 use super::process::{self, Member};
@@ -48,7 +48,9 @@ trait Finish {
         O: modex::Operation<Output: Into<Answer>, Error: AsStatus>;
 
     /// A pull, whose number the handler of the output needs.
-    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<Self::End, Status>;
+    fn finish_pull<O>(self, pending: Pending<O>, id: Arc<OnceLock<u64>>) -> Result<Self::End, Status>
+    where
+        O: modex::Operation<Output = u64, Error: AsStatus>;
 }
 
 struct Waiting;
@@ -63,7 +65,10 @@ impl Finish for Waiting {
         answer(pending.wait())
     }
 
-    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<Answer, Status> {
+    fn finish_pull<O>(self, pending: Pending<O>, id: Arc<OnceLock<u64>>) -> Result<Answer, Status>
+    where
+        O: modex::Operation<Output = u64, Error: AsStatus>,
+    {
         let number = pending.wait();
         // Output may be on its way already. Its handler waits for the number, or for [`NO_NUMBER`].
         let _ = id.set(*number.as_ref().unwrap_or(&NO_NUMBER));
@@ -84,7 +89,10 @@ impl<F: FnOnce(Result<Answer, Status>) + Send + 'static> Finish for Calling<F> {
         begun.map_err(|error| error.status())
     }
 
-    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<(), Status> {
+    fn finish_pull<O>(self, pending: Pending<O>, id: Arc<OnceLock<u64>>) -> Result<(), Status>
+    where
+        O: modex::Operation<Output = u64, Error: AsStatus>,
+    {
         let begun = pending.then(move |result| {
             // This runs once, so the number is set once.
             let _ = result.as_ref().map(|number| id.set(*number));
@@ -137,7 +145,10 @@ fn begin<F: Finish>(client: &Client, request: ClientRequest, end: F) -> Result<F
 fn begin_in_server<F: Finish>(server: &Server, request: ClientRequest, end: F) -> Result<F::End, Status> {
     begin! { request, server, end,
         ClientRequest::Abort { status, message, procs } => end.finish(server.abort(status, &message, procs)),
-        // Hosts get output by their own means.
+        ClientRequest::IofPull { procs, directives, channels, handler, id } => {
+            end.finish_pull(server.iof_pull(procs, &directives, channels, handler), id)
+        }
+        ClientRequest::IofDeregister { id, directives } => end.finish(server.iof_deregister(id, &directives)),
         _ => Err(Status::ERR_NOT_SUPPORTED),
     }
 }

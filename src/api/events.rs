@@ -243,7 +243,7 @@ impl Server {
         let raiser = Arc::clone(own);
         Pending(ServerCall::begin(Arc::clone(own), move || {
             raiser.raise_event(event);
-            Begun::Over(())
+            Begun::Over(Ok(()))
         }))
     }
 }

@@ -9,7 +9,7 @@ use crate::ptl::ServerEnvironment;
 use crate::runtime::{JobSetup, LongestTurn, ServerHandle, Work};
 use crate::server::{
     Capabilities, Delivery, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts,
-    ProcessSet, RegisterClient, RegisterNamespace,
+    ProcessSet, RegisterClient, RegisterNamespace, requires_more_than,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
 
@@ -406,7 +406,7 @@ impl Server {
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_deliver(&self, output: IofOutput) -> Pending<ServerCall<()>> {
-        self.call("deliver output", HostCall::IofDeliver(output))
+        self.deliver(output, HostCall::IofDeliver, |result| done("deliver output", result))
     }
 
     /// Passes output of a process on to the clients that have pulled it ([`Capabilities::IOF_PULL`]), as
@@ -415,7 +415,7 @@ impl Server {
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_offer(&self, output: IofOutput) -> Pending<ServerCall<Delivery>> {
-        self.offer(HostCall::IofOffer(output))
+        self.offer(output, HostCall::IofOffer)
     }
 
     /// As [`Server::iof_offer`]. Output that no client has pulled is kept as by [`Server::iof_deliver`], and the result
@@ -423,15 +423,68 @@ impl Server {
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_offer_or_keep(&self, output: IofOutput) -> Pending<ServerCall<Delivery>> {
-        self.offer(HostCall::IofOfferOrKeep(output))
+        self.offer(output, HostCall::IofOfferOrKeep)
     }
 
-    fn offer(&self, call: HostCall) -> Pending<ServerCall<Delivery>> {
-        let delivery = |result| match result {
+    fn offer(&self, output: IofOutput, call: fn(IofOutput) -> HostCall) -> Pending<ServerCall<Delivery>> {
+        self.deliver(output, call, |result| match result {
             HostResult::Status(status) => Delivery::of(status).ok_or_else(|| refused("pass output on", result)),
             failure => Err(refused("pass output on", failure)),
-        };
-        Pending(ServerCall::new(Arc::clone(self.handle.own_process()), call, delivery))
+        })
+    }
+
+    /// Output goes to the pulls of this process, and with a call to those of clients.
+    fn deliver<T: Send + 'static>(
+        &self,
+        output: IofOutput,
+        call: fn(IofOutput) -> HostCall,
+        read: fn(HostResult) -> Result<T, ServerError>,
+    ) -> Pending<ServerCall<T>> {
+        let own = Arc::clone(self.handle.own_process());
+        Pending(ServerCall::begin(Arc::clone(&own), move || {
+            own.pass_output(&output);
+            Begun::Call(call(output), Box::new(read))
+        }))
+    }
+
+    /// Takes the output that the host of this server delivers from now on ([`Server::iof_deliver`], [`Server::iof_offer`]): of these
+    /// processes, on these channels. It goes to `handler` on the thread of the host's functions. The result is the number of the
+    /// pull. Output that waits for the handler is bounded: a handler that does not keep up misses some, but no end of a channel.
+    ///
+    /// Fails with [`ServerError::Refused`]: `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for standard
+    /// input or a required directive.
+    pub fn iof_pull(
+        &self,
+        procs: Vec<ProcId>,
+        directives: &[Info],
+        channels: u16,
+        handler: impl Fn(IofOutput) + Send + Sync + 'static,
+    ) -> Pending<ServerCall<u64>> {
+        let own = Arc::clone(self.handle.own_process());
+        let is_refused = requires_more_than(directives, &[]);
+        Pending(ServerCall::begin(Arc::clone(&own), move || {
+            let begun = match is_refused {
+                true => Err(Status::ERR_NOT_SUPPORTED),
+                false => own.pull_output(procs, channels, Arc::new(handler)),
+            };
+            Begun::Over(begun.map_err(|status| refused("pull output", HostResult::Status(status))))
+        }))
+    }
+
+    /// Ends the pull of [`Server::iof_pull`]. Output that waits for the handler is dropped.
+    ///
+    /// Fails with [`ServerError::Refused`]: `NOT_FOUND` for an unknown number, `NOT_SUPPORTED` for a required directive.
+    pub fn iof_deregister(&self, number: u64, directives: &[Info]) -> Pending<ServerCall<()>> {
+        let own = Arc::clone(self.handle.own_process());
+        let is_refused = requires_more_than(directives, &[]);
+        Pending(ServerCall::begin(Arc::clone(&own), move || {
+            let status = match is_refused {
+                true => Status::ERR_NOT_SUPPORTED,
+                false if own.end_pull(number) => Status::SUCCESS,
+                false => Status::ERR_NOT_FOUND,
+            };
+            Begun::Over(done("end the pull", HostResult::Status(status)))
+        }))
     }
 
     /// Ends the server as [`Server::shutdown`] does, while it has other owners: their pending and later calls end with an error. Then

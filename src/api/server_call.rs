@@ -32,7 +32,7 @@ pub(super) enum Begun<T> {
     /// The core has the result.
     Call(HostCall, Read<T>),
     /// The core has nothing to do.
-    Over(T),
+    Over(Result<T, ServerError>),
 }
 
 /// Reads the core's result.
@@ -70,14 +70,14 @@ impl<T: Send + 'static> Operation for ServerCall<T> {
     fn run(self) -> Result<T, ServerError> {
         match (self.begin)() {
             Begun::Call(call, read) => read(self.own.call(call)?),
-            Begun::Over(result) => Ok(result),
+            Begun::Over(result) => result,
         }
     }
 
     fn run_with(self, callback: impl FnOnce(Result<T, ServerError>) + Send + 'static) -> Result<(), ServerError> {
         match (self.begin)() {
             Begun::Call(call, read) => Ok(self.own.call_with(call, Box::new(move |result| callback(read(result))))?),
-            Begun::Over(result) => Ok(self.own.run(Box::new(move || callback(Ok(result))))?),
+            Begun::Over(result) => Ok(self.own.run(Box::new(move || callback(result)))?),
         }
     }
 }

@@ -10,6 +10,7 @@
 //! ```
 
 pub(super) mod events;
+mod output;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -31,10 +32,11 @@ use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
-    AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, OwnGet,
-    OwnQuery, Requester, is_own_service,
+    AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, IofOutput,
+    OwnGet, OwnQuery, Requester, is_own_service,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value, ranks_in};
+use output::{OwnOutputHandler, OwnPulls};
 
 /// The server's own process, as a requester.
 pub struct OwnProcess {
@@ -42,6 +44,7 @@ pub struct OwnProcess {
     pub(super) loop_sender: LoopSender,
     pub(super) events: Arc<EventHub>,
     pub(super) values: Arc<OwnValues>,
+    pulls: Arc<OwnPulls>,
     /// The host's capabilities, as bits.
     capabilities: AtomicU32,
     /// Services that the server answers if the host does not.
@@ -82,7 +85,8 @@ impl OwnProcess {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
         let capabilities = AtomicU32::new(capabilities.bits());
-        Self { host, loop_sender, events, values, capabilities, own_services }
+        let pulls = Arc::default();
+        Self { host, loop_sender, events, values, pulls, capabilities, own_services }
     }
 
     /// Notes the host's capabilities. The core gets them by a call.
@@ -119,6 +123,31 @@ impl OwnProcess {
     /// [`Stopped`]: the job will not run.
     pub fn run(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
         self.loop_sender.send(LoopMessage::Run(job)).map_err(|_| Stopped)
+    }
+
+    /// Begins a pull of output by this process: from now on it goes to the handler, on the thread that calls the host. Returns the
+    /// number of the pull.
+    ///
+    /// # Errors
+    /// `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for standard input, `OUT_OF_RESOURCE` at the bound of pulls.
+    pub fn pull_output(&self, procs: Vec<ProcId>, channels: u16, handler: OwnOutputHandler) -> Result<u64, Status> {
+        self.pulls.begin(procs, channels, handler)
+    }
+
+    /// Ends a pull. Returns whether there was one.
+    #[must_use]
+    pub fn end_pull(&self, number: u64) -> bool {
+        self.pulls.end(number)
+    }
+
+    /// Passes output of the host on to the pulls of this process.
+    pub fn pass_output(&self, output: &IofOutput) {
+        let takers = self.pulls.admit(output);
+        if !takers.is_empty() {
+            let (pulls, output) = (Arc::clone(&self.pulls), output.clone().with_end());
+            // A server that has ended passes nothing on.
+            let _ = self.run(Box::new(move || pulls.hand_over(&takers, &output)));
+        }
     }
 
     /// Raises an event for the handlers of this process only.

@@ -15,7 +15,7 @@ use crate::keys;
 use crate::proto::notification::{self, EventNotice};
 use crate::proto::{Request, Tag};
 use crate::topo::SharedMachine;
-use crate::types::{Namespace, ProcId, Text};
+use crate::types::{Info, Key, Namespace, ProcId, Text};
 
 /// An event for the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,6 +138,15 @@ impl PartialEq for Garbage {
 }
 
 impl IofOutput {
+    /// Output without bytes ends its channel. The receivers find that among the infos, too.
+    pub(crate) fn with_end(mut self) -> Self {
+        let key = keys::IOF_COMPLETE.name();
+        if self.bytes.is_empty() && self.info.iter().all(|info| info.key.as_str() != key) {
+            self.info.push(Info::new(Key::from_static(key), true));
+        }
+        self
+    }
+
     /// Whether this ends its channel.
     pub(crate) fn is_end(&self) -> bool {
         self.bytes.is_empty() || flag(&self.info, keys::IOF_COMPLETE)

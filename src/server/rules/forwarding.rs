@@ -287,7 +287,7 @@ impl<S: Datastore> ServerCore<S> {
         if self.forwarding.repeats_end(&self.registry, &output) {
             return Delivery::Unwanted;
         }
-        let output = Arc::new(with_end(output));
+        let output = Arc::new(output.with_end());
         let delivery = self.forward_to_all(now, &output);
         if delivery != Delivery::Unwanted {
             return delivery;
@@ -306,7 +306,7 @@ impl<S: Datastore> ServerCore<S> {
         if self.forwarding.repeats_end(&self.registry, &output) {
             return Delivery::Unwanted.status();
         }
-        self.forward_to_all(now, &Arc::new(with_end(output))).status()
+        self.forward_to_all(now, &Arc::new(output.with_end())).status()
     }
 
     fn forward_to_all(&mut self, now: Time, output: &Arc<IofOutput>) -> Delivery {
@@ -397,18 +397,9 @@ impl<S: Datastore> ServerCore<S> {
     }
 }
 
-/// Output without bytes ends its channel. The receivers find that among the infos, too.
-fn with_end(mut output: IofOutput) -> IofOutput {
-    let key = keys::IOF_COMPLETE.name();
-    if output.bytes.is_empty() && output.info.iter().all(|info| info.key.as_str() != key) {
-        output.info.push(Info::new(Key::from_static(key), true));
-    }
-    output
-}
-
 /// The end of a channel, without bytes.
 fn end_of((source, channel): (ProcId, u16)) -> IofOutput {
-    with_end(IofOutput { source, channel, bytes: Vec::new(), info: Vec::new() })
+    IofOutput { source, channel, bytes: Vec::new(), info: Vec::new() }.with_end()
 }
 
 /// Whether a host that was asked about such output before may decide otherwise for this request.
