@@ -158,7 +158,7 @@ impl Host for Everything {
     }
 
     fn fabric_register(&self, requester: Requester, request: FabricRegister, reply: Responder<Vec<Info>>) {
-        self.note(&format!("fabric {}", request.directives[0].key), &requester);
+        self.note(&format!("fabric {}", request.directives.first().unwrap().key), &requester);
         reply.succeed(vec![fact()]);
     }
 
@@ -169,7 +169,7 @@ impl Host for Everything {
 
     fn resource_block(&self, requester: Requester, request: ResourceBlock, reply: Responder<()>) {
         let ResourceBlock { directive, name, units, .. } = request;
-        self.note(&format!("block {directive} {name:?} {}", units[0].count), &requester);
+        self.note(&format!("block {directive} {name:?} {}", units.first().unwrap().count), &requester);
         reply.succeed(());
     }
 

@@ -9,7 +9,10 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs::{Permissions, set_permissions};
+use std::io::IoSlice;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::sync::{Mutex, mpsc};
@@ -22,6 +25,8 @@ use modex::{
     AbortUpcall, Capabilities, Client, EventCall, GetOptions, Host, IofPull, IofPush, JobControl, Monitor,
     RegisterEvents, Requester, Responder, Server, SocketAccess, Spawn, keys,
 };
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use support::{Process, TestServer, description, namespace, proc, role, this_binary};
 
 const ALICE: u32 = 61_001;
@@ -92,6 +97,7 @@ fn client_process() {
             let client = Client::connect().unwrap();
             client.notify_event(LAST, None, range::RANGE_CUSTOM, &[target()]).wait().unwrap();
         }
+        Some("descriptors in flight") => in_flight(),
         Some(other) => panic!("unknown role {other}"),
         None => {}
     }
@@ -268,6 +274,37 @@ fn a_process_reaches_no_other_users_job_without_a_tie() {
         .flat_map(|name| CODES.map(|code| format!("{} of {name}", code.to_raw())))
         .collect();
     assert_eq!(heard, expected.iter().map(String::as_str).collect::<BTreeSet<_>>(), "{said}");
+}
+
+/// A server and a client of a user with so many descriptors in flight that the kernel passes no more.
+fn in_flight() {
+    const DESCRIPTORS_MAX: u64 = 256;
+    setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS_MAX, DESCRIPTORS_MAX).unwrap();
+    let (one, _other) = UnixStream::pair().unwrap();
+    let rights = [ControlMessage::ScmRights(&[one.as_raw_fd(); 200])];
+    for _ in 0..2 {
+        sendmsg::<()>(one.as_raw_fd(), &[IoSlice::new(b"x")], &rights, MsgFlags::empty(), None).unwrap();
+    }
+    let node = TestServer::local();
+    node.register_local_job("job", 1);
+    let client = node.connect("job", 0);
+    assert!(!client.reads_segment());
+    client.put(Scope::Global, "own", 7_u32).unwrap();
+    client.commit().unwrap();
+    for (of, key) in [(all_of("job"), keys::JOB_SIZE.name()), (proc("job", 0), "own")] {
+        assert_eq!(get(&client, &of, key), Ok(()), "{key}");
+    }
+}
+
+/// The connection was dropped, and the initialization failed, because the server could not pass the segment.
+#[test]
+fn a_client_whose_segment_cannot_be_passed_asks_for_its_values() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not checked: only root can start processes of other users");
+        return;
+    }
+    let mut command = this_binary("descriptors in flight");
+    Process::of(command.uid(BOB).gid(BOB).stdin(Stdio::null()).spawn().unwrap()).succeed();
 }
 
 /// Lets a process try all operations.

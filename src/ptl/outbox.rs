@@ -169,7 +169,16 @@ impl Outbox {
             let has_room = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
             debug_assert!(has_room, "the buffer is made for one descriptor");
         }
-        let sent = rustix::net::sendmsg(socket, slices, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let sent = match rustix::net::sendmsg(socket, slices, &mut ancillary, flags) {
+            Err(Errno::TOOMANYREFS) => {
+                tracing::warn!(
+                    "the kernel passes no more descriptors of this user (ulimit -n); a client gets its values over the socket"
+                );
+                rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)
+            }
+            sent => sent,
+        }?;
         if let Some(message) = bearer.and_then(|bearer| self.messages.get_mut(bearer)) {
             // The descriptor went with the first byte of the call, even if its message is not sent completely.
             message.descriptor = None;

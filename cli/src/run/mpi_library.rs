@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -184,6 +184,9 @@ fn is_of_system(name: &OsStr) -> bool {
     names.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()))
 }
 
+/// The part of the list of a process's mappings that is read. A process chooses the length of the list.
+const MAPS_BYTES_MAX: u64 = 4 << 20;
+
 /// Most libraries of a program that the launcher looks at.
 const FILES_MAX: usize = 64;
 
@@ -204,8 +207,9 @@ impl MpiSearch {
     /// Looks at the libraries that a process has loaded. An ended process shows none.
     pub(super) fn look_at(&mut self, process: u32) {
         if self.loaded.is_none() {
-            self.loaded =
-                File::open(format!("/proc/{process}/maps")).ok().and_then(|maps| mapped(BufReader::new(maps)));
+            self.loaded = File::open(format!("/proc/{process}/maps"))
+                .ok()
+                .and_then(|maps| mapped(BufReader::new(maps.take(MAPS_BYTES_MAX))));
         }
     }
 

@@ -4,14 +4,15 @@
 //! the guardian finds them (see `job_processes`).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::guardian;
+use crate::printing;
 
 /// Ends them.
 #[derive(Debug)]
@@ -43,27 +44,38 @@ impl Orphans {
         }
     }
 
-    /// Kills and reaps them, and every process that becomes an orphan by it.
+    /// Kills and reaps them, and every process that becomes an orphan by it. Processes that start others faster than they
+    /// are killed stay in the end, with a line for the user.
     pub(super) fn end(&self) {
-        loop {
-            let orphans: Vec<i32> = children().difference(&self.others).copied().collect();
+        for round in 0..ROUNDS_MAX {
+            let mut orphans: Vec<Pid> = children().difference(&self.others).copied().map(Pid::from_raw).collect();
             if orphans.is_empty() {
                 return;
             }
-            for orphan in orphans.into_iter().map(Pid::from_raw) {
+            // The newest ones first: of a chain of processes only the newest one lives.
+            orphans.reverse();
+            for orphan in &orphans {
                 // A rank may have been a launcher itself. Its guardian cleans up after it and ends, unless it is
-                // stopped.
-                let signal = if guardian::is_one(orphan.as_raw()) { Signal::SIGCONT } else { Signal::SIGKILL };
+                // stopped, or another process holds its input.
+                let may_clean_up = round < ROUNDS_MAX / 2 && guardian::is_one(orphan.as_raw());
+                let signal = if may_clean_up { Signal::SIGCONT } else { Signal::SIGKILL };
                 // The process is a child until it is reaped, so its number can't belong to another process. Another thread
                 // may have reaped a program that it had started.
-                match kill(orphan, signal).and_then(|()| waitpid(orphan, None)) {
-                    Ok(_) | Err(Errno::ESRCH | Errno::ECHILD) => {}
-                    Err(_) => return,
-                }
+                let _ = kill(*orphan, signal);
+            }
+            let lives = |orphan: &&Pid| waitpid(**orphan, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive);
+            if orphans.iter().filter(lives).count() == orphans.len() {
+                std::thread::sleep(ROUND_PAUSE);
             }
         }
+        printing::complain("processes of the job start others faster than they can be killed; some stay");
     }
 }
+
+/// Looks for orphans, until those that are left are given up: about ten seconds.
+const ROUNDS_MAX: usize = 10_000;
+/// The time for killed processes to end.
+const ROUND_PAUSE: Duration = Duration::from_millis(1);
 
 /// This process's children, of all its threads. Empty if the kernel does not list them.
 fn children() -> BTreeSet<i32> {

@@ -37,6 +37,12 @@ pub(super) enum SpawnRefusal {
         /// The directive.
         key: &'static str,
     },
+    /// Changes of a variable that take too long.
+    #[error("it changes the variable {name:?} too often; join the values before")]
+    TooManyChanges {
+        /// The variable.
+        name: OsString,
+    },
     /// No application, or one without a program.
     #[error("it names no program")]
     NoProgram,
@@ -135,6 +141,7 @@ impl SpawnRefusal {
             | Self::Contradiction => Status::ERR_BAD_PARAM,
             Self::NoProgram => Status::ERR_JOB_NO_EXE_SPECIFIED,
             Self::NoRoom { .. } => Status::ERR_JOB_INSUFFICIENT_RESOURCES,
+            Self::TooManyChanges { .. } => Status::ERR_OUT_OF_RESOURCE,
             Self::Host { .. } | Self::HostFile { .. } => Status::ERR_JOB_FAILED_TO_MAP,
             Self::NoDirectory(_) => Status::ERR_JOB_WDIR_NOT_FOUND,
             Self::NotFound(_) => Status::ERR_JOB_EXE_NOT_FOUND,
@@ -456,7 +463,12 @@ struct Environment<'a> {
     /// The new value; none if the variable is removed.
     changes: BTreeMap<OsString, Option<OsString>>,
     lookup: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The bytes of values that were changed so far. Each change reads the whole value.
+    read_bytes: usize,
 }
+
+/// Most bytes of values that the changes for an application may read. Other ranks wait meanwhile.
+const READ_BYTES_MAX: usize = 64 << 20;
 
 /// A change of a variable by a value and a separator.
 type Change<'a> = fn(&mut Environment<'a>, &OsStr, &OsStr, &OsStr);
@@ -474,7 +486,7 @@ impl<'a> Environment<'a> {
             let set = parent.environment.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
             set.chain(parent.removed.iter().map(|name| (name.clone(), None)))
         });
-        Self { changes: inherited.chain(of_app).collect(), lookup: surroundings.lookup }
+        Self { changes: inherited.chain(of_app).collect(), lookup: surroundings.lookup, read_bytes: 0 }
     }
 
     /// Applies one directive; others are for somebody else.
@@ -499,6 +511,11 @@ impl<'a> Environment<'a> {
         let name = name.ok_or(SpawnRefusal::WrongType { key: key.name() })?;
         let separator = [*separator];
         let separator = if separator == [0] { OsStr::new("") } else { OsStr::from_bytes(&separator) };
+        let old_bytes = self.value(&name).map_or(0, |old| old.len());
+        self.read_bytes = self.read_bytes.saturating_add(old_bytes);
+        if self.read_bytes > READ_BYTES_MAX {
+            return Err(SpawnRefusal::TooManyChanges { name });
+        }
         change(self, &name, &value.as_ref().map(os_string).unwrap_or_default(), separator);
         Ok(())
     }
@@ -630,6 +647,18 @@ mod tests {
         let set = [("A", "job:app"), ("LIST", "a:0:b:c:9"), ("OF_PARENT", "x"), ("OWN", "app")];
         assert_eq!(apps[0].environment, set.map(|(name, value)| (name.into(), value.into())));
         assert_eq!(apps[0].removed, ["NEW", "PATHS"].map(OsString::from));
+    }
+
+    /// Each change copies the value so far. 60,000 of them held the launcher up for a minute.
+    #[test]
+    fn changes_of_a_variable_read_so_many_bytes() {
+        let changes = |count, bytes| {
+            let change = || envar(keys::PREPEND_ENVAR, "LIST", &"x".repeat(bytes));
+            vec![app("sh", std::iter::repeat_with(change).take(count).collect())]
+        };
+        assert!(read_of(Vec::new(), changes(100, 200)).is_ok());
+        let (status, said) = refusal(Vec::new(), changes(1000, 1000));
+        assert_eq!((status, said.contains("\"LIST\"")), (Status::ERR_OUT_OF_RESOURCE, true), "{said}");
     }
 
     #[test]
