@@ -1,6 +1,6 @@
 //! The launcher's directory for every named object of the job.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +36,7 @@ impl SessionDirectory {
     /// again.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
-            sweep(parent, is_name, |_, path| drop(fs::remove_dir_all(path)));
+            sweep(parent, is_name, |_, path| drop(remove(path)));
         }
         for _ in 0..ATTEMPTS {
             DirBuilder::new().mode(0o700).create(&path)?;
@@ -58,18 +58,35 @@ impl SessionDirectory {
 
 impl Drop for SessionDirectory {
     fn drop(&mut self) {
-        // Listing the directory takes a descriptor, but removing an empty directory does not. A directory that can't be
-        // removed must not make an ended job fail.
-        let removed = fs::remove_dir_all(&self.path).or_else(|reason| fs::remove_dir(&self.path).map_err(|_| reason));
-        if let Err(reason) = removed
-            && self.path.exists()
-        {
-            let path = self.path.display();
+        // A directory that can't be removed must not make an ended job fail.
+        if let Err(Left { path, reason }) = remove(&self.path) {
+            let path = path.display();
             printing::complain(&format!(
                 "the job's directory {path} can't be removed ({reason}); remove it with rm -r"
             ));
         }
     }
+}
+
+/// A directory that could not be removed.
+struct Left {
+    path: PathBuf,
+    reason: io::Error,
+}
+
+/// Removes a launcher's directory. If that fails, the directory gets another name, so that no later launcher tries again.
+fn remove(path: &Path) -> Result<(), Left> {
+    // Listing the directory takes a descriptor, but removing an empty directory does not.
+    let removed = fs::remove_dir_all(path).or_else(|reason| fs::remove_dir(path).map_err(|_| reason));
+    let Err(reason) = removed else { return Ok(()) };
+    if !path.exists() {
+        return Ok(());
+    }
+    let mut name = OsString::from("left-");
+    name.push(path.file_name().unwrap_or_default());
+    let new = path.with_file_name(name);
+    let path = if fs::rename(path, &new).is_ok() { new } else { path.to_owned() };
+    Err(Left { path, reason })
 }
 
 /// Whether a directory can be a launcher's, by its name.
