@@ -190,7 +190,8 @@ fn no_function_succeeds_with_a_required_value_that_it_cannot_read() {
     let supported = supported(&client);
     let mut ignored = Vec::new();
     for attribute in keys::attributes() {
-        for value in [Value::ByteObject(vec![1]), Value::from("word"), Value::Double(0.5)] {
+        let words = [Value::ByteObject(vec![1]), Value::from("word"), Value::CompressedString(vec![1])];
+        for value in words.into_iter().chain([Value::Double(0.5), Value::Uint8(1)]) {
             if rows_with_name(attribute.name).any(|row| takes(row.value_type, &value)) {
                 continue;
             }
@@ -216,7 +217,22 @@ fn takes(kind: ValueKind, value: &Value) -> bool {
         || own == DataType::Undefined
         || matches!(kind, ValueKind::Pointer | ValueKind::EnvironmentVariable)
         || own == DataType::Float && value.data_type() == DataType::Double
+        || NUMBERS.contains(&own) && value.as_u64().is_some()
 }
+
+/// Types of numbers, for which numbers of any width are taken.
+const NUMBERS: [DataType; 10] = [
+    DataType::Int,
+    DataType::Int32,
+    DataType::Uint16,
+    DataType::Uint32,
+    DataType::Uint64,
+    DataType::Size,
+    DataType::Pid,
+    DataType::ProcRank,
+    DataType::DataRange,
+    DataType::Persistence,
+];
 
 fn required(key: &'static str) -> Info {
     Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, true) }

@@ -2,7 +2,7 @@
 //!
 //! Arguments come as the types of [`super::argument`], which carry the promise of the caller.
 
-use modex::types::{App, Info, InfoFlags, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
+use modex::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
 
 use super::argument::{CText, Counted, In, KeyText, NamespaceText, TextArray};
 use super::error::CError;
@@ -172,13 +172,12 @@ pub fn refuse_required(directives: &[Info]) -> Result<(), Failure> {
     refuse_others(directives, &[])
 }
 
-/// Refuses required directives outside `understood`.
+/// Refuses required directives outside `understood`, or of a type that nobody reads.
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED`.
 pub fn refuse_others(directives: &[Info], understood: &[&str]) -> Result<(), Failure> {
-    let is_unmet = |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str());
-    if directives.iter().any(is_unmet) { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(()) }
+    modex::keys::first_unmet(directives, understood).map_or(Ok(()), |_| Err(Failure(Status::ERR_NOT_SUPPORTED)))
 }
 
 /// An array of infos.

@@ -2,14 +2,26 @@
 
 use std::borrow::Cow;
 
-use super::{ValueKind, WAIT, rows_with_name};
+use super::{MONITOR_FILE_ACCESS, MONITOR_FILE_MODIFY, ValueKind, WAIT, rows_with_name};
 use crate::types::{DataType, Info, InfoFlags, Key, Rank, Text, Value};
 
 /// The key of the first required entry that a reader of the `understood` keys does not honour: it does not know the key, or it
 /// can't read the value.
 ///
+/// A host checks the directives of a request so, before it does what was asked for.
+///
+/// ```
+/// use modex::keys::{self, TIMEOUT};
+/// use modex::types::{Info, InfoFlags, Key};
+///
+/// let required = |value| vec![Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static(TIMEOUT.name()), value) }];
+/// assert_eq!(keys::first_unmet(&required(5_u32), &[TIMEOUT.name()]), None);
+/// assert_eq!(keys::first_unmet(&required(5_u32), &[]).map(Key::as_str), Some("pmix.timeout"));
+/// ```
+///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_info_directives_t`).
-pub(crate) fn first_unmet<'a>(directives: &'a [Info], understood: &[&str]) -> Option<&'a Key> {
+#[must_use]
+pub fn first_unmet<'a>(directives: &'a [Info], understood: &[&str]) -> Option<&'a Key> {
     directives.iter().find(|info| is_unmet(info, |key| understood.contains(&key))).map(|info| &info.key)
 }
 
@@ -18,20 +30,34 @@ pub(crate) fn is_unmet(info: &Info, is_understood: impl Fn(&str) -> bool) -> boo
     info.flags().contains(InfoFlags::REQUIRED) && !(is_understood(info.key.as_str()) && is_readable(info))
 }
 
-/// Whether the value fits one of the attributes of its key. Readers take no number for a flag. A key of no attribute takes any
-/// value.
+/// Whether readers take the value for its key. They read numbers of any width, one process or a list of processes, and flags
+/// alone for flags. A key of no attribute takes any value.
 fn is_readable(info: &Info) -> bool {
-    let key = info.key.as_str();
-    let is_flag = info.value.as_bool().is_some();
+    let (key, value) = (info.key.as_str(), &info.value);
+    let is_flag = value.as_bool().is_some();
+    let is_exact = |kind| data_type(kind).is_none_or(|wanted| wanted == value.data_type());
+    let is_number = |kind| value.as_u64().is_some() && convert(kind, value).is_ok();
     let fits = |kind| match kind {
         ValueKind::Bool => is_flag,
-        // Open MPI gives a flag where the standard has a number.
-        ValueKind::Int if key == WAIT.name() && is_flag => true,
-        kind => convert(kind, &info.value).is_ok(),
+        ValueKind::String => is_exact(kind) || matches!(value, Value::ProcNamespace(_)),
+        ValueKind::Proc | ValueKind::Array => matches!(value, Value::Proc(_) | Value::DataArray(_)),
+        // Programs use different types for the codes of ranges.
+        ValueKind::Rank | ValueKind::Range | ValueKind::Persistence => is_exact(kind) || is_number(kind),
+        ValueKind::Int
+        | ValueKind::Int32
+        | ValueKind::Uint16
+        | ValueKind::Uint32
+        | ValueKind::Uint64
+        | ValueKind::Size
+        | ValueKind::Pid => is_number(kind),
+        kind => is_exact(kind),
     };
     let mut rows = rows_with_name(key).peekable();
-    rows.peek().is_none() || rows.any(|row| fits(row.value_type))
+    ALSO_FLAGS.contains(&key) && is_flag || rows.peek().is_none() || rows.any(|row| fits(row.value_type))
 }
+
+/// Keys for which programs give a flag where the standard has a number or a text.
+const ALSO_FLAGS: [&str; 3] = [WAIT.name(), MONITOR_FILE_ACCESS.name(), MONITOR_FILE_MODIFY.name()];
 
 /// Why a value does not fit an attribute.
 pub(crate) enum Misfit {
@@ -131,6 +157,30 @@ mod tests {
         let understood = [keys::TIMEOUT.name()];
         assert_eq!(first_unmet(&required(5_u32.into()), &understood), None);
         assert_eq!(first_unmet(&required("5".into()), &understood).map(Key::as_str), Some(keys::TIMEOUT.name()));
+        assert_eq!(first_unmet(&required(Value::Int(-5)), &understood).map(Key::as_str), Some(keys::TIMEOUT.name()));
         assert_eq!(first_unmet(&required(5_u32.into()), &[]).map(Key::as_str), Some(keys::TIMEOUT.name()));
+    }
+    /// An event with one affected process in place of a list, or the other way round, was refused.
+    #[test]
+    fn values_that_readers_take_are_met() {
+        let proc = || Value::from(crate::types::ProcId::new(crate::types::Namespace::new("job").unwrap(), 0));
+        let list = || {
+            Value::DataArray(Box::new(crate::types::DataArray { element_type: DataType::Proc, elements: vec![proc()] }))
+        };
+        for (key, value, is_met) in [
+            (keys::EVENT_CUSTOM_RANGE.name(), proc(), true),
+            (keys::EVENT_AFFECTED_PROC.name(), list(), true),
+            (keys::EVENT_AFFECTED_PROCS.name(), Value::Bool(true), false),
+            (keys::WAIT.name(), Value::Bool(true), true),
+            (keys::MONITOR_FILE_MODIFY.name(), Value::Bool(true), true),
+            (keys::DATA_SCOPE.name(), Value::Scope(1), true),
+            (keys::DATA_SCOPE.name(), Value::Uint8(1), false),
+            (keys::HOSTNAME.name(), Value::CompressedString(vec![1]), false),
+            (keys::RANK.name(), Value::ProcRank(Rank::Wildcard), true),
+            (keys::NODEID.name(), Value::Uint8(1), true),
+        ] {
+            let info = Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static(key), value) };
+            assert_eq!(!is_unmet(&info, |_| true), is_met, "{info:?}");
+        }
     }
 }

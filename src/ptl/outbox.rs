@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -56,6 +56,9 @@ impl SpentMessages {
 /// The size of messages that are freed as fast as small ones: the C library's allocator returns larger ones to the
 /// kernel, page by page.
 const FREED_AT_ONCE_BYTES_MAX: usize = 128 << 10;
+
+/// The line about a message that went without its descriptor. Any process of the user can cause that at will.
+static TOLD: Once = Once::new();
 
 /// Bytes of one peer, or of many.
 #[derive(Debug)]
@@ -172,9 +175,11 @@ impl Outbox {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let sent = match rustix::net::sendmsg(socket, slices, &mut ancillary, flags) {
             Err(Errno::TOOMANYREFS) => {
-                tracing::warn!(
-                    "the kernel passes no more descriptors of this user (ulimit -n); a client gets its values over the socket"
-                );
+                TOLD.call_once(|| {
+                    tracing::warn!(
+                        "the kernel passes no more descriptors of this user (ulimit -n); clients get their values over the socket"
+                    );
+                });
                 rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)
             }
             sent => sent,

@@ -12,6 +12,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::guardian;
+use super::host::Clock;
 use crate::printing;
 
 /// Ends them.
@@ -44,38 +45,55 @@ impl Orphans {
         }
     }
 
-    /// Kills and reaps them, and every process that becomes an orphan by it. Processes that start others faster than they
-    /// are killed stay in the end, with a line for the user.
+    /// Kills and reaps them, and every process that becomes an orphan by it. Some may stay in the end, with a line for the
+    /// user.
     pub(super) fn end(&self) {
-        for round in 0..ROUNDS_MAX {
-            let mut orphans: Vec<Pid> = children().difference(&self.others).copied().map(Pid::from_raw).collect();
+        let clock = Clock::start();
+        let begun = clock.now();
+        let spent = || clock.now().since(begun);
+        let (mut known, mut are_new) = (BTreeSet::new(), false);
+        while spent() < END_TIME_MAX {
+            let orphans: BTreeSet<i32> = children().difference(&self.others).copied().collect();
             if orphans.is_empty() {
                 return;
             }
+            are_new = !orphans.is_subset(&known);
             // The newest ones first: of a chain of processes only the newest one lives.
-            orphans.reverse();
-            for orphan in &orphans {
+            for orphan in orphans.iter().rev() {
                 // A rank may have been a launcher itself. Its guardian cleans up after it and ends, unless it is
                 // stopped, or another process holds its input.
-                let may_clean_up = round < ROUNDS_MAX / 2 && guardian::is_one(orphan.as_raw());
+                let may_clean_up = spent() < CLEANING_TIME_MAX && guardian::is_one(*orphan);
                 let signal = if may_clean_up { Signal::SIGCONT } else { Signal::SIGKILL };
                 // The process is a child until it is reaped, so its number can't belong to another process. Another thread
                 // may have reaped a program that it had started.
-                let _ = kill(*orphan, signal);
+                let _ = kill(Pid::from_raw(*orphan), signal);
             }
-            let lives = |orphan: &&Pid| waitpid(**orphan, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive);
-            if orphans.iter().filter(lives).count() == orphans.len() {
-                std::thread::sleep(ROUND_PAUSE);
+            if !reap(&orphans) {
+                std::thread::sleep(PAUSE);
             }
+            known = orphans;
         }
-        printing::complain("processes of the job start others faster than they can be killed; some stay");
+        let reason =
+            if are_new { "start others faster than they can be killed" } else { "do not end when they are killed" };
+        printing::complain(&format!("processes of the job {reason}; some stay"));
     }
 }
 
-/// Looks for orphans, until those that are left are given up: about ten seconds.
-const ROUNDS_MAX: usize = 10_000;
+/// Reaps those that have ended. Returns whether there is one.
+fn reap(orphans: &BTreeSet<i32>) -> bool {
+    let mut has_ended = false;
+    for orphan in orphans {
+        has_ended |= waitpid(Pid::from_raw(*orphan), Some(WaitPidFlag::WNOHANG)) != Ok(WaitStatus::StillAlive);
+    }
+    has_ended
+}
+
+/// The time for all orphans to end.
+const END_TIME_MAX: Duration = Duration::from_secs(30);
+/// The part of it for guardians to clean up.
+const CLEANING_TIME_MAX: Duration = Duration::from_secs(20);
 /// The time for killed processes to end.
-const ROUND_PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// This process's children, of all its threads. Empty if the kernel does not list them.
 fn children() -> BTreeSet<i32> {

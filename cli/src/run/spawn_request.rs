@@ -222,13 +222,20 @@ pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) 
     check_required(&request.job, &KNOWN_OF_JOB)?;
     let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
     check_hosts(&request.job, directory, surroundings)?;
-    let apps = request.apps.iter().map(|app| read_app(app, &request.job, surroundings));
+    let mut changed_bytes = 0;
+    let apps = request.apps.iter().map(|app| read_app(app, &request.job, surroundings, &mut changed_bytes));
     let apps = apps.collect::<Result<Vec<App>, _>>()?;
     apps.iter().try_for_each(|app| check_program(app, surroundings))?;
     Ok(apps)
 }
 
-fn read_app(app: &types::App, job: &[Info], surroundings: &Surroundings<'_>) -> Result<App, SpawnRefusal> {
+/// `changed_bytes` counts the work for the environments of all applications of a request.
+fn read_app(
+    app: &types::App,
+    job: &[Info],
+    surroundings: &Surroundings<'_>,
+    changed_bytes: &mut usize,
+) -> Result<App, SpawnRefusal> {
     check_required(&app.info, &[])?;
     check_hosts(&app.info, app.working_directory.as_ref().map(os_string), surroundings)?;
     let program = app.command.as_ref().map(os_string).filter(|program| !program.is_empty());
@@ -241,7 +248,7 @@ fn read_app(app: &types::App, job: &[Info], surroundings: &Surroundings<'_>) -> 
     if let Some(prefix) = prefix {
         environment.add_prefix(Path::new(&prefix));
     }
-    job.iter().chain(&app.info).try_for_each(|directive| environment.change(directive))?;
+    job.iter().chain(&app.info).try_for_each(|directive| environment.change(directive, changed_bytes))?;
     let (environment, removed) = environment.finish();
     let arguments = app.argv.iter().skip(1).map(os_string).collect();
     let working_directory = working_directory(app, job, surroundings)?;
@@ -463,12 +470,12 @@ struct Environment<'a> {
     /// The new value; none if the variable is removed.
     changes: BTreeMap<OsString, Option<OsString>>,
     lookup: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The bytes of values that were changed so far. Each change reads the whole value.
-    read_bytes: usize,
 }
 
-/// Most bytes of values that the changes for an application may read. Other ranks wait meanwhile.
-const READ_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of values that the changes of a request may read. Each change reads the whole value, and other ranks wait.
+const CHANGED_BYTES_MAX: usize = 64 << 20;
+/// A change of a short value counts as so many bytes.
+const CHANGE_BYTES_MIN: usize = 256;
 
 /// A change of a variable by a value and a separator.
 type Change<'a> = fn(&mut Environment<'a>, &OsStr, &OsStr, &OsStr);
@@ -486,11 +493,11 @@ impl<'a> Environment<'a> {
             let set = parent.environment.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
             set.chain(parent.removed.iter().map(|name| (name.clone(), None)))
         });
-        Self { changes: inherited.chain(of_app).collect(), lookup: surroundings.lookup, read_bytes: 0 }
+        Self { changes: inherited.chain(of_app).collect(), lookup: surroundings.lookup }
     }
 
     /// Applies one directive; others are for somebody else.
-    fn change(&mut self, directive: &Info) -> Result<(), SpawnRefusal> {
+    fn change(&mut self, directive: &Info, changed_bytes: &mut usize) -> Result<(), SpawnRefusal> {
         let key = directive.key.as_str();
         if key == keys::UNSET_ENVAR.name() {
             let name = text_of(directive, keys::UNSET_ENVAR.name())?;
@@ -512,8 +519,8 @@ impl<'a> Environment<'a> {
         let separator = [*separator];
         let separator = if separator == [0] { OsStr::new("") } else { OsStr::from_bytes(&separator) };
         let old_bytes = self.value(&name).map_or(0, |old| old.len());
-        self.read_bytes = self.read_bytes.saturating_add(old_bytes);
-        if self.read_bytes > READ_BYTES_MAX {
+        *changed_bytes = changed_bytes.saturating_add(old_bytes).saturating_add(CHANGE_BYTES_MIN);
+        if *changed_bytes > CHANGED_BYTES_MAX {
             return Err(SpawnRefusal::TooManyChanges { name });
         }
         change(self, &name, &value.as_ref().map(os_string).unwrap_or_default(), separator);
@@ -657,8 +664,14 @@ mod tests {
             vec![app("sh", std::iter::repeat_with(change).take(count).collect())]
         };
         assert!(read_of(Vec::new(), changes(100, 200)).is_ok());
-        let (status, said) = refusal(Vec::new(), changes(1000, 1000));
-        assert_eq!((status, said.contains("\"LIST\"")), (Status::ERR_OUT_OF_RESOURCE, true), "{said}");
+        let many = std::iter::repeat_with(|| changes(400, 400))
+            .take(4)
+            .flatten()
+            .map(|app| types::App { processes_max: 1, ..app });
+        for apps in [changes(1000, 1000), many.collect()] {
+            let (status, said) = refusal(Vec::new(), apps);
+            assert_eq!((status, said.contains("\"LIST\"")), (Status::ERR_OUT_OF_RESOURCE, true), "{said}");
+        }
     }
 
     #[test]

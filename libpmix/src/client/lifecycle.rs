@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use modex::keys;
 use modex::runtime::has_more_rights_than_its_starter;
-use modex::types::{Info, InfoFlags, Key, Status, Value};
+use modex::types::{Info, Key, Status, Value};
 use modex::{Client, ConnectError};
 
 use super::asynchronous::run;
@@ -109,18 +109,14 @@ const OF_MODEL: [&str; 8] = [
 ];
 
 fn refuse_required(infos: &[Info]) -> Result<(), Failure> {
-    let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
-    match infos.iter().filter(is_required).find(|info| !is_honoured(&info.key)) {
+    let understood = [&OF_MODEL[..], &[keys::EXTERNAL_PROGRESS.name()]].concat();
+    match keys::first_unmet(infos, &understood) {
         None => Ok(()),
-        Some(info) => {
-            tracing::error!(key = info.key.as_str(), "PMIx_Init does not honour a required directive; leave it out");
+        Some(key) => {
+            tracing::error!(key = key.as_str(), "PMIx_Init does not honour a required directive; leave it out");
             Err(Failure(Status::ERR_NOT_SUPPORTED))
         }
     }
-}
-
-fn is_honoured(key: &Key) -> bool {
-    OF_MODEL.contains(&key.as_str()) || key.as_str() == keys::EXTERNAL_PROGRESS.name()
 }
 
 /// Refuses a further initialization that contradicts the first one.

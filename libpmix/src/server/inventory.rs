@@ -2,11 +2,11 @@
 
 use modex::Server;
 use modex::keys;
-use modex::types::{AsStatus, Info, Key, Status, Value};
+use modex::types::{AsStatus, Info, InfoFlags, Key, Status, Value};
 
 use super::completion::perform;
 use super::state::{self, ServerProcess};
-use crate::argument::{Count, Items, Marked};
+use crate::argument::{Count, Items};
 use crate::callback::Callback;
 use crate::from_c;
 use crate::guard::{Failure, guard, guard_status};
@@ -25,18 +25,21 @@ use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_statu
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_server_collect_inventory<'a>(
-    directives: Marked<'a>,
+    directives: Items<'a, pmix_info_t>,
     ndirs: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_info_cbfunc_t>,
     cbdata: CallerData,
 ) -> pmix_status_t {
-    let status = guard(|| {
+    guard(|| {
         let process = state::current()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let (own, others): (Vec<Info>, Vec<Info>) = from_c::infos(directives.counted(ndirs))?
             .into_iter()
             .partition(|info| info.key.as_str() == Server::INVENTORY);
         from_c::refuse_required(&others)?;
+        if own.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && info.value.as_bool().is_none()) {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
         let is_wanted = own.iter().any(|info| info.value.as_bool() == Some(true));
         let deferred = process.clone();
         process.server().defer(move || {
@@ -48,8 +51,7 @@ pub extern "C" fn PMIx_server_collect_inventory<'a>(
             callback.call_with_release(status, array);
         })?;
         Ok(())
-    });
-    directives.mark_if(status, ndirs)
+    })
 }
 
 fn collect(process: &ServerProcess) -> Result<Vec<Info>, Status> {

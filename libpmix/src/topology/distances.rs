@@ -4,7 +4,7 @@ use modex::topo;
 use modex::types::{DeviceDistance, Info, Value};
 
 use super::*;
-use crate::argument::{Count, Counted, In, Marked, Out, OutArray};
+use crate::argument::{Count, Counted, In, Items, Marked, Out, OutArray};
 use crate::callback::Callback;
 use crate::pointer::CallerData;
 use crate::to_c::Array;
@@ -40,19 +40,18 @@ pub extern "C" fn PMIx_Compute_distances<'a>(
 pub extern "C" fn PMIx_Compute_distances_nb<'a>(
     topo: In<'a, pmix_topology_t>,
     cpuset: In<'a, pmix_cpuset_t>,
-    info: Marked<'a>,
+    info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_device_dist_cbfunc_t>,
     cbdata: CallerData,
 ) -> pmix_status_t {
-    let status = guard(|| {
+    guard(|| {
         let member = process::member()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         // Computed now: the topology and the set belong to the caller again when this returns.
         let found = compute(topo, cpuset, info.counted(ninfo))?;
         Ok(member.defer(move || callback.call(Status::SUCCESS, found))?)
-    });
-    info.mark_if(status, ninfo)
+    })
 }
 
 fn compute(

@@ -17,8 +17,8 @@ use crate::server::interface::{
     Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId, processes,
 };
 use crate::server::state::{
-    Asker, CallTicket, Codes, EventOrigin, Listener, Participants, Peer, Purpose, RegisteredClient, Rest, ServerCore,
-    Ticket, Voice, listener_of,
+    Asker, CallTicket, Codes, EventOrigin, Listener, Participants, Peer, Purpose, RegisteredClient, Remote, Rest,
+    ServerCore, Ticket, Voice, listener_of,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
@@ -105,11 +105,25 @@ impl<S: Datastore> ServerCore<S> {
         self.distribute(now, event, self.voice_of(event.source.as_ref()).into());
         if event.status == Status::ERR_PROC_TERM_WO_SYNC {
             for proc in event.affected() {
-                self.registry.client_mut(proc).map(RegisteredClient::tell_end);
+                if self.reaches_connected(event, proc) {
+                    self.registry.client_mut(proc).map(RegisteredClient::tell_end);
+                }
             }
         }
         self.note_group_event(now, event, None);
         Status::SUCCESS
+    }
+
+    /// Whether an event goes to all processes that are connected with a process.
+    fn reaches_connected(&self, event: &Event, proc: &ProcId) -> bool {
+        let targets = event.targets();
+        match event.range {
+            range::RANGE_LOCAL | range::RANGE_SESSION | range::RANGE_GLOBAL => true,
+            range::RANGE_CUSTOM => {
+                self.ties.connections_of(proc).flat_map(addressees).all(|connected| targets.contains(&&connected))
+            }
+            _ => false,
+        }
     }
 
     /// The connection of a process has broken, or a tool has left: notifies handlers in the server's process.
@@ -133,9 +147,8 @@ impl<S: Datastore> ServerCore<S> {
         if connections.is_empty() || !self.registry.client_mut(proc).is_some_and(RegisteredClient::tell_end) {
             return;
         }
-        let is_local = |proc: &ProcId| self.registry.client(proc).is_some();
         let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
-        let is_for_host = has_host && !connections.iter().all(|procs| procs.iter().all(is_local));
+        let is_for_host = has_host && connections.iter().any(|procs| self.has_members_elsewhere(procs));
         let flag = |key: TypedKey<bool>| Info::new(Key::from_static(key.name()), true);
         let targets = processes(connections.iter().flat_map(addressees).collect::<BTreeSet<_>>());
         let info = vec![
@@ -153,15 +166,26 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
+    /// Whether processes of other nodes are connected. Long lists are not searched: their jobs decide.
+    fn has_members_elsewhere(&self, procs: &Participants) -> bool {
+        match addressees(procs).as_slice() {
+            named if named.iter().all(|proc| proc.rank.process().is_some()) => {
+                named.iter().any(|proc| self.registry.client(proc).is_none())
+            }
+            jobs => jobs
+                .iter()
+                .any(|proc| self.registry.job(&proc.namespace).is_none_or(|job| job.remote() != Remote::None)),
+        }
+    }
+
     /// Whether a process has got the server's own event about the end of a process with which it is connected.
     fn has_heard(&self, event: &Event, hearer: &ProcId) -> bool {
-        let is_told = |proc: &&ProcId| self.registry.client(proc).is_some_and(RegisteredClient::is_end_told);
+        let is_told = |proc: &ProcId| self.registry.client(proc).is_some_and(RegisteredClient::is_end_told);
+        let is_connected = |proc: &ProcId| self.ties.connections_of(hearer).any(|procs| procs.cover(proc));
+        let affected = event.affected();
         event.status == Status::ERR_PROC_TERM_WO_SYNC
-            && event
-                .affected()
-                .iter()
-                .filter(|proc| is_told(proc))
-                .any(|proc| self.ties.connections_of(hearer).any(|procs| procs.cover(proc)))
+            && !affected.is_empty()
+            && affected.into_iter().all(|proc| is_told(proc) && is_connected(proc))
     }
 
     /// Registers a client for events.

@@ -250,7 +250,8 @@ impl RegisteredJob {
         })
     }
 
-    fn remote(&self) -> Remote {
+    /// Whether processes of the job live on other nodes.
+    pub(crate) fn remote(&self) -> Remote {
         let local_count = self.members().count();
         match self.job_size.map(|size| usize::try_from(size).unwrap_or(usize::MAX)) {
             Some(job_size) if job_size > local_count => Remote::Some,

@@ -276,7 +276,7 @@ impl Watch {
         let number = |key| find(directives, key).and_then(|info| info.value.as_u32());
         let range = find(directives, keys::RANGE).and_then(|info| match info.value {
             Value::DataRange(range) => Some(range),
-            _ => None,
+            ref number => number.as_u64().and_then(|code| u8::try_from(code).ok()),
         });
         let seconds = number(time).filter(|seconds| *seconds > 0).ok_or(Status::ERR_BAD_PARAM)?;
         let interval = Duration::from_secs(seconds.into());

@@ -4,6 +4,7 @@ use super::events::{register, told};
 use super::harness::*;
 use crate::events::Event;
 use crate::proto::{Collective, Command, Group, Reply, Request, Spawn};
+use crate::server::interface::processes;
 use crate::server::{Capabilities, HostCall, HostReply, Output, PeerId, RegisterClient, RegisterNamespace, Upcall};
 use crate::types::codes::range;
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Value};
@@ -98,20 +99,51 @@ fn an_end_after_a_disconnect_is_told_to_nobody() {
     assert_eq!(told(&rig.request(peers[0], Request::Finalize)), []);
 }
 
+/// The host got it for each end, because a wildcard rank was taken for a process of another node.
+#[test]
+fn the_end_of_a_process_that_is_connected_on_this_node_alone_is_not_for_the_host() {
+    let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+    let peers = connected_with_handlers(&mut rig);
+    let outputs = rig.request(peers[0], Request::Finalize);
+    assert_eq!((told(&outputs).len(), upcalls(&outputs)), (2, Vec::new()));
+}
+
+/// An event of the host about an end, for one process or for all.
+fn of_host(name: &str, target: Option<&str>) -> HostCall {
+    let affected = std::iter::once(Info::new(key("pmix.evproc"), of(name, 0)));
+    let target = target.map(|name| Info::new(key("pmix.evrange"), of(name, 0)));
+    let range = if target.is_some() { range::RANGE_CUSTOM } else { range::RANGE_SESSION };
+    HostCall::NotifyEvent(Event { status: UNSYNCED, source: None, range, info: affected.chain(target).collect() })
+}
+
+/// The connected processes did not hear of the second end.
+#[test]
+fn an_event_about_a_known_end_and_a_new_one_reaches_the_connected() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = connected_with_handlers(&mut rig);
+    rig.request(peers[0], Request::Finalize);
+    let both = Info::new(key("pmix.evaffected"), processes([of("a", 0), of("d", 0)]));
+    let event = Event { status: UNSYNCED, source: None, range: range::RANGE_SESSION, info: vec![both] };
+    assert_eq!(told(&rig.host(HostCall::NotifyEvent(event))).len(), 3);
+}
+
+/// The host's event went elsewhere, and the connected processes got none.
+#[test]
+fn an_event_of_the_host_for_others_does_not_replace_that_for_the_connected() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = connected_with_handlers(&mut rig);
+    assert_eq!(told(&rig.host(of_host("b", Some("d")))), [(Some(peers[3]), UNSYNCED)]);
+    assert_eq!(told(&rig.request(peers[1], Request::Finalize)).len(), 2);
+}
+
 #[test]
 fn the_hosts_event_about_such_an_end_reaches_the_others_alone() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = connected_with_handlers(&mut rig);
-    let about = |name: &str| Event {
-        status: UNSYNCED,
-        source: None,
-        range: range::RANGE_SESSION,
-        info: vec![Info::new(key("pmix.evproc"), of(name, 0))],
-    };
     rig.request(peers[0], Request::Finalize);
-    let outputs = rig.host(HostCall::NotifyEvent(about("a")));
+    let outputs = rig.host(of_host("a", None));
     assert_eq!(told(&outputs), [(Some(peers[3]), UNSYNCED)], "the connected have heard of it");
-    let outputs = rig.host(HostCall::NotifyEvent(about("b")));
+    let outputs = rig.host(of_host("b", None));
     assert_eq!(told(&outputs).len(), 3, "the host was first");
     assert_eq!(told(&rig.request(peers[1], Request::Finalize)), [], "the host has told of it");
 }
