@@ -382,6 +382,38 @@ fn a_server_pulls_the_output_that_its_host_delivers() {
     assert_eq!(stdin.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }
 
+/// Regression: a delivery between the call and its callback reached the handler before the callback.
+#[test]
+fn a_server_gets_the_number_of_a_pull_before_its_output() {
+    let (node, _host, _clients) = start();
+    let (source, channel) = (proc("job", 1), iof_channel::FWD_STDOUT_CHANNEL);
+    let output =
+        |text: &str| IofOutput { source: source.clone(), channel, bytes: text.as_bytes().to_vec(), info: Vec::new() };
+    let (seen, outputs) = mpsc::channel();
+    let (held, (blocked, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    // Nothing else runs on the thread of the host's functions meanwhile.
+    let hold = move |_| {
+        blocked.send(()).unwrap();
+        let _ = held.1.recv();
+    };
+    node.server.iof_deliver(output("a")).then(hold).unwrap();
+    begun.recv().unwrap();
+    let (numbers, number) = mpsc::channel();
+    let take = move |output: IofOutput| seen.send(output.bytes).unwrap();
+    node.server
+        .iof_pull(vec![source.clone()], &[], channel, take)
+        .then(move |result| numbers.send(result.unwrap()).unwrap())
+        .unwrap();
+    node.server.iof_deliver(output("early")).wait().unwrap();
+    drop(held.0);
+    number.recv().unwrap();
+    let (done, over) = mpsc::channel();
+    node.server.iof_deliver(output("b")).then(move |_| done.send(()).unwrap()).unwrap();
+    over.recv().unwrap();
+    node.server.iof_deliver(output("c")).wait().unwrap();
+    assert_ne!(outputs.recv().unwrap(), b"early");
+}
+
 #[test]
 fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
     let (node, host, [client, _]) = start();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::{JobSetup, LongestTurn, ServerHandle, Work};
+use crate::runtime::{JobSetup, LongestTurn, OwnProcess, ServerHandle, Work};
 use crate::server::{
     Capabilities, Delivery, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts,
     ProcessSet, RegisterClient, RegisterNamespace, requires_more_than,
@@ -148,8 +148,10 @@ impl Server {
         description: Description,
     ) -> Pending<ServerCall<()>> {
         let (jobs, namespace) = (Arc::clone(self.jobs()), namespace.clone());
-        let begin = move || begin_registration(&jobs, namespace, local_count, description);
-        Pending(ServerCall::begin(Arc::clone(self.handle.own_process()), begin))
+        let own = Arc::clone(self.handle.own_process());
+        Pending(ServerCall::begin(Arc::clone(&own), move || {
+            begin_registration(&own, &jobs, namespace, local_count, description)
+        }))
     }
 
     /// Extends the description of a registered job, as a second [`Server::register_namespace`] would: values under the same keys are
@@ -449,7 +451,8 @@ impl Server {
 
     /// Takes the output that the host of this server delivers from now on ([`Server::iof_deliver`], [`Server::iof_offer`]): of these
     /// processes, on these channels. It goes to `handler` on the thread of the host's functions. The result is the number of the
-    /// pull. Output that waits for the handler is bounded: a handler that does not keep up misses some, but no end of a channel.
+    /// pull. With a callback for the number the pull begins after the callback. Output that waits for the handler is bounded: a
+    /// handler that does not keep up misses some, but no end of a channel.
     ///
     /// Fails with [`ServerError::Refused`]: `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for standard
     /// input or a required directive.
@@ -463,11 +466,15 @@ impl Server {
         let own = Arc::clone(self.handle.own_process());
         let is_refused = requires_more_than(directives, &[]);
         Pending(ServerCall::begin(Arc::clone(&own), move || {
-            let begun = match is_refused {
+            let reserved = match is_refused {
                 true => Err(Status::ERR_NOT_SUPPORTED),
-                false => own.pull_output(procs, channels, Arc::new(handler)),
+                false => own.reserve_pull(procs, channels, Arc::new(handler)),
             };
-            Begun::Over(begun.map_err(|status| refused("pull output", HostResult::Status(status))))
+            match reserved {
+                // A callback gets the number before the handler gets output.
+                Ok(number) => Begun::OverThen(number, Box::new(move || own.begin_pull(number))),
+                Err(status) => Begun::Over(Err(refused("pull output", HostResult::Status(status)))),
+            }
         }))
     }
 
@@ -511,12 +518,16 @@ impl Server {
 
 /// Begins the registration of a job, or an extension of its description.
 fn begin_registration(
+    own: &OwnProcess,
     jobs: &Arc<JobSetup>,
     namespace: Namespace,
     local_count: Option<u32>,
     mut description: Description,
 ) -> Begun<()> {
     let registration = jobs.begin(&namespace, &mut description);
+    if registration.is_first() {
+        own.begin_job(&namespace);
+    }
     let (doing, call) = if local_count.is_none() && !registration.is_first() {
         (EXTENDING, HostCall::ExtendNamespace(namespace, description))
     } else {

@@ -33,6 +33,8 @@ pub(super) enum Begun<T> {
     Call(HostCall, Read<T>),
     /// The core has nothing to do.
     Over(Result<T, ServerError>),
+    /// The core has nothing to do. The job runs when the operation is over: after the callback, or before the wait ends.
+    OverThen(T, Box<dyn FnOnce() + Send>),
 }
 
 /// Reads the core's result.
@@ -71,6 +73,10 @@ impl<T: Send + 'static> Operation for ServerCall<T> {
         match (self.begin)() {
             Begun::Call(call, read) => read(self.own.call(call)?),
             Begun::Over(result) => result,
+            Begun::OverThen(result, job) => {
+                job();
+                Ok(result)
+            }
         }
     }
 
@@ -78,6 +84,13 @@ impl<T: Send + 'static> Operation for ServerCall<T> {
         match (self.begin)() {
             Begun::Call(call, read) => Ok(self.own.call_with(call, Box::new(move |result| callback(read(result))))?),
             Begun::Over(result) => Ok(self.own.run(Box::new(move || callback(result)))?),
+            Begun::OverThen(result, job) => {
+                let call_first = move || {
+                    callback(Ok(result));
+                    job();
+                };
+                Ok(self.own.run(Box::new(call_first))?)
+            }
         }
     }
 }

@@ -125,13 +125,17 @@ impl OwnProcess {
         self.loop_sender.send(LoopMessage::Run(job)).map_err(|_| Stopped)
     }
 
-    /// Begins a pull of output by this process: from now on it goes to the handler, on the thread that calls the host. Returns the
-    /// number of the pull.
+    /// Reserves a pull of output by this process. Returns the number of the pull.
     ///
     /// # Errors
     /// `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for standard input, `OUT_OF_RESOURCE` at the bound of pulls.
-    pub fn pull_output(&self, procs: Vec<ProcId>, channels: u16, handler: OwnOutputHandler) -> Result<u64, Status> {
-        self.pulls.begin(procs, channels, handler)
+    pub fn reserve_pull(&self, procs: Vec<ProcId>, channels: u16, handler: OwnOutputHandler) -> Result<u64, Status> {
+        self.pulls.reserve(procs, channels, handler)
+    }
+
+    /// Begins a reserved pull: from now on output goes to its handler, on the thread that calls the host.
+    pub fn begin_pull(&self, number: u64) {
+        self.pulls.begin(number);
     }
 
     /// Ends a pull. Returns whether there was one.
@@ -140,13 +144,17 @@ impl OwnProcess {
         self.pulls.end(number)
     }
 
+    /// Notes that a job begins. An earlier job may have had its name.
+    pub fn begin_job(&self, namespace: &Namespace) {
+        self.pulls.begin_job(namespace);
+    }
+
     /// Passes output of the host on to the pulls of this process.
     pub fn pass_output(&self, output: &IofOutput) {
-        let takers = self.pulls.admit(output);
-        if !takers.is_empty() {
-            let (pulls, output) = (Arc::clone(&self.pulls), output.clone().with_end());
+        if let Some(admitted) = self.pulls.admit(output) {
+            let pulls = Arc::clone(&self.pulls);
             // A server that has ended passes nothing on.
-            let _ = self.run(Box::new(move || pulls.hand_over(&takers, &output)));
+            let _ = self.run(Box::new(move || pulls.hand_over(admitted)));
         }
     }
 
