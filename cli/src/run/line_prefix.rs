@@ -50,7 +50,7 @@ impl LinePrefix {
 }
 
 /// The present, since 1970.
-#[expect(clippy::disallowed_methods, reason = "the user asked for the wall-clock time")]
+#[expect(clippy::disallowed_methods, reason = "lines, logs and records carry the wall-clock time")]
 pub(super) fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -228,7 +228,8 @@ const LAST_SECOND: u64 = 253_402_300_799;
 impl LogEntry {
     fn line_count(&self) -> usize {
         match self {
-            Self::Lines(_, text) => text.iter().filter(|byte| **byte == b'\n').count(),
+            // A text that does not end with a line's end gets one.
+            Self::Lines(_, text) => text.split_inclusive(|byte| *byte == b'\n').count(),
             Self::Syslog(_) | Self::Record(_) | Self::Unsupported => 0,
         }
     }
@@ -337,6 +338,9 @@ mod tests {
         assert_eq!(read(vec![text(TEXT_BYTES_MAX), text(1)], Vec::new()), Err(LogRefusal::TooLong));
         let lines = info(keys::LOG_STDOUT.name(), "\n".repeat(LINES_MAX + 1).as_str());
         assert_eq!(read(vec![lines], Vec::new()), Err(LogRefusal::TooManyLines));
+        // Each of them gets its marks or becomes an element of XML.
+        let short = |count| read((0..count).map(|_| text(1)).collect(), Vec::new());
+        assert_eq!((short(LINES_MAX).is_ok(), short(LINES_MAX + 1)), (true, Err(LogRefusal::TooManyLines)));
     }
 
     #[test]

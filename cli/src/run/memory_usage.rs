@@ -16,7 +16,7 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 pub(super) struct MemoryUsage {
     taken: Time,
     ranks: Vec<RankMemory>,
-    /// That of the launcher, in megabytes.
+    /// The launcher's memory, in megabytes.
     pub(super) launcher: Option<f32>,
 }
 
