@@ -571,7 +571,7 @@ impl LaunchedJob {
     fn take_news(&mut self, news: News) {
         match news {
             News::Abort { requester, status, message } => self.abort(&requester, status, message),
-            News::Query { requester, query, reply } => self.queries.push(requester, QueryCall { query, reply }),
+            News::Query { requester, query, reply } => self.queries.push(requester, QueryCall::new(query, reply)),
             News::Spawn(call) => self.spawning.add(self.clock.now(), call),
             News::Control { requester, request, reply } => {
                 self.controls.push(requester, ControlCall { request, reply });

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modex::types::{DataArray, DataType, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
+use modex::types::{
+    DataArray, DataType, Info, InfoFlags, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value,
+};
 use modex::{QueryInfo, keys};
 
 /// The key of a query for the texts about the operations that wait.
@@ -65,36 +67,49 @@ impl Fact {
         }
     }
 
-    /// The subject of this fact in a query.
-    fn subject(self, query: &Query, requester: &ProcId) -> Subject {
-        match self {
-            Self::JobStatus => Subject::Job(target(query, requester).namespace),
-            Self::MemoryUsage => {
-                let is_mean = qualifier(query, keys::QUERY_REPORT_AVG.name()).and_then(Value::as_bool) == Some(true);
-                Subject::Ranks { target: target(query, requester), is_mean }
+    /// Whether this fact depends on a qualifier, or honours it anyway.
+    fn honours(self, qualifier: &str) -> bool {
+        const OF_JOB: [&str; 2] = [keys::NSPACE.name(), keys::PROCID.name()];
+        const OF_NODE: [&str; 2] = [keys::HOSTNAME.name(), keys::NODEID.name()];
+        const OF_RANKS: [&str; 3] =
+            [keys::RANK.name(), keys::QUERY_REPORT_AVG.name(), keys::QUERY_REPORT_MINMAX.name()];
+        // The client honours the time limit. The figures of memory alone may be some moments old.
+        let is_fresh = qualifier == keys::QUERY_REFRESH_CACHE.name();
+        qualifier == keys::TIMEOUT.name()
+            || match self {
+                Self::JobStatus => is_fresh || OF_JOB.contains(&qualifier),
+                Self::MemoryUsage => [&OF_JOB[..], &OF_NODE, &OF_RANKS].concat().contains(&qualifier),
+                Self::DaemonMemory | Self::ClientMemory => OF_NODE.contains(&qualifier),
+                Self::Operations | Self::RequestCounts | Self::TimeRemaining | Self::NamespaceInfo => is_fresh,
             }
-            Self::DaemonMemory | Self::ClientMemory => match qualifier(query, keys::HOSTNAME.name()) {
-                Some(name) => Subject::Node(name.as_str().map(str::to_owned)),
-                None => Subject::Launcher,
-            },
-            Self::Operations | Self::RequestCounts | Self::TimeRemaining | Self::NamespaceInfo => Subject::Launcher,
+    }
+
+    /// The subject of this fact in a query. `None`: the launcher can't tell it.
+    fn subject(self, query: &Query, requester: &ProcId) -> Option<Subject> {
+        match self {
+            Self::JobStatus => Some(Subject::Job(target(query, requester)?.namespace)),
+            Self::MemoryUsage => {
+                let is_mean = has_flag(query, keys::QUERY_REPORT_AVG.name());
+                let node = node(query)?;
+                let is_known = !has_flag(query, keys::QUERY_REPORT_MINMAX.name());
+                is_known.then_some(Subject::Ranks { target: target(query, requester)?, node, is_mean })
+            }
+            Self::DaemonMemory | Self::ClientMemory => Some(node(query)?.map_or(Subject::Launcher, Subject::Node)),
+            Self::Operations | Self::RequestCounts | Self::TimeRemaining | Self::NamespaceInfo => {
+                Some(Subject::Launcher)
+            }
         }
     }
 
-    /// The fact that a key of a query asks for. Others are left to the server: the least and the largest memory, and another
-    /// node's, which are unknown.
-    fn of(key: &Text, query: &Query) -> Option<Self> {
+    /// The fact that a key of a query asks for, and its subject. Others are left to the server: the least and the largest memory,
+    /// and another node's, which are unknown. It also answers queries with qualifiers that the launcher does not honour.
+    fn of(key: &Text, query: &Query, requester: &ProcId) -> Option<(Self, Subject)> {
         let fact = Self::ALL.into_iter().find(|fact| fact.key().as_bytes() == key.as_bytes())?;
-        let is_left = match fact {
-            Self::MemoryUsage => {
-                qualifier(query, keys::QUERY_REPORT_MINMAX.name()).and_then(Value::as_bool) == Some(true)
-            }
-            Self::DaemonMemory | Self::ClientMemory => {
-                qualifier(query, keys::NODEID.name()).is_some_and(|node| node.as_u32() != Some(0))
-            }
-            _ => false,
-        };
-        (!is_left).then_some(fact)
+        let is_unmet = |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && !fact.honours(info.key.as_str());
+        if query.qualifiers.iter().any(is_unmet) {
+            return None;
+        }
+        Some((fact, fact.subject(query, requester)?))
     }
 
     /// The answer to a query for this fact.
@@ -112,11 +127,24 @@ pub(super) enum Subject {
     /// Ranks of a job.
     Ranks {
         target: ProcId,
+        /// The name of their node, if one is named.
+        node: Option<String>,
         /// Whether their mean alone is asked for.
         is_mean: bool,
     },
-    /// A node of this name; `None`: no name.
-    Node(Option<String>),
+    /// A node of this name.
+    Node(String),
+}
+
+impl Subject {
+    /// The name of the node, if one is named.
+    pub(super) fn node(&self) -> Option<&str> {
+        match self {
+            Self::Ranks { node, .. } => node.as_deref(),
+            Self::Node(name) => Some(name),
+            Self::Launcher | Self::Job(_) => None,
+        }
+    }
 }
 
 /// A query for facts of the launcher.
@@ -134,8 +162,8 @@ impl LauncherQuery {
         let mut query = Self { facts: BTreeSet::new(), has_others: false };
         for one in &request.queries {
             for key in &one.keys {
-                match Fact::of(key, one) {
-                    Some(fact) => drop(query.facts.insert((fact, fact.subject(one, requester)))),
+                match Fact::of(key, one, requester) {
+                    Some(fact) => drop(query.facts.insert(fact)),
                     None => query.has_others = true,
                 }
             }
@@ -157,17 +185,39 @@ fn qualifier<'a>(query: &'a Query, key: &str) -> Option<&'a Value> {
     query.qualifiers.iter().find(|info| info.key.as_str() == key).map(|info| &info.value)
 }
 
-/// The processes that the qualifiers name, else those of the requester's job.
-fn target(query: &Query, requester: &ProcId) -> ProcId {
-    if let Some(Value::Proc(proc)) = qualifier(query, keys::PROCID.name()) {
-        return ProcId::clone(proc);
+fn has_flag(query: &Query, key: &str) -> bool {
+    qualifier(query, key).and_then(Value::as_bool) == Some(true)
+}
+
+/// The processes that the qualifiers name, else those of the requester's job. `None`: a name is not valid.
+fn target(query: &Query, requester: &ProcId) -> Option<ProcId> {
+    match qualifier(query, keys::PROCID.name()) {
+        Some(Value::Proc(proc)) => return Some(ProcId::clone(proc)),
+        Some(_) => return None,
+        None => {}
     }
-    let name = qualifier(query, keys::NSPACE.name()).and_then(|name| Namespace::new(name.as_str()?).ok());
+    let namespace = match qualifier(query, keys::NSPACE.name()) {
+        Some(Value::ProcNamespace(name)) => name.clone(),
+        Some(name) => Namespace::new(name.as_str()?).ok()?,
+        None => requester.namespace.clone(),
+    };
     let rank = match qualifier(query, keys::RANK.name()) {
         Some(Value::ProcRank(rank)) => *rank,
-        _ => Rank::Wildcard,
+        Some(number) => Rank::from_raw(number.as_u32()?).ok()?,
+        None => Rank::Wildcard,
     };
-    ProcId::new(name.unwrap_or_else(|| requester.namespace.clone()), rank)
+    Some(ProcId::new(namespace, rank))
+}
+
+/// The name of the node, if one is named. `None`: it is another node, or its name is not valid.
+fn node(query: &Query) -> Option<Option<String>> {
+    if qualifier(query, keys::NODEID.name()).is_some_and(|node| node.as_u32() != Some(0)) {
+        return None;
+    }
+    match qualifier(query, keys::HOSTNAME.name()) {
+        Some(name) => Some(Some(name.as_str()?.to_owned())),
+        None => Some(None),
+    }
 }
 
 /// The value of [`Fact::Operations`].
@@ -246,14 +296,37 @@ mod tests {
         let name = || qualifier(keys::NSPACE.name(), Value::from("a"));
         for (qualifiers, target, is_mean) in [
             (vec![name()], job(Rank::Wildcard), false),
+            (vec![name(), qualifier(keys::RANK.name(), 1_u32.into())], job(Rank::Process(1)), false),
             (vec![name(), qualifier(keys::RANK.name(), Rank::Process(1).into())], job(Rank::Process(1)), false),
             (vec![name(), qualifier(keys::QUERY_REPORT_AVG.name(), true.into())], job(Rank::Wildcard), true),
         ] {
             let query = read(&[memory], qualifiers).unwrap();
-            assert_eq!(query.facts.into_iter().next(), Some((Fact::MemoryUsage, Subject::Ranks { target, is_mean })));
+            let subject = Subject::Ranks { target, node: None, is_mean };
+            assert_eq!(query.facts.into_iter().next(), Some((Fact::MemoryUsage, subject)));
+        }
+        let elsewhere = read(&[memory], vec![qualifier(keys::HOSTNAME.name(), "n1".into())]).unwrap();
+        assert_eq!(elsewhere.facts.first().and_then(|(_, subject)| subject.node()), Some("n1"));
+        for (key, value) in [(keys::NODEID.name(), 1_u32.into()), (keys::RANK.name(), Value::from("1"))] {
+            assert_eq!(read(&[memory], vec![qualifier(key, value)]), None, "{key}");
         }
         assert_eq!(read(&[memory], vec![qualifier(keys::QUERY_REPORT_MINMAX.name(), true.into())]), None);
         assert_eq!(read(&[keys::DAEMON_MEMORY.name()], vec![qualifier(keys::NODEID.name(), 1_u32.into())]), None);
+    }
+
+    /// Regression: the launcher answered without a look at required qualifiers.
+    #[test]
+    fn a_required_qualifier_is_honoured_or_left_to_the_server() {
+        let with = |wanted, key: &'static str, flags| {
+            let value = Value::from("a");
+            read(&[wanted], vec![Info { flags, ..Info::new(Key::from_static(key), value) }]).is_some()
+        };
+        let (required, time) = (InfoFlags::REQUIRED.bits(), keys::TIME_REMAINING.name());
+        assert!(with(time, keys::GROUP_ID.name(), 0));
+        assert!(!with(time, keys::GROUP_ID.name(), required));
+        assert!(!with(time, keys::HOSTNAME.name(), required));
+        assert!(with(time, keys::QUERY_REFRESH_CACHE.name(), required));
+        assert!(with(keys::DAEMON_MEMORY.name(), keys::HOSTNAME.name(), required));
+        assert!(with(keys::QUERY_JOB_STATUS.name(), keys::NSPACE.name(), required));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use modex::keys;
 use modex::runtime::available_servers;
-use modex::types::{Info, Key, Query, Status};
+use modex::types::{Info, InfoFlags, Key, Query, Status};
 use modex::{Allocate, Log, QueryInfo};
 
 use super::asynchronous::{deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with};
@@ -91,6 +91,7 @@ fn is_alone() -> bool {
 
 /// The answers to queries about the interface itself, and the queries without those keys. No version of the standard's
 /// binary interface is stable yet, and this library claims none. `is_alone`: queries for available servers are answered, too.
+/// A query with a required qualifier that is not honoured here is left.
 fn divide(queries: Vec<Query>, is_alone: bool) -> (Vec<Info>, Vec<Query>) {
     let mut known: Vec<Info> = Vec::new();
     let about_interface = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
@@ -98,6 +99,10 @@ fn divide(queries: Vec<Query>, is_alone: bool) -> (Vec<Info>, Vec<Query>) {
     let mut servers = None;
     let mut rest = Vec::new();
     for mut query in queries {
+        if query.qualifiers.iter().any(is_unmet) {
+            rest.push(query);
+            continue;
+        }
         query.keys.retain(|wanted| {
             let key = about_interface.iter().find(|key| key.name().as_bytes() == wanted.as_bytes());
             known.extend(key.map(|key| Info::new(Key::from_static(key.name()), "0.0")));
@@ -114,6 +119,12 @@ fn divide(queries: Vec<Query>, is_alone: bool) -> (Vec<Info>, Vec<Query>) {
     }
     known.extend(servers);
     (known, rest)
+}
+
+/// Whether a qualifier is required, and an answer found here does not honour it. Such an answer is fresh, and waits for no peer.
+fn is_unmet(qualifier: &Info) -> bool {
+    let honoured = [keys::TIMEOUT.name(), keys::QUERY_REFRESH_CACHE.name()];
+    qualifier.flags().contains(InfoFlags::REQUIRED) && !honoured.contains(&qualifier.key.as_str())
 }
 
 /// The answers found here, then those of the server. If the server has none, the result is partial.
@@ -254,6 +265,20 @@ mod tests {
         };
         assert_eq!(divided(true), (1, 2));
         assert_eq!(divided(false), (0, 4));
+    }
+
+    /// Regression: a required qualifier of a query that is answered here was ignored.
+    #[test]
+    fn a_query_with_a_required_qualifier_is_not_answered_here() {
+        let asked = |key: &'static str, flags| {
+            let keys = vec![keys::QUERY_AVAIL_SERVERS.name().into(), keys::QUERY_STABLE_ABI_VERSION.name().into()];
+            let qualifiers = vec![Info { flags, ..Info::new(Key::from_static(key), 1_u32) }];
+            let (known, rest) = divide(vec![Query { keys, qualifiers }], true);
+            (known.len(), rest.len())
+        };
+        let required = InfoFlags::REQUIRED.bits();
+        assert_eq!(asked(keys::NODEID.name(), required), (0, 1));
+        assert_eq!([asked(keys::NODEID.name(), 0), asked(keys::TIMEOUT.name(), required)], [(2, 0); 2]);
     }
 
     #[test]

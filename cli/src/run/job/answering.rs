@@ -15,26 +15,63 @@ use crate::run::memory_usage::{self, MemoryUsage};
 /// A query that waits for its turn.
 #[derive(Debug)]
 pub(super) struct QueryCall {
-    pub(super) query: LauncherQuery,
-    pub(super) reply: Responder<Vec<Info>>,
+    query: LauncherQuery,
+    reply: Responder<Vec<Info>>,
+    answers: Answers,
+}
+
+impl QueryCall {
+    pub(super) fn new(query: LauncherQuery, reply: Responder<Vec<Info>>) -> Self {
+        Self { query, reply, answers: Answers::default() }
+    }
+}
+
+/// The facts that a query has got.
+#[derive(Debug, Default)]
+struct Answers {
+    /// The number of facts that were looked at.
+    done: usize,
+    known: Vec<Info>,
+}
+
+impl Answers {
+    /// Collects facts, at most `left`. Returns whether the query has all.
+    fn go_on(
+        &mut self,
+        query: &LauncherQuery,
+        left: &mut usize,
+        mut collect: impl FnMut(Fact, &Subject) -> Option<Value>,
+    ) -> bool {
+        for (fact, subject) in query.facts.iter().skip(self.done).take(*left) {
+            self.known.extend(collect(*fact, subject).map(|value| fact.info(value)));
+            self.done += 1;
+            *left -= 1;
+        }
+        self.done == query.facts.len()
+    }
 }
 
 /// Queries that are answered in one turn.
 const ANSWERED_IN_TURN: usize = 16;
+
+/// Facts that are collected in one turn. Each may be about all ranks. A query with more goes on in a later turn.
+const FACTS_IN_TURN: usize = 64;
 
 impl LaunchedJob {
     /// Answers some queries. A fact is collected once in a turn, so that a process that asks without end holds up
     /// nothing.
     pub(super) fn answer_queries(&mut self) {
         let mut collected: BTreeMap<(Fact, Subject), Option<Value>> = BTreeMap::new();
+        let mut left = FACTS_IN_TURN;
         for _ in 0..ANSWERED_IN_TURN {
-            let Some((_, QueryCall { query, reply })) = self.queries.pop() else { return };
-            let mut known = Vec::new();
-            for (fact, subject) in &query.facts {
-                let asked = (*fact, subject.clone());
-                let value = collected.entry(asked).or_insert_with(|| self.fact(*fact, subject)).clone();
-                known.extend(value.map(|value| fact.info(value)));
+            let Some((requester, mut call)) = self.queries.pop() else { return };
+            let has_all = call.answers.go_on(&call.query, &mut left, |fact, subject| {
+                collected.entry((fact, subject.clone())).or_insert_with(|| self.fact(fact, subject)).clone()
+            });
+            if !has_all {
+                return self.queries.put_back(requester, call);
             }
+            let QueryCall { query, reply, answers: Answers { known, .. } } = call;
             reply.partial(query.status(known.len()), known);
         }
     }
@@ -55,9 +92,7 @@ impl LaunchedJob {
     }
 
     fn fact(&mut self, fact: Fact, subject: &Subject) -> Option<Value> {
-        if let Subject::Node(name) = subject
-            && name.as_deref() != Some(self.server.hostname())
-        {
+        if subject.node().is_some_and(|name| name != self.server.hostname()) {
             return None;
         }
         match fact {
@@ -71,10 +106,10 @@ impl LaunchedJob {
                 _ => None,
             },
             Fact::MemoryUsage => match subject {
-                Subject::Ranks { target, is_mean: true } => {
+                Subject::Ranks { target, is_mean: true, .. } => {
                     self.memory().mean(|proc| target.covers(proc)).map(memory_usage::mean_alone)
                 }
-                Subject::Ranks { target, is_mean: false } => self.memory().samples(|proc| target.covers(proc)),
+                Subject::Ranks { target, is_mean: false, .. } => self.memory().samples(|proc| target.covers(proc)),
                 _ => None,
             },
             Fact::DaemonMemory => self.memory().launcher.map(Value::Float),
@@ -98,4 +133,29 @@ fn command_lines(job: &Job) -> Vec<String> {
         words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     };
     job.apps.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use modex::types::{Key, ProcId, Query, Rank};
+    use modex::{QueryInfo, keys};
+
+    use super::*;
+
+    /// Regression: one request with a query for each rank was answered in one turn.
+    #[test]
+    fn a_query_with_many_facts_is_answered_in_some_turns() {
+        let proc = |rank| ProcId::new(Namespace::new("job").unwrap(), Rank::Process(rank));
+        let one = |rank| Query {
+            keys: vec![keys::QUERY_MEMORY_USAGE.name().into()],
+            qualifiers: vec![Info::new(Key::from_static(keys::PROCID.name()), proc(rank))],
+        };
+        let query = LauncherQuery::read(&proc(0), &QueryInfo::new((0..7).map(one).collect())).unwrap();
+        let mut answers = Answers::default();
+        let mut turn = |mut left| {
+            let has_all = answers.go_on(&query, &mut left, |_, _| Some(Value::Float(1.0)));
+            (has_all, answers.known.len(), left)
+        };
+        assert_eq!([turn(3), turn(0), turn(3), turn(3)], [(false, 3, 0), (false, 3, 0), (false, 6, 0), (true, 7, 2)]);
+    }
 }
