@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam::channel::Sender;
 use modex::types::{Info, Namespace, ProcId, Status, Time};
@@ -12,6 +12,7 @@ use modex::{
     Responder, Spawn, keys,
 };
 
+use super::clock::Clock;
 use super::host_attributes;
 use super::launcher_query::LauncherQuery;
 use super::poller::Bell;
@@ -112,28 +113,6 @@ pub(super) enum ProcessNews {
         /// The time of the phase.
         at: Time,
     },
-}
-
-/// The launcher's clock, shared by its threads.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    /// Starts it.
-    #[expect(clippy::disallowed_methods, reason = "the launcher's only clock")]
-    pub(super) fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    /// Time since the start.
-    pub(super) fn now(self) -> Time {
-        Time::ZERO + self.0.elapsed()
-    }
-
-    /// This duration before now, or the clock's start if that is later.
-    fn ago(self, age: Duration) -> Time {
-        Time::ZERO + self.now().since(Time::ZERO + age)
-    }
 }
 
 /// A job of which the launcher reports the phases.

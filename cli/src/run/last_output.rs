@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::clock::Clock;
 use super::forward::{ForwardProgress, ForwardedStream, LAST_TURNS_MAX};
-use super::host::Clock;
 use super::output_writer::OutputWriter;
 use super::poller::{Poller, Wakeup};
 use super::suspension::{can_be_continued, stop_this_process};

@@ -16,6 +16,7 @@
 
 mod apps;
 mod children;
+mod clock;
 mod control_request;
 mod cores;
 mod debug_daemons;

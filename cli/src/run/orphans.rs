@@ -11,8 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use super::clock::Clock;
 use super::guardian;
-use super::host::Clock;
 use crate::printing;
 
 /// Ends them.
