@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::keys;
-use crate::proto::{GROUP_LEADER_TELLS, GROUP_LEFT_OUT};
+use crate::proto::{GROUP_LEADER_TELLS, GROUP_LEFT_OUT, OF_CONNECTION};
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Status, Text, Value};
 
 /// An invitation on the leader's side.
@@ -82,14 +82,14 @@ impl Invitation {
         let (who, accepts) = match status {
             Status::GROUP_INVITE_ACCEPTED if is_for_leader() => (source, true),
             Status::GROUP_INVITE_DECLINED if is_for_leader() => (source, false),
-            status if is_end(status) => (ended(source, info, &self.servers), false),
+            status if is_end(status, info) => (ended(source, info, &self.servers), false),
             _ => return,
         };
         let Some(who) = who.filter(|who| self.invited.contains(who) && **who != self.leader) else { return };
         if accepts {
             self.waiting.insert(who.clone());
         }
-        if is_end(status) {
+        if is_end(status, info) {
             self.answers.insert(who.clone(), false);
         } else {
             self.answers.entry(who.clone()).or_insert(accepts);
@@ -206,7 +206,7 @@ impl Acceptance {
                 }
             }
             Status::GROUP_CONSTRUCT_ABORT if is_leaders => Some(Construction::Aborted),
-            status if is_end(status) => {
+            status if is_end(status, info) => {
                 let ended = ended(source, info, &self.servers);
                 (ended.is_some() && ended == self.leader.as_ref()).then_some(Construction::LeaderLost)
             }
@@ -252,14 +252,16 @@ pub fn addressed(id: &Text, targets: &[ProcId]) -> Vec<Info> {
     ]
 }
 
-const fn is_end(status: Status) -> bool {
-    matches!(
+/// Whether an event is about the end of a process. The end of a connection may be that of an earlier life.
+fn is_end(status: Status, info: &[Info]) -> bool {
+    let is_known = matches!(
         status,
         Status::PROC_TERMINATED
             | Status::EVENT_PROC_TERMINATED
             | Status::ERR_PROC_ABORTED
             | Status::ERR_PROC_TERM_WO_SYNC
-    )
+    );
+    is_known && find(info, OF_CONNECTION).is_none()
 }
 
 fn find<'a>(info: &'a [Info], key: &str) -> Option<&'a Value> {
@@ -443,6 +445,9 @@ mod tests {
         assert_eq!(acceptance.hear(done, Some(&proc(0)), &complete("h")), None);
         let aborted = acceptance.hear(Status::GROUP_CONSTRUCT_ABORT, Some(&proc(0)), &of("g"));
         assert_eq!(aborted, Some(Construction::Aborted));
+        // The leader ended without a disconnect in an earlier life, and the event came late.
+        let of_connection = [&about(0)[..], &[Info::new(Key::from_static(OF_CONNECTION), true)]].concat();
+        assert_eq!(acceptance.hear(Status::ERR_PROC_TERM_WO_SYNC, None, &of_connection), None);
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(0)), Some(Construction::LeaderLost));
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(2)), None);
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, Some(&proc(2)), &about(0)), None, "a forged end");

@@ -18,7 +18,7 @@ use crate::types::{
 use crate::{call, from_c, process, to_c, turns};
 
 /// A fabric of the caller. It is NULL, plainly wrong, or a constructed fabric. Nobody else uses it until the function
-/// returns or, with a callback, until the callback. If it has [`MARK`], its infos are an array of the library's (F1).
+/// returns or, with a callback, until the callback. If it has the mark of a registration, its infos are an array of the library's (F1).
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct FabricPlace(*mut pmix_fabric_t);

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use super::access::{Action, Object};
 use crate::events::{Event, Registration, RegistrationError, is_of_environment, is_system};
 use crate::gds::Datastore;
-use crate::keys::{self, TypedKey};
-use crate::proto;
+use crate::keys;
 use crate::proto::notification::{EventNotice, RELAYED};
+use crate::proto::{self, OF_CONNECTION};
 use crate::server::interface::{
     Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId, processes,
 };
@@ -149,13 +149,14 @@ impl<S: Datastore> ServerCore<S> {
         }
         let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
         let is_for_host = has_host && connections.iter().any(|procs| self.has_members_elsewhere(procs));
-        let flag = |key: TypedKey<bool>| Info::new(Key::from_static(key.name()), true);
+        let flag = |key: &'static str| Info::new(Key::from_static(key), true);
         let targets = processes(connections.iter().flat_map(addressees).collect::<BTreeSet<_>>());
         let info = vec![
             Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone()),
             Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), targets),
-            flag(keys::EVENT_NON_DEFAULT),
-            flag(keys::EVENT_DO_NOT_CACHE),
+            flag(keys::EVENT_NON_DEFAULT.name()),
+            flag(keys::EVENT_DO_NOT_CACHE.name()),
+            flag(OF_CONNECTION),
         ];
         let (status, source) = (Status::ERR_PROC_TERM_WO_SYNC, Some(proc.clone()));
         let event = Arc::new(Event { status, source, range: range::RANGE_CUSTOM, info });
