@@ -22,12 +22,17 @@ fuzz_target!(|input: &[u8]| {
     let records = records.as_chunks::<6>().0;
     let world = &*WORLD;
     match FUNCTIONS.get(usize::from(*function)) {
-        Some(function) => function(world, records.iter().take(INFOS_MAX).map(directive).collect()),
+        Some(function) => {
+            let infos = records.iter().take(INFOS_MAX).map(directive);
+            function(world, infos.filter(|info| !AWAIT_OTHERS.contains(&info.key.as_str())).collect());
+        }
         None => world.launch(records),
     }
     world.is_alive();
 });
 
+/// Attributes with which a process rightly waits for others.
+const AWAIT_OTHERS: [&str; 2] = [keys::GROUP_BOOTSTRAP.name(), keys::GROUP_ADD_MEMBERS.name()];
 /// Infos of one call.
 const INFOS_MAX: usize = 8;
 const GROUP: &str = "group";
