@@ -156,22 +156,43 @@ fn infos(value: &Value) -> Vec<Info> {
     array.elements.iter().map(info).collect()
 }
 
+/// A server and a process alone in its job, with the attributes that the library says it honours.
+struct World {
+    node: TestServer,
+    client: Client,
+    supported: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl World {
+    fn new() -> Self {
+        let node = TestServer::start("node0", Knowing::default());
+        node.register_local_job("job", 1);
+        let client = node.connect("job", 0);
+        client.put(Scope::Global, "own", 1_u32).unwrap();
+        client.commit().unwrap();
+        let supported = supported(&client);
+        Self { node, client, supported }
+    }
+
+    /// The results of all functions with a directive.
+    fn results(&self, directive: &Info) -> impl Iterator<Item = (&'static str, Result<(), Status>)> {
+        let of_client = FUNCTIONS.map(|(name, function)| (name, function(&self.client, directive.clone())));
+        let of_server = SERVER_FUNCTIONS.map(|(name, function)| (name, function(&self.node.server, directive.clone())));
+        of_client.into_iter().chain(of_server)
+    }
+
+    fn honours(&self, function: &str, attribute: &str) -> bool {
+        self.supported.get(function).is_some_and(|names| names.contains(attribute))
+    }
+}
+
 #[test]
 fn no_function_succeeds_without_the_required_attribute() {
-    let node = TestServer::start("node0", Knowing::default());
-    node.register_local_job("job", 1);
-    let client = node.connect("job", 0);
-    client.put(Scope::Global, "own", 1_u32).unwrap();
-    client.commit().unwrap();
-    let supported = supported(&client);
+    let world = World::new();
     let mut ignored = Vec::new();
     for attribute in keys::attributes() {
-        let of_client = FUNCTIONS.map(|(name, function)| (name, function(&client, required(attribute.name))));
-        let of_server =
-            SERVER_FUNCTIONS.map(|(name, function)| (name, function(&node.server, required(attribute.name))));
-        for (name, result) in of_client.into_iter().chain(of_server) {
-            let is_honoured = supported.get(name).is_some_and(|names| names.contains(attribute.name));
-            if !is_honoured && result != Err(Status::ERR_NOT_SUPPORTED) {
+        for (name, result) in world.results(&required(attribute.name)) {
+            if !world.honours(name, attribute.name) && result != Err(Status::ERR_NOT_SUPPORTED) {
                 ignored.push((name, attribute.macro_name, result));
             }
         }
@@ -182,12 +203,7 @@ fn no_function_succeeds_without_the_required_attribute() {
 /// Attributes that functions honour come with values of other types, too.
 #[test]
 fn no_function_succeeds_with_a_required_value_that_it_cannot_read() {
-    let node = TestServer::start("node0", Knowing::default());
-    node.register_local_job("job", 1);
-    let client = node.connect("job", 0);
-    client.put(Scope::Global, "own", 1_u32).unwrap();
-    client.commit().unwrap();
-    let supported = supported(&client);
+    let world = World::new();
     let mut ignored = Vec::new();
     for attribute in keys::attributes() {
         let words = [Value::ByteObject(vec![1]), Value::from("word"), Value::CompressedString(vec![1])];
@@ -195,16 +211,12 @@ fn no_function_succeeds_with_a_required_value_that_it_cannot_read() {
             if rows_with_name(attribute.name).any(|row| takes(row.value_type, &value)) {
                 continue;
             }
-            let wrong = || Info { value: value.clone(), ..required(attribute.name) };
-            let of_client = FUNCTIONS.map(|(name, function)| (name, function(&client, wrong())));
-            let of_server = SERVER_FUNCTIONS.map(|(name, function)| (name, function(&node.server, wrong())));
-            let is_honoured = |name: &str| supported.get(name).is_some_and(|names| names.contains(attribute.name));
-            let results = of_client.into_iter().chain(of_server);
-            ignored.extend(
-                results
-                    .filter(|(name, result)| is_honoured(name) && result.is_ok())
-                    .map(|(name, _)| (name, attribute.macro_name, value.data_type())),
-            );
+            let wrong = Info { value: value.clone(), ..required(attribute.name) };
+            for (name, result) in world.results(&wrong) {
+                if world.honours(name, attribute.name) && result.is_ok() {
+                    ignored.push((name, attribute.macro_name, value.data_type()));
+                }
+            }
         }
     }
     assert!(ignored.is_empty(), "{} cases: {ignored:#?}", ignored.len());

@@ -88,25 +88,6 @@ static int tool(const char *key)
     return PMIx_tool_finalize() == PMIX_SUCCESS ? result : 64;
 }
 
-static int run_tool(const char *key)
-{
-    char self[4096];
-    const char *valgrinded = getenv("CAPI_PROGRAM"); /* under valgrind, /proc/self/exe names valgrind */
-    int status = 0;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-
-    self[length > 0 ? length : 0] = 0;
-    setenv("PLACE", host_directory, 1);
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        execl(valgrinded ? valgrinded : self, "tools", key, (char *)NULL);
-        _exit(127);
-    }
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static int files_with(const char *part)
 {
     DIR *directory = opendir(host_directory);
@@ -131,7 +112,7 @@ static void role(const char *key, const char *part, const char *connect_by, bool
     host_start_with(&none, &info, 1);
     printf("role %s\n", key);
     CHECK_NUMBER(1, files_with(part));
-    int result = run_tool(connect_by);
+    int result = host_run_tool(connect_by);
     CHECK_NUMBER(1, result & 1);
     host_stop();
 }
@@ -145,7 +126,7 @@ static void without_a_role(void)
     memset(&none, 0, sizeof none);
     host_start(&none);
     CHECK_NUMBER(0, files_with("pmix."));
-    CHECK_NUMBER(0, run_tool("search"));
+    CHECK_NUMBER(0, host_run_tool("search"));
     host_stop();
     /* A host that refuses tools is obeyed. */
     PMIX_INFO_LOAD(&info[0], PMIX_SERVER_SYSTEM_SUPPORT, NULL, PMIX_BOOL);
@@ -174,7 +155,7 @@ static void gateway(bool is_gateway)
     CHECK_TEXT(is_gateway ? "capi-host:0: everywhere" : "", log_next(fd));
     CHECK_STATUS(PMIX_SUCCESS, log_text(PMIX_LOG_LOCAL_SYSLOG, "here", true));
     CHECK_TEXT("capi-host:0: here", log_next(fd));
-    CHECK_NUMBER(is_gateway ? 7 : 5, run_tool("search"));
+    CHECK_NUMBER(is_gateway ? 7 : 5, host_run_tool("search"));
     CHECK_TEXT(is_gateway ? "tool:0: of the tool" : "", log_next(fd));
     close(fd);
     unlink(log_socket);
