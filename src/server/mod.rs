@@ -48,7 +48,7 @@ mod rules;
 mod state;
 
 pub(crate) use interface::config::is_own_service;
-pub(crate) use rules::{MONITORED_MAX, MonitoredProcess, UNDERSTOOD_OF_OUTPUT};
+pub(crate) use rules::{MONITORED_MAX, MonitoredProcess, OUTPUT_CHANNELS, UNDERSTOOD_OF_OUTPUT, check_output};
 
 pub use interface::answer::{Answer, TopologyQuestion};
 pub use interface::cleanup::{Cleanup, DirectoryRules};

@@ -160,7 +160,9 @@ impl<S: Datastore> ServerCore<S> {
         ];
         let (status, source) = (Status::ERR_PROC_TERM_WO_SYNC, Some(proc.clone()));
         let event = Arc::new(Event { status, source, range: range::RANGE_CUSTOM, info });
-        self.spread(now, &event, self.voice_of(Some(proc)).into(), |_, _| true);
+        let is_connected =
+            |core: &Self, hearer: &ProcId| core.ties.connections_of(hearer).any(|procs| procs.cover(proc));
+        self.spread(now, &event, self.voice_of(Some(proc)).into(), is_connected);
         if is_for_host {
             let id = self.upcalls.unawaited();
             self.outputs.push(Output::Upcall(id, Upcall::NotifyEvent(Arc::unwrap_or_clone(event))));

@@ -268,7 +268,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Forwards the host's output, or keeps it.
     pub(in crate::server) fn deliver_output(&mut self, now: Time, output: IofOutput) -> Status {
-        if let Err(refusal) = examine(&output) {
+        if let Err(refusal) = check_output(&output) {
             return refusal;
         }
         self.forward_or_keep(now, output);
@@ -277,7 +277,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Forwards the host's output, or keeps it. The status tells the host which of them.
     pub(in crate::server) fn offer_or_keep_output(&mut self, now: Time, output: IofOutput) -> Status {
-        match examine(&output) {
+        match check_output(&output) {
             Ok(()) => self.forward_or_keep(now, output).status(),
             Err(refusal) => refusal,
         }
@@ -300,7 +300,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Forwards the host's output, if anybody has pulled it.
     pub(in crate::server) fn offer_output(&mut self, now: Time, output: IofOutput) -> Status {
-        if let Err(refusal) = examine(&output) {
+        if let Err(refusal) = check_output(&output) {
             return refusal;
         }
         if self.forwarding.repeats_end(&self.registry, &output) {
@@ -413,7 +413,7 @@ fn is_redirect(directives: &[Info]) -> bool {
 }
 
 /// Refuses output of no single channel, and output with a required info that has no effect here.
-fn examine(output: &IofOutput) -> Result<(), Status> {
+pub(crate) fn check_output(output: &IofOutput) -> Result<(), Status> {
     if !output.channel.is_power_of_two() || output.channel & OUTPUT_CHANNELS == 0 {
         return Err(Status::ERR_BAD_PARAM);
     }
@@ -431,5 +431,5 @@ fn forward(pull: &OutputPull, output: &Arc<IofOutput>) -> Output {
 const OVERLAPPING_PULLS_MAX: usize = 16;
 
 /// Channels of a process's output.
-const OUTPUT_CHANNELS: u16 =
+pub(crate) const OUTPUT_CHANNELS: u16 =
     iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL | iof_channel::FWD_STDDIAG_CHANNEL;

@@ -57,5 +57,5 @@ mod topology;
 mod upcalls;
 mod watches;
 
-pub(crate) use forwarding::UNDERSTOOD_OF_OUTPUT;
+pub(crate) use forwarding::{OUTPUT_CHANNELS, UNDERSTOOD_OF_OUTPUT, check_output};
 pub(crate) use monitored::{MONITORED_MAX, MonitoredProcess};

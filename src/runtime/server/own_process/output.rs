@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::server::{IofOutput, UNDERSTOOD_OF_OUTPUT, requires_more_than};
+use crate::server::{IofOutput, OUTPUT_CHANNELS, check_output};
 use crate::types::codes::iof_channel;
 use crate::types::{Namespace, ProcId, Status, footprint};
 
@@ -24,10 +24,6 @@ const WAITING_BYTES_MAX: usize = 32 << 20;
 
 /// Share of a piece in that bound besides its bytes and infos.
 const PIECE_BYTES: usize = 256;
-
-/// Channels of a process's output.
-const OUTPUT_CHANNELS: u16 =
-    iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL | iof_channel::FWD_STDDIAG_CHANNEL;
 
 /// The pulls.
 #[derive(Default)]
@@ -122,7 +118,7 @@ impl OwnPulls {
     /// Takes a piece of output for the pulls that want it, if there is room. `None`: no handler gets it.
     pub(super) fn admit(&self, output: &IofOutput) -> Option<Admitted> {
         // The core refuses it.
-        if !is_valid(output) {
+        if check_output(output).is_err() {
             return None;
         }
         let mut pulls = self.0.lock();
@@ -162,12 +158,6 @@ impl OwnPulls {
         let mut pulls = self.0.lock();
         pulls.waiting_bytes = pulls.waiting_bytes.saturating_sub(size);
     }
-}
-
-/// Whether the core takes such output.
-fn is_valid(output: &IofOutput) -> bool {
-    let is_channel = output.channel.is_power_of_two() && output.channel & OUTPUT_CHANNELS != 0;
-    is_channel && !requires_more_than(&output.info, &UNDERSTOOD_OF_OUTPUT)
 }
 
 fn share_of(output: &IofOutput) -> usize {
