@@ -49,8 +49,7 @@ fn write_to(
     let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
     let texts: Vec<_> = data.iter().filter_map(|info| text_of(info, channels)).collect();
     let lacks_channel = data.iter().any(|info| is_required(info) && text_of(info, channels).is_none());
-    let is_unknown = |info: &Info| !HONOURED.contains(&info.key.as_str());
-    if texts.is_empty() || lacks_channel || directives.iter().any(|info| is_required(info) && is_unknown(info)) {
+    if texts.is_empty() || lacks_channel || keys::first_unmet(directives, &HONOURED).is_some() {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
     let find = |name: &str| directives.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);

@@ -25,8 +25,17 @@ pub fn first_unmet<'a>(directives: &'a [Info], understood: &[&str]) -> Option<&'
     directives.iter().find(|info| is_unmet(info, |key| understood.contains(&key))).map(|info| &info.key)
 }
 
-/// Whether an entry is required, and a reader of certain keys does not honour it.
-pub(crate) fn is_unmet(info: &Info, is_understood: impl Fn(&str) -> bool) -> bool {
+/// Whether an entry is required, and a reader of certain keys does not honour it: as [`first_unmet`] for one entry.
+///
+/// ```
+/// use modex::keys::{self, TIMEOUT};
+/// use modex::types::{Info, InfoFlags, Key};
+///
+/// let required = Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static(TIMEOUT.name()), "soon") };
+/// assert!(keys::is_unmet(&required, |key| key == TIMEOUT.name()), "a time limit is a number");
+/// ```
+#[must_use]
+pub fn is_unmet(info: &Info, is_understood: impl Fn(&str) -> bool) -> bool {
     info.flags().contains(InfoFlags::REQUIRED) && !(is_understood(info.key.as_str()) && is_readable(info))
 }
 
@@ -42,7 +51,9 @@ fn is_readable(info: &Info) -> bool {
         ValueKind::String => is_exact(kind) || matches!(value, Value::ProcNamespace(_)),
         ValueKind::Proc | ValueKind::Array => matches!(value, Value::Proc(_) | Value::DataArray(_)),
         // Programs use different types for the codes of ranges.
-        ValueKind::Rank | ValueKind::Range | ValueKind::Persistence => is_exact(kind) || is_number(kind),
+        ValueKind::Rank | ValueKind::Range | ValueKind::Persistence | ValueKind::Time => {
+            is_exact(kind) || is_number(kind)
+        }
         ValueKind::Int
         | ValueKind::Int32
         | ValueKind::Uint16

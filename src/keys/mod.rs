@@ -29,8 +29,8 @@ mod typed_key;
 
 pub use alternate::by_alternate;
 pub use attribute::{Attribute, Realm, Standing, ValueKind};
-pub use conversion::first_unmet;
-pub(crate) use conversion::{Misfit, convert, data_type, is_unmet};
+pub(crate) use conversion::{Misfit, convert, data_type};
+pub use conversion::{first_unmet, is_unmet};
 pub use default_realm::{DefaultRealm, default_realm};
 pub use names::*;
 pub use packed::{Attributes, attributes, by_macro, by_name, rows_with_name};

@@ -122,7 +122,7 @@ impl UsageRequest {
         } else if key.starts_with("pmix.monitor.tgt") {
             // Other targets would be left out silently.
             return Err(Status::ERR_NOT_SUPPORTED);
-        } else if directive.flags().contains(InfoFlags::REQUIRED) && !WITHOUT_EFFECT.contains(&key) {
+        } else if keys::is_unmet(directive, |key| WITHOUT_EFFECT.contains(&key)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         Ok(())
@@ -245,6 +245,8 @@ mod tests {
         let required = |key| Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, true) };
         assert_eq!(node(required("own.key")), Err(Status::ERR_NOT_SUPPORTED));
         assert_eq!(node(required(keys::MONITOR_LOCAL_ONLY.name())), Ok(()));
+        let unread = Info { value: "yes".into(), ..required(keys::MONITOR_LOCAL_ONLY.name()) };
+        assert_eq!(node(unread), Err(Status::ERR_NOT_SUPPORTED));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use modex::JobControl;
 use modex::keys;
-use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status, Value};
+use modex::types::{Info, Namespace, ProcId, Rank, Status, Value};
 use rustix::process::Signal;
 
 use super::rank_id::RankId;
@@ -243,12 +243,11 @@ fn action_of(directive: &Info) -> Result<Option<ControlAction>, ControlRefusal> 
         let number = number.ok_or(ControlRefusal::WrongType { key: keys::JOB_CTRL_SIGNAL.name() })?;
         return signal(number).map(|signal| Some(ControlAction::Signal(signal)));
     }
-    let is_required = directive.flags().contains(InfoFlags::REQUIRED);
     let is_off = directive.value.as_bool() == Some(false);
     if CHECKPOINTS.contains(&key) {
         return Ok(None);
     }
-    if OTHER_ACTIONS.contains(&key) && !is_off || is_required && !OTHERS_KNOWN.contains(&key) {
+    if OTHER_ACTIONS.contains(&key) && !is_off || keys::is_unmet(directive, |key| OTHERS_KNOWN.contains(&key)) {
         return Err(ControlRefusal::NotSupported { key: key.to_owned() });
     }
     Ok(None)
@@ -315,6 +314,7 @@ mod tests {
     use modex::types::Key;
 
     use super::*;
+    use modex::types::InfoFlags;
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
         Info::new(Key::from_static(key), value)

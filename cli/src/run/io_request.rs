@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use modex::keys::{self, TypedKey};
 use modex::types::codes::iof_channel;
-use modex::types::{Info, InfoFlags, ProcId, Rank, Status};
+use modex::types::{Info, ProcId, Rank, Status};
 use modex::{IofPull, IofPush};
 
 use super::children::Channel;
@@ -166,8 +166,8 @@ pub(super) const fn is_all(rank: Rank) -> bool {
 
 fn check_required(directives: &[Info], known: &[&str]) -> Result<(), IoRefusal> {
     let is_known = |key: &str| OF_SERVER.contains(&key) || known.contains(&key);
-    let is_refused = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !is_known(info.key.as_str());
-    directives.iter().find(is_refused).map_or(Ok(()), |info| Err(IoRefusal::Required { key: info.key.to_string() }))
+    let refused = directives.iter().find(|info| keys::is_unmet(info, is_known));
+    refused.map_or(Ok(()), |info| Err(IoRefusal::Required { key: info.key.to_string() }))
 }
 
 fn flag(directives: &[Info], key: TypedKey<bool>) -> Result<bool, IoRefusal> {
@@ -177,7 +177,7 @@ fn flag(directives: &[Info], key: TypedKey<bool>) -> Result<bool, IoRefusal> {
 
 #[cfg(test)]
 mod tests {
-    use modex::types::{Key, Namespace, Value};
+    use modex::types::{InfoFlags, Key, Namespace, Value};
 
     use super::*;
 

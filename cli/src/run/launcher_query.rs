@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modex::types::{
-    DataArray, DataType, Info, InfoFlags, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value,
-};
+use modex::types::{DataArray, DataType, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
 use modex::{QueryInfo, keys};
 
 /// The key of a query for the texts about the operations that wait.
@@ -105,8 +103,7 @@ impl Fact {
     /// and another node's, which are unknown. It also answers queries with qualifiers that the launcher does not honour.
     fn of(key: &Text, query: &Query, requester: &ProcId) -> Option<(Self, Subject)> {
         let fact = Self::ALL.into_iter().find(|fact| fact.key().as_bytes() == key.as_bytes())?;
-        let is_unmet = |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && !fact.honours(info.key.as_str());
-        if query.qualifiers.iter().any(is_unmet) {
+        if query.qualifiers.iter().any(|info| keys::is_unmet(info, |key| fact.honours(key))) {
             return None;
         }
         Some((fact, fact.subject(query, requester)?))
@@ -250,6 +247,7 @@ fn array(element_type: DataType, elements: Vec<Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use modex::types::InfoFlags;
 
     fn requester() -> ProcId {
         ProcId::new(Namespace::new("own").unwrap(), 0)
@@ -317,13 +315,15 @@ mod tests {
     #[test]
     fn a_required_qualifier_is_honoured_or_left_to_the_server() {
         let with = |wanted, key: &'static str, flags| {
-            let value = Value::from("a");
+            // A flag that is a text counted as false.
+            let value = if key == keys::QUERY_REFRESH_CACHE.name() { Value::Bool(true) } else { Value::from("a") };
             read(&[wanted], vec![Info { flags, ..Info::new(Key::from_static(key), value) }]).is_some()
         };
         let (required, time) = (InfoFlags::REQUIRED.bits(), keys::TIME_REMAINING.name());
         assert!(with(time, keys::GROUP_ID.name(), 0));
         assert!(!with(time, keys::GROUP_ID.name(), required));
         assert!(!with(time, keys::HOSTNAME.name(), required));
+        assert!(!with(keys::QUERY_MEMORY_USAGE.name(), keys::QUERY_REPORT_AVG.name(), required));
         assert!(with(time, keys::QUERY_REFRESH_CACHE.name(), required));
         assert!(with(keys::DAEMON_MEMORY.name(), keys::HOSTNAME.name(), required));
         assert!(with(keys::QUERY_JOB_STATUS.name(), keys::NSPACE.name(), required));

@@ -116,7 +116,7 @@ impl LogRequest {
     /// Reads a request.
     pub(super) fn read(log: &Log, has_record: bool) -> Result<Self, LogRefusal> {
         let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
-        let refused = log.directives.iter().find(|info| is_required(info) && !is_known(info.key.as_str()));
+        let refused = log.directives.iter().find(|info| keys::is_unmet(info, is_known));
         if let Some(info) = refused {
             return Err(LogRefusal::Required { key: info.key.to_string() });
         }

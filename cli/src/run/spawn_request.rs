@@ -370,8 +370,10 @@ fn check_required(infos: &[Info], known: &[&str]) -> Result<(), SpawnRefusal> {
     let is_known = |key: &str| {
         ADDED.contains(&key) || KNOWN.contains(&key) || debug_daemons::KNOWN.contains(&key) || known.contains(&key)
     };
-    let is_refused = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !is_known(info.key.as_str());
-    match infos.iter().find(is_refused) {
+    // The target of standard input may have types that the standard does not name. Its reader refuses the others.
+    let is_checked_later = |key: &str| key == keys::STDIN_TGT.name() && is_known(key);
+    let is_refused = |info: &Info| keys::is_unmet(info, is_known) && !is_checked_later(info.key.as_str());
+    match infos.iter().find(|info| is_refused(info)) {
         Some(info) => Err(SpawnRefusal::Required { key: info.key.to_string() }),
         None => Ok(()),
     }
@@ -775,6 +777,10 @@ mod tests {
         let mut of_job = info(keys::NOTIFY_COMPLETION, true);
         of_job.flags = InfoFlags::REQUIRED.bits();
         assert!(read_of(vec![of_job.clone()], vec![counted(1)]).is_ok());
+        let unread = Info { value: "yes".into(), ..of_job.clone() };
+        assert_eq!(refusal(vec![unread], vec![counted(1)]).0, Status::ERR_NOT_SUPPORTED, "it counted as false");
+        let target = Info { flags: InfoFlags::REQUIRED.bits(), ..info(keys::STDIN_TGT, 0_u32) };
+        assert!(read_of(vec![target], vec![counted(1)]).is_ok());
         assert_eq!(refusal(Vec::new(), vec![app("sh", vec![of_job])]).0, Status::ERR_NOT_SUPPORTED);
         let optional = vec![info(keys::INDEX_ARGV, true)];
         assert!(read_of(optional, vec![counted(1)]).is_ok());

@@ -2,7 +2,7 @@
 
 use modex::keys;
 use modex::runtime::available_servers;
-use modex::types::{Info, InfoFlags, Key, Query, Status};
+use modex::types::{Info, Key, Query, Status};
 use modex::{Allocate, Log, QueryInfo};
 
 use super::asynchronous::{deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with};
@@ -124,7 +124,7 @@ fn divide(queries: Vec<Query>, is_alone: bool) -> (Vec<Info>, Vec<Query>) {
 /// Whether a qualifier is required, and an answer found here does not honour it. Such an answer is fresh, and waits for no peer.
 fn is_unmet(qualifier: &Info) -> bool {
     let honoured = [keys::TIMEOUT.name(), keys::QUERY_REFRESH_CACHE.name()];
-    qualifier.flags().contains(InfoFlags::REQUIRED) && !honoured.contains(&qualifier.key.as_str())
+    keys::is_unmet(qualifier, |key| honoured.contains(&key))
 }
 
 /// The answers found here, then those of the server. If the server has none, the result is partial.
@@ -254,6 +254,7 @@ mod tests {
     use super::*;
     use crate::argument::as_c::as_c;
     use crate::helpers::requests::PMIx_Info_free;
+    use modex::types::InfoFlags;
 
     #[test]
     fn available_servers_are_found_here_only_without_a_server() {

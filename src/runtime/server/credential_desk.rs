@@ -20,7 +20,7 @@ use crate::proto::{Credential, GetCredential, ValidateCredential};
 use crate::runtime::shared::prover::Prover;
 use crate::runtime::shared::threads::spawn;
 use crate::server::{HostReply, Requester, timeout};
-use crate::types::{Info, InfoFlags, Key, ProcId, Status, Value};
+use crate::types::{Info, Key, ProcId, Status, Value};
 
 /// The service.
 pub(super) struct CredentialDesk {
@@ -237,7 +237,7 @@ fn kinds(directives: &[Info]) -> Result<Vec<Kind>, Status> {
             let known = |name: &str| [Kind::Native, Kind::Munge].into_iter().find(|kind| kind.name() == name);
             let kinds: Vec<Kind> = names.split(',').filter_map(|name| known(name.trim())).collect();
             found = Some(kinds).filter(|kinds| !kinds.is_empty()).ok_or(Status::ERR_NOT_SUPPORTED)?.into();
-        } else if directive.flags().contains(InfoFlags::REQUIRED) && !KNOWN.contains(&key) {
+        } else if keys::is_unmet(directive, |key| KNOWN.contains(&key)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
     }
@@ -278,6 +278,7 @@ mod tests {
     use super::*;
     use crate::runtime::server::poller::{Poller, Token, Waker};
     use crate::runtime::shared::prover::ProofError;
+    use crate::types::InfoFlags;
     use crate::types::Namespace;
 
     /// A daemon that answers when its other end is dropped.
@@ -348,8 +349,11 @@ mod tests {
         assert_eq!(of("kerberos, munge,native"), Ok(vec![Kind::Munge, Kind::Native]));
         assert_eq!((of("kerberos"), kinds(&[])), (Err(Status::ERR_NOT_SUPPORTED), Ok(vec![Kind::Native, Kind::Munge])));
         assert_eq!(kinds(&[info(keys::CRED_TYPE.name(), 7_u32)]), Err(Status::ERR_BAD_PARAM));
-        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..info("own.key", true) };
-        assert_eq!(kinds(&[required]), Err(Status::ERR_NOT_SUPPORTED));
+        // A time limit as a text was ignored.
+        for ignored in [info("own.key", true), info(keys::TIMEOUT.name(), "5")] {
+            let required = Info { flags: InfoFlags::REQUIRED.bits(), ..ignored };
+            assert_eq!(kinds(&[required]), Err(Status::ERR_NOT_SUPPORTED));
+        }
         assert_ne!(secret(), secret());
     }
 }
