@@ -7,9 +7,10 @@ use parking_lot::Mutex;
 
 use super::group_info::GroupInfo;
 use crate::client::CallError;
+use crate::keys;
 use crate::proto::{Reply, Request, info_signed_by};
 use crate::runtime::shared::peer_profile::PeerProfile;
-use crate::types::{Info, Kval, Namespace, ProcId, Rank, Text};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Text};
 
 /// The groups of this process. Servers before release 5.0 don't send the members. Later ones need the list when a group
 /// ends.
@@ -27,8 +28,13 @@ pub(super) struct Groups {
 pub(super) enum Members {
     /// Our own server knows the current members. This list is the last one that it sent, in the order of their ranks.
     AskServer(Vec<ProcId>),
-    /// In the order of their ranks in the group.
-    Noted(Vec<ProcId>),
+    /// This process keeps the list for its foreign server.
+    Noted {
+        /// In the order of their ranks in the group.
+        members: Vec<ProcId>,
+        /// Whether the members want to hear of deaths. OpenPMIx's servers forget the directive when the group is formed.
+        notifies_termination: bool,
+    },
 }
 
 /// The members that a rank of this group stands for.
@@ -42,8 +48,8 @@ pub(super) fn of_rank(members: &[ProcId], rank: Rank) -> &[ProcId] {
 /// The effect of a request on the groups.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A group of these members forms, unless the answer has other members.
-    Forms(Vec<u8>, Vec<ProcId>),
+    /// A group of this name forms. Other members in the answer replace these.
+    Forms(Vec<u8>, Members),
     /// Our server forms a group; it knows the members itself.
     Learns(Vec<u8>),
     /// This group ends.
@@ -69,17 +75,37 @@ impl Groups {
             }
             Request::GroupConstruct(group) => {
                 group.procs = self.spell_out(std::mem::take(&mut group.procs));
-                Step::Forms(name(&group.id), group.procs.clone())
+                let notifies_termination = group.directives.iter().any(wants_terminations);
+                Step::Forms(name(&group.id), Members::Noted { members: group.procs.clone(), notifies_termination })
             }
             Request::GroupDestruct(group) => {
                 let name = name(&group.id);
-                if group.procs.is_empty() {
-                    group.procs = self.noted(&name).unwrap_or_default();
+                if let Some(Members::Noted { members, notifies_termination }) = self.noted.lock().get(&name) {
+                    if group.procs.is_empty() {
+                        group.procs.clone_from(members);
+                    }
+                    if *notifies_termination && !group.directives.iter().any(|info| info.key.as_str() == TERMINATIONS) {
+                        group.directives.push(Info::new(Key::from_static(TERMINATIONS), true));
+                    }
                 }
                 Step::Ends(name)
             }
             _ => Step::Other,
         }
+    }
+
+    /// Whether a request opens or joins an operation in which this process does not take part. OpenPMIx's clients check
+    /// that. Its servers count this process as a participant, and wait for ever.
+    pub(super) fn is_for_others(&self, request: &Request, own: &ProcId) -> bool {
+        let procs = match request {
+            Request::Connect(collective) | Request::Disconnect(collective) => &collective.procs,
+            // The other members join later, and name this process.
+            Request::GroupConstruct(group) if !group.directives.iter().any(adds_members) => &group.procs,
+            _ => return false,
+        };
+        let is_own =
+            |proc: &ProcId| proc.namespace == own.namespace && (proc.rank == own.rank || proc.rank.process().is_none());
+        !procs.is_empty() && !self.spell_out(procs.clone()).iter().any(is_own)
     }
 
     /// Replaces names of groups by their members, as clients of OpenPMIx do since 5.0. Names for our own server stay:
@@ -90,8 +116,8 @@ impl Groups {
             return procs;
         }
         let members = |proc: ProcId| match (groups.get(proc.namespace.as_str().as_bytes()), proc.rank) {
-            (Some(Members::Noted(members)), Rank::Wildcard) => members.clone(),
-            (Some(Members::Noted(members)), rank @ Rank::Process(_)) => {
+            (Some(Members::Noted { members, .. }), Rank::Wildcard) => members.clone(),
+            (Some(Members::Noted { members, .. }), rank @ Rank::Process(_)) => {
                 vec![of_rank(members, rank).first().cloned().unwrap_or(proc)]
             }
             _ => vec![proc],
@@ -134,10 +160,6 @@ impl Groups {
         known(members)
     }
 
-    fn noted(&self, name: &[u8]) -> Option<Vec<ProcId>> {
-        known(self.noted.lock().get(name).cloned())
-    }
-
     /// Notes that this process has left a group; returns the members that were noted.
     pub(super) fn forget(&self, id: &Text) -> Option<Vec<ProcId>> {
         self.group_info.end(id.as_bytes());
@@ -155,13 +177,15 @@ impl Groups {
                 let members = members_in(reply).cloned().unwrap_or_default();
                 self.insert(name, Members::AskServer(members));
             }
-            (Step::Forms(name, asked), Ok(reply)) => {
+            (Step::Forms(name, mut noted), Ok(reply)) => {
                 self.group_info.take(&name, reply);
-                if let Some(members) = members_in(reply) {
-                    if members.is_empty() {
-                        *members = asked;
+                if let (Some(formed), Members::Noted { members, .. }) = (members_in(reply), &mut noted) {
+                    if formed.is_empty() {
+                        formed.clone_from(members);
+                    } else {
+                        members.clone_from(formed);
                     }
-                    self.insert(name, Members::Noted(members.clone()));
+                    self.insert(name, noted);
                 }
             }
             (Step::Ends(name), Ok(_)) => {
@@ -174,9 +198,20 @@ impl Groups {
     }
 }
 
+/// The directive by which members hear of deaths.
+const TERMINATIONS: &str = keys::GROUP_NOTIFY_TERMINATION.name();
+
+fn wants_terminations(info: &Info) -> bool {
+    info.key.as_str() == TERMINATIONS && info.value.as_bool() == Some(true)
+}
+
+fn adds_members(info: &Info) -> bool {
+    [keys::GROUP_ADD_MEMBERS.name(), keys::GROUP_BOOTSTRAP.name()].contains(&info.key.as_str())
+}
+
 fn known(members: Option<Members>) -> Option<Vec<ProcId>> {
     match members? {
-        Members::Noted(members) => Some(members),
+        Members::Noted { members, .. } => Some(members),
         Members::AskServer(_) => None,
     }
 }
@@ -207,7 +242,7 @@ fn members_in(reply: &mut Reply) -> Option<&mut Vec<ProcId>> {
 mod tests {
     use super::*;
     use crate::bfrops::Generation;
-    use crate::proto::{Command, Group, Version};
+    use crate::proto::{Collective, Command, Group, Version};
     use crate::types::{Namespace, Status};
 
     fn group(command: Command, procs: Vec<ProcId>) -> Group {
@@ -236,5 +271,54 @@ mod tests {
         let mut again = Request::GroupDestruct(group(Command::GroupDestruct, Vec::new()));
         groups.prepare(&mut again, &own, &peer_profile);
         assert_eq!(again, Request::GroupDestruct(group(Command::GroupDestruct, Vec::new())), "it is forgotten");
+    }
+
+    /// OpenPMIx's main line has this rule. A member that died before the destruct was not reported.
+    #[test]
+    fn a_foreign_server_learns_again_that_members_want_to_hear_of_deaths() {
+        let peer_profile = PeerProfile::of_reference(Generation::V41, Some(Version::new(5, 0, 0)));
+        let members: Vec<_> = [0, 1].map(|rank| ProcId::new(Namespace::new("job").unwrap(), rank)).to_vec();
+        let wish = |is_on: bool| vec![Info::new(Key::from_static(TERMINATIONS), is_on)];
+        let told = Reply::Group { members: Vec::new(), context_id: None, info: Vec::new(), jobs: Vec::new() };
+        for (first, last, sent) in [
+            (wish(true), Vec::new(), wish(true)),
+            (wish(true), wish(false), wish(false)),
+            (wish(false), Vec::new(), Vec::new()),
+            (Vec::new(), Vec::new(), Vec::new()),
+        ] {
+            let groups = Groups::default();
+            let request = |command, directives| Group { directives, ..group(command, members.clone()) };
+            let mut beginning = Request::GroupConstruct(request(Command::GroupConstruct, first));
+            let step = groups.prepare(&mut beginning, &members[0], &peer_profile);
+            groups.conclude(step, Ok(told.clone())).unwrap();
+            let mut end = Request::GroupDestruct(request(Command::GroupDestruct, last));
+            groups.prepare(&mut end, &members[0], &peer_profile);
+            assert_eq!(end, Request::GroupDestruct(request(Command::GroupDestruct, sent)));
+        }
+    }
+
+    #[test]
+    fn a_process_opens_no_operation_of_others_at_a_foreign_server() {
+        let name = |text: &str| Namespace::new(text).unwrap();
+        let (own, other) = (ProcId::new(name("job"), 0), ProcId::new(name("job"), 1));
+        let whole = ProcId { namespace: name("job"), rank: Rank::Wildcard };
+        let groups = Groups::default();
+        let construct = |procs: &[&ProcId], directives: Vec<Info>| {
+            let procs = procs.iter().map(|proc| (*proc).clone()).collect();
+            Request::GroupConstruct(Group { directives, ..group(Command::GroupConstruct, procs) })
+        };
+        let connect = |procs: Vec<ProcId>| Request::Connect(Collective { procs, directives: Vec::new() });
+        assert!(groups.is_for_others(&construct(&[&other], Vec::new()), &own));
+        assert!(groups.is_for_others(&connect(vec![other.clone()]), &own));
+        assert!(!groups.is_for_others(&construct(&[&other, &own], Vec::new()), &own));
+        assert!(!groups.is_for_others(&construct(&[&whole], Vec::new()), &own));
+        assert!(!groups.is_for_others(&construct(&[], Vec::new()), &own), "the empty list is the whole job");
+        let joins = Info::new(Key::from_static(keys::GROUP_BOOTSTRAP.name()), 2_u64);
+        assert!(!groups.is_for_others(&construct(&[&other], vec![joins]), &own));
+        let members = vec![other.clone(), own.clone()];
+        groups.note(&Text::from("g"), Members::Noted { members, notifies_termination: false });
+        let of_group = |rank| ProcId { namespace: name("g"), rank };
+        assert!(!groups.is_for_others(&connect(vec![of_group(Rank::Wildcard)]), &own));
+        assert!(groups.is_for_others(&connect(vec![of_group(Rank::Process(0))]), &own));
     }
 }

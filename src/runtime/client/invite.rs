@@ -387,7 +387,7 @@ fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Fo
         return callback.give(Ok(formed));
     }
     if !session.peer_profile().is_ours {
-        session.groups().note(id, Members::Noted(formed.members.clone()));
+        session.groups().note(id, Members::Noted { members: formed.members.clone(), notifies_termination: false });
         return callback.give(Ok(formed));
     }
     let request = request(Command::GroupJoin, id.clone(), client::description(&formed.members, formed.context_id));

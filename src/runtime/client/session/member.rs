@@ -93,7 +93,7 @@ pub(super) fn with_member(
 /// The members of the group, if the server need not be asked.
 fn known<'a>(request: &GetRequest, members: &'a Members) -> Option<&'a [ProcId]> {
     match members {
-        Members::Noted(members) => Some(members),
+        Members::Noted { members, .. } => Some(members),
         Members::AskServer(members) => request.directives.optional.then_some(members),
     }
 }

@@ -14,6 +14,9 @@ impl Session {
         if self.peer_profile().is_ours {
             return None;
         }
+        if self.groups().is_for_others(request, self.proc()) {
+            return Some(Err(CallError::Refused { command: request.command(), status: Status::ERR_NOT_A_MEMBER }));
+        }
         let (names_job, answer) = match request {
             Request::ResolvePeers(asked) => (asked.namespace.is_some(), self.peers_on(asked)),
             Request::ResolveNode(namespace) => (namespace.is_some(), self.nodes_of(namespace.as_ref())),
