@@ -431,5 +431,10 @@ fn where_no_host_numbers_groups_the_server_does() {
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
     let mut rig = Rig::new(Capabilities::JOB_CONTROL);
     let peer = rig.job(1, 1)[0];
-    assert_eq!(upcalls(&rig.request(peer, control(&wish, &[]))).len(), 1, "the host may know");
+    let outputs = rig.request(peer, control(&wish, &[]));
+    let expected = Reply::Infos(vec![Info::new(key("pmix.grp.ctxid"), Value::Size(1))]);
+    assert_eq!(replies(&outputs), [(peer, expected)], "a host without groups, such as modex run, numbers none");
+    let mut rig = Rig::new(Capabilities::JOB_CONTROL | Capabilities::GROUP);
+    let peer = rig.job(1, 1)[0];
+    assert_eq!(upcalls(&rig.request(peer, control(&wish, &[]))).len(), 1, "the host numbers groups");
 }

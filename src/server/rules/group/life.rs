@@ -32,14 +32,14 @@ impl<S: Datastore> ServerCore<S> {
         self.outputs.reply_status(ticket, status);
     }
 
-    /// A leader requests a number for a group formed by invitation, and no host can assign one.
+    /// A leader requests a number for a group formed by invitation, and no host numbers groups.
     pub(in crate::server::rules) fn number_for_group(
         &mut self,
         proc: &ProcId,
         control: &proto::JobControl,
     ) -> Option<Info> {
         let is_asked = control.targets.is_empty() && flag(&control.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
-        let has_host = self.config.capabilities.intersects(Capabilities::GROUP | Capabilities::JOB_CONTROL);
+        let has_host = self.config.capabilities.contains(Capabilities::GROUP);
         (is_asked && !has_host && self.is_all_here(&proc.namespace)).then(|| self.groups.next_number())
     }
 
