@@ -19,8 +19,13 @@ use crate::types::{Namespace, ProcId, Text};
 /// [`EncodeError`] if the peer's encoding cannot carry it.
 pub fn encode(reply: &Reply, command: Command, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
     let mut writer = Writer::new(dialect.codec);
+    // Clients before release 5.0 drop the values that a lookup found, if the status is no success.
+    let drops_found = command == Command::Lookup && dialect.peer < Version::new(5, 0, 0);
     match reply {
         Reply::JobInfo { .. } => {}
+        Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, .. } if drops_found => {
+            writer.pack::<Status>(&Status::SUCCESS)?;
+        }
         Reply::Status(status) | Reply::Partial { status, .. } => writer.pack::<Status>(status)?,
         _ => writer.pack::<Status>(&Status::SUCCESS)?,
     }

@@ -312,7 +312,10 @@ static void name_service(void)
     strcpy(data[0].key, "service");
     /* Some keys found: their entries are filled in, the others stay undefined. */
     pmix_status_t status = PMIx_Lookup(data, 2, NULL, 0);
-    CHECK_UNLESS_STOCK_SERVER("loses the partial success", status == PMIX_ERR_PARTIAL_SUCCESS);
+    /* A client of 4.2 drops the values of a partial success. Our server says success to it. */
+    bool drops = strncmp(PMIx_Get_version(), "OpenPMIx 4.", 11) == 0;
+    pmix_status_t partly = drops ? PMIX_SUCCESS : PMIX_ERR_PARTIAL_SUCCESS;
+    CHECK_UNLESS_STOCK_SERVER("loses the partial success", status == partly);
     CHECK_UNLESS_STOCK_SERVER("drops what was found", data[0].value.type == PMIX_STRING);
     CHECK_NUMBER(PMIX_UNDEF, data[1].value.type);
     PMIX_PDATA_DESTRUCT(&data[0]);

@@ -44,7 +44,8 @@ fn publication(info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure>
 }
 
 /// Finds published data: each element of `data` names a key, and gets publisher and value. A key that was not found
-/// keeps the type `PMIX_UNDEF`. See the standard's function of the same name.
+/// keeps the type `PMIX_UNDEF`. If only some were found, the host says `PMIX_ERR_PARTIAL_SUCCESS` or `PMIX_SUCCESS`. See
+/// the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -72,11 +73,7 @@ pub extern "C" fn PMIx_Lookup<'a>(
                 None => missing += 1,
             }
         }
-        match missing {
-            0 => Ok(answer.status),
-            all if all == places.len() => Err(Failure(Status::ERR_NOT_FOUND)),
-            _ => Ok(Status::ERR_PARTIAL_SUCCESS),
-        }
+        if missing == places.len() { Err(Failure(Status::ERR_NOT_FOUND)) } else { Ok(answer.status) }
     })
 }
 
