@@ -32,10 +32,13 @@ pub(super) enum ControlAction {
         /// The way.
         method: Option<CheckpointMethod>,
     },
-    /// Note how they want to be told to save their state.
-    NoteMethod(CheckpointMethod),
-    /// Note whether they want an alert before they are asked to end.
-    NotePreemptible(bool),
+    /// Note the wishes of the targets.
+    Note {
+        /// How they want to be told to save their state.
+        method: Option<CheckpointMethod>,
+        /// Whether they want an alert before they are asked to end.
+        is_preemptible: Option<bool>,
+    },
 }
 
 /// How a process is told to save its state.
@@ -164,7 +167,7 @@ pub(super) fn action(request: &JobControl) -> Result<Option<ControlAction>, Cont
         }
     }
     if found.is_none() && turns_off_alerts(&request.directives) {
-        return Ok(Some(ControlAction::NotePreemptible(false)));
+        return Ok(Some(ControlAction::Note { method: None, is_preemptible: Some(false) }));
     }
     let is_known = |info: &Info| {
         let key = info.key.as_str();
@@ -203,11 +206,10 @@ fn checkpoint(directives: &[Info]) -> Result<Option<ControlAction>, ControlRefus
         Some((key, _)) => return Err(ControlRefusal::WrongType { key }),
         None => None,
     };
-    match (listed.or(method), preemptible) {
-        (Some(_), Some(true)) => Err(ControlRefusal::SeveralActions),
-        (Some(method), _) => Ok(Some(ControlAction::NoteMethod(method))),
-        (None, is_on) => Ok(is_on.filter(|is_on| *is_on).map(ControlAction::NotePreemptible)),
-    }
+    let method = listed.or(method);
+    // Beside another action, the end of alerts changes nothing.
+    let is_wish = method.is_some() || preemptible == Some(true);
+    Ok(is_wish.then_some(ControlAction::Note { method, is_preemptible: preemptible }))
 }
 
 /// Whether a request says that its targets want no alert. Beside another action this changes nothing.
@@ -222,7 +224,7 @@ fn method_of<'a>(infos: impl Iterator<Item = &'a Info> + Clone) -> Result<Option
     let [event, signalled] = [keys::JOB_CTRL_CHECKPOINT_EVENT.name(), keys::JOB_CTRL_CHECKPOINT_SIGNAL.name()];
     let find = |key: &str| infos.clone().find(|info| info.key.as_str() == key).map(|info| &info.value);
     if let Some(value) = find(event)
-        && value.as_bool().ok_or(ControlRefusal::WrongType { key: event })?
+        && wants_event(event, value)?
     {
         return Ok(Some(CheckpointMethod::Event));
     }
@@ -230,6 +232,15 @@ fn method_of<'a>(infos: impl Iterator<Item = &'a Info> + Clone) -> Result<Option
     let number = value.as_u64().and_then(|number| i64::try_from(number).ok());
     let number = number.ok_or(ControlRefusal::WrongType { key: signalled })?;
     Ok(Some(CheckpointMethod::Signal(signal(number)?)))
+}
+
+/// Whether a value asks for the event. OpenPMIx's examples give the event's code in place of a truth value.
+fn wants_event(key: &'static str, value: &Value) -> Result<bool, ControlRefusal> {
+    match value {
+        Value::Status(code) if *code == Status::JCTRL_CHECKPOINT.to_raw() => Ok(true),
+        Value::Status(_) => Err(ControlRefusal::NotSupported { key: key.to_owned() }),
+        value => value.as_bool().ok_or(ControlRefusal::WrongType { key }),
+    }
 }
 
 fn action_of(directive: &Info) -> Result<Option<ControlAction>, ControlRefusal> {
@@ -377,19 +388,26 @@ mod tests {
         assert_eq!(read(vec![named(), info(event, true), info(number, 10)]), of(Some(CheckpointMethod::Event)));
         assert_eq!(read(vec![named(), info(number, 10)]), of(Some(CheckpointMethod::Signal(Signal::USR1))));
         let ways = |infos: Vec<Info>| info(keys::JOB_CTRL_CHECKPOINT_METHOD.name(), Value::info_array(infos));
-        let noted = ControlAction::NoteMethod(CheckpointMethod::Event);
-        assert_eq!(read(vec![ways(vec![info("own.way", 1_u32), info(event, true)])]), Ok(noted));
+        let noted = |method, is_preemptible| Ok(ControlAction::Note { method, is_preemptible });
+        let by_event = Some(CheckpointMethod::Event);
+        assert_eq!(read(vec![ways(vec![info("own.way", 1_u32), info(event, true)])]), noted(by_event, None));
         let refused = ControlRefusal::NotSupported { key: keys::JOB_CTRL_CHECKPOINT_METHOD.name().to_owned() };
         assert_eq!(read(vec![ways(vec![info("own.way", 1_u32)])]), Err(refused));
         let preemptible = info(keys::JOB_CTRL_PREEMPTIBLE.name(), true);
-        assert_eq!(read(vec![preemptible]), Ok(ControlAction::NotePreemptible(true)));
+        assert_eq!(read(vec![preemptible.clone()]), noted(None, Some(true)));
+        // A request of OpenPMIx's example `jctrl`.
+        let code = |status: Status| info(event, Value::Status(status.to_raw()));
+        let both = vec![info(number, 12), code(Status::JCTRL_CHECKPOINT)];
+        assert_eq!(read(vec![preemptible, ways(both)]), noted(by_event, Some(true)));
+        let refused = ControlRefusal::NotSupported { key: event.to_owned() };
+        assert_eq!(read(vec![ways(vec![code(Status::JCTRL_CHECKPOINT_COMPLETE)])]), Err(refused));
         // The server adds the user and the group to a request.
         let signed = vec![
             info(keys::JOB_CTRL_PREEMPTIBLE.name(), false),
             info(keys::USERID.name(), 7_u32),
             info(keys::GRPID.name(), 7_u32),
         ];
-        assert_eq!(read(signed), Ok(ControlAction::NotePreemptible(false)));
+        assert_eq!(read(signed), noted(None, Some(false)));
         assert_eq!(read(vec![named(), info(keys::JOB_CTRL_KILL.name(), true)]), Err(ControlRefusal::SeveralActions));
     }
 

@@ -18,17 +18,20 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Notes how ranks want to be told.
-    pub(super) fn note_method(&mut self, ranks: &BTreeSet<RankId>, method: CheckpointMethod) {
-        self.methods.extend(ranks.iter().map(|rank| (*rank, method)));
-    }
-
-    /// Notes whether ranks want an alert before they are asked to end.
-    pub(super) fn note_preemptible(&mut self, ranks: &BTreeSet<RankId>, is_on: bool) {
-        if is_on {
-            self.preemptible.extend(ranks);
-        } else {
-            self.preemptible.retain(|rank| !ranks.contains(rank));
+    /// Notes how ranks want to be told, and whether they want an alert before they are asked to end.
+    pub(super) fn note(
+        &mut self,
+        ranks: &BTreeSet<RankId>,
+        method: Option<CheckpointMethod>,
+        is_preemptible: Option<bool>,
+    ) {
+        if let Some(method) = method {
+            self.methods.extend(ranks.iter().map(|rank| (*rank, method)));
+        }
+        match is_preemptible {
+            Some(true) => self.preemptible.extend(ranks),
+            Some(false) => self.preemptible.retain(|rank| !ranks.contains(rank)),
+            None => {}
         }
     }
 

@@ -102,12 +102,8 @@ impl LaunchedJob {
             ControlAction::Terminate => self.end(requester, &targets, false),
             ControlAction::Kill => self.end(requester, &targets, true),
             ControlAction::Checkpoint { name, method } => self.checkpoint(&targets, &name, method),
-            ControlAction::NoteMethod(method) => {
-                self.checkpoints.note_method(&targets, method);
-                Ok(())
-            }
-            ControlAction::NotePreemptible(is_on) => {
-                self.checkpoints.note_preemptible(&targets, is_on);
+            ControlAction::Note { method, is_preemptible } => {
+                self.checkpoints.note(&targets, method, is_preemptible);
                 Ok(())
             }
         }
