@@ -95,6 +95,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::WantTopology => [18, 0, 0, 0],
         Output::Unfinished(peer) => [20, peer.0, 0, 0],
         Output::Discard(_) => [21, 0, 0, 0],
+        Output::TellRemoval(peer, _) => [25, peer.0, 0, 0],
         Output::LookAtFile(look, _) => [24, look.peer.0, look.number, 0],
     }
 }

@@ -262,6 +262,27 @@ impl Client {
         self.session.put(scope, keys::QUALIFIED_VALUE.name(), Value::info_array(infos))
     }
 
+    /// Removes a value that this process has put. This process no longer finds it. Those of this node no longer find it
+    /// after [`Client::commit`], those of other nodes after a collecting fence. A Get of the key then waits for a new value, as
+    /// if there had never been one. A qualified value can't be removed.
+    ///
+    /// # Errors
+    /// [`StagingError`]; [`StagingError::NoRemovals`] at a server of OpenPMIx before 7.0.
+    ///
+    /// Source: OpenPMIx 7.0, `PMIx_Put` (`PMIX_DEL_LOCAL`, `PMIX_DEL_REMOTE`, `PMIX_DEL_GLOBAL`).
+    ///
+    /// ```no_run
+    /// # use modex::{Client, types::{Key, Scope}};
+    /// # fn withdraw(client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// client.remove(Scope::Global, Key::new("endpoint".to_owned())?)?;
+    /// client.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove(&self, scope: Scope, key: Key) -> Result<(), StagingError> {
+        self.session.remove(scope, key)
+    }
+
     /// Stores a value about any process, for this process alone.
     ///
     /// # Errors

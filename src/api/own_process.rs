@@ -40,6 +40,11 @@ impl Server {
         })
     }
 
+    /// Removes a value that this process has stored about itself.
+    pub fn remove(&self, key: &Key) {
+        self.handle.own_process().values().remove(key);
+    }
+
     /// A Get of the server's own process: a value that it stored, a fact about it (`PMIX_PROCID`, `PMIX_HOSTNAME`,
     /// `PMIX_SERVER_URI`), or a value that a local client would find. Without a process it means the server's
     /// namespace. Without a key it means all values of the process, as an array. An unknown value fails at once.

@@ -177,6 +177,8 @@ pub enum Miss {
     NotMapped,
     /// The segment can't be trusted.
     Damaged,
+    /// This process has removed the value, and would wait for itself.
+    Removed,
 }
 
 /// The places of values that can be read without a request.
@@ -186,6 +188,11 @@ pub trait Stores {
 
     /// A value that this process put or stored itself.
     fn staged(&self, search: &StoreSearch<'_>) -> Option<Self::Value>;
+
+    /// Whether this process has removed its own value.
+    fn has_removed(&self, _: &StoreSearch<'_>) -> bool {
+        false
+    }
 
     /// A value that the server published in the segment of the namespace.
     ///
@@ -274,6 +281,7 @@ fn search<S: Stores>(
         }
         Ok(Seen::Current(value) | Seen::Registered(value)) => return Decision::Found(value),
         Err(Miss::OutsideScope) => return Decision::NotFound(Status::ERR_EXISTS_OUTSIDE_SCOPE),
+        Err(Miss::Removed) => return Decision::NotFound(Status::ERR_NOT_FOUND),
         Err(miss) => miss,
     };
     match round {
@@ -360,8 +368,12 @@ fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -
     if search.realm == RealmRequest::Default && search.key.is_some() {
         let is_unique_key = rank == Rank::Undefined && request.proc.namespace == own.namespace;
         let rank = if is_unique_key { own.rank } else { rank };
-        if let Some(value) = stores.staged(&StoreSearch { rank, ..search }) {
+        let own_search = StoreSearch { rank, ..search };
+        if let Some(value) = stores.staged(&own_search) {
             return Ok(Seen::Current(value));
+        }
+        if stores.has_removed(&own_search) {
+            return Err(Miss::Removed);
         }
     }
     let found = match stores.published(&search) {

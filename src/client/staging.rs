@@ -115,6 +115,12 @@ pub enum StagingError {
         /// The type's name.
         data_type: &'static str,
     },
+    /// The server's release can't remove values.
+    #[error("the server's release can't remove the value of key {key}; OpenPMIx's servers can from release 7.0 on")]
+    NoRemovals {
+        /// The key.
+        key: Key,
+    },
     /// An invalid qualified value.
     #[error(
         "a qualified value is an array of infos: first the key with its value, then the qualifiers, flagged as such"
@@ -135,7 +141,7 @@ impl AsStatus for StagingError {
         match self {
             Self::Key(_) | Self::JobData { .. } | Self::NotQualified => Status::ERR_BAD_PARAM,
             Self::ValueTooLarge { .. } | Self::ValueTooDeep { .. } => Status::ERR_INVALID_VAL_LENGTH,
-            Self::UnknownType { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::UnknownType { .. } | Self::NoRemovals { .. } => Status::ERR_NOT_SUPPORTED,
             Self::TooManyKeys { .. } | Self::Full { .. } => Status::ERR_OUT_OF_RESOURCE,
         }
     }
@@ -242,6 +248,25 @@ impl Staging {
         self.insert_own(scope, key, value)
     }
 
+    /// Removes the value of a key from a scope: a put of no value. This process does not find it from now on, and the
+    /// next commit tells the others. A qualified value can't be removed.
+    ///
+    /// # Errors
+    /// [`StagingError`] for a key that can't be put, and at the limits.
+    ///
+    /// Source: OpenPMIx 7.0, `PMIx_Put` (`PMIX_DEL_LOCAL` and its relatives).
+    pub fn remove(&mut self, scope: Scope, key: Key) -> Result<(), StagingError> {
+        if scope != Scope::Internal {
+            return self.put_any(scope, key, Value::Undefined);
+        }
+        if let Some(entry) = self.entries.get_mut(&key) {
+            let before_bytes = entry.size_bytes();
+            entry.internal = None;
+            self.size_bytes -= before_bytes - entry.size_bytes();
+        }
+        Ok(())
+    }
+
     /// Refuses a value of `size_bytes` if it is too large, before it is copied.
     ///
     /// # Errors
@@ -283,6 +308,17 @@ impl Staging {
     /// global scope excludes no value that the process has put itself.
     #[must_use]
     pub fn find(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
+        self.newest(proc, key, scope).filter(|value| ***value != Value::Undefined)
+    }
+
+    /// Whether this process has removed its value of a key.
+    #[must_use]
+    pub fn has_removed(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> bool {
+        self.newest(proc, key, scope).is_some_and(|value| **value == Value::Undefined)
+    }
+
+    /// The value put last, or the undefined one of a removal.
+    fn newest(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
         let slot = match scope {
             _ if *proc == self.own => self.entries.get(key)?.find(scope),
             None | Some(Scope::Internal) => self.others.get(proc)?.get(key),
@@ -305,7 +341,8 @@ impl Staging {
 
     /// All own values of this process, by their stored names. With a scope, only those that the scope's audience sees.
     pub fn own(&self, scope: Option<Scope>) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
-        self.entries.iter().filter_map(move |(key, entry)| Some((key, &entry.find(scope)?.value)))
+        let values = self.entries.iter().filter_map(move |(key, entry)| Some((key, &entry.find(scope)?.value)));
+        values.filter(|(_, value)| ***value != Value::Undefined)
     }
 
     /// The values put since the last commit, without those replaced meanwhile; `None` if there are none. They come in

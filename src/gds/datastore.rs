@@ -137,14 +137,14 @@ pub trait Datastore {
     fn qualified_values(&self, namespace: &Namespace) -> usize;
 
     /// All posted values of a process that the audience may see; the newest of each key; empty if there are none.
-    /// Qualified values come under the key of qualified values.
+    /// Qualified values come under the key of qualified values. Other nodes get removals, too, as undefined values.
     ///
     /// # Errors
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError>;
 
     /// As [`Datastore::posted`], for these stored names only, in this order. The time does not depend on the process's
-    /// other keys.
+    /// other keys. Removed values come as undefined ones.
     ///
     /// # Errors
     /// As [`Datastore::posted`].
@@ -184,7 +184,7 @@ pub trait Datastore {
 
     /// Whether a process has posted values that the audience may see. Copies nothing.
     fn has_posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> bool {
-        self.posted(namespace, rank, audience).is_ok_and(|posted| !posted.is_empty())
+        self.posted(namespace, rank, audience).is_ok_and(|posted| posted.iter().any(|entry| !entry.is_removal()))
     }
 
     /// The size in bytes of the posted value of a key that the audience sees; 0 if there is none. Copies nothing.

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Audience, Committed, Datastore, JobSummary, KeyRef, Lookup, LookupError, Origin, Posted, qualified};
+use super::{
+    Audience, Committed, Datastore, JobSummary, KeyRef, Lookup, LookupError, Origin, Posted, RealmRequest, qualified,
+};
 use crate::types::{AsStatus, Info, Key, Kval, Namespace, Rank, Status, Value, footprint};
 
 /// A datastore of ordered maps. `Clone` makes a snapshot.
@@ -82,7 +84,11 @@ impl MapStore {
                 }
                 newest(job.posted.get(&rank).into_iter().flatten(), lookup).unwrap_or_else(|| Err(not_found()))
             }
-            Rank::Undefined => newest(job.posted.values().flatten(), lookup).unwrap_or_else(|| Err(not_found())),
+            Rank::Undefined => {
+                let of_ranks = job.posted.values().rev().filter_map(|posted| newest(posted.iter(), lookup));
+                let by_success = of_ranks.reduce(|one, other| if one.is_ok() { one } else { other });
+                by_success.unwrap_or_else(|| Err(not_found()))
+            }
             Rank::Invalid | Rank::LocalPeers | Rank::LocalNode => Err(not_found()),
         }
     }
@@ -117,7 +123,8 @@ impl MapStore {
     }
 }
 
-/// The newest visible value of the key; an error if there are values but none is visible; `None` without values.
+/// The newest visible value of the key; an error if there are values but none is visible; `None` without values, and if
+/// the value was removed.
 fn newest<'a>(
     entries: impl DoubleEndedIterator<Item = &'a (Origin, Posted)>,
     lookup: &Lookup<'_>,
@@ -125,7 +132,7 @@ fn newest<'a>(
     let mut hidden = false;
     for (origin, posted) in entries.rev().filter(|(_, posted)| posted.key.as_str() == lookup.key.name) {
         if is_visible(*origin, posted, lookup.audience) {
-            return Some(Ok(posted.value.clone()));
+            return (posted.value != Value::Undefined).then(|| Ok(posted.value.clone()));
         }
         hidden = true;
     }
@@ -189,9 +196,16 @@ impl Datastore for MapStore {
         let block = job.posted.entry(rank).or_default();
         let mut committed = Committed::default();
         for value in values {
-            let same_place = |(_, old): &&(Origin, Posted)| old.key == value.key && old.scope == value.scope;
-            let is_new = block.iter().rev().find(same_place).is_none_or(|(_, old)| old != value);
-            if is_new {
+            let is_new_for = |audience| {
+                let realm = RealmRequest::Default;
+                let lookup = Lookup { rank: Rank::from(rank), key: KeyRef::new(value.key.as_str()), realm, audience };
+                match newest(block.iter(), &lookup) {
+                    Some(Ok(known)) => known != value.value,
+                    _ => value.value != Value::Undefined,
+                }
+            };
+            let audiences = [None, Some(Audience::SameNode), Some(Audience::OtherNodes)];
+            if audiences.into_iter().any(|audience| is_visible(origin, value, audience) && is_new_for(audience)) {
                 block.retain(|(_, old)| old.key != value.key || old.scope != value.scope);
                 block.push((origin, value.clone()));
                 committed.is_changed = true;
@@ -248,8 +262,9 @@ impl Datastore for MapStore {
     }
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
-        let newest = self.newest_posted(namespace, rank, audience)?;
-        Ok(newest.into_iter().map(|(key, value)| Kval { key: qualified::public_key(key), value }).collect())
+        let newest = self.newest_posted(namespace, rank, audience)?.into_iter();
+        let told = newest.filter(|(_, value)| audience == Audience::OtherNodes || *value != Value::Undefined);
+        Ok(told.map(|(key, value)| Kval { key: qualified::public_key(key), value }).collect())
     }
 
     fn posted_of(

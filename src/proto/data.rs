@@ -11,13 +11,24 @@ use crate::types::{self, Key, ProcId, Rank, Scope, Status, Text, footprint};
 impl Layout for Commit {
     type Value = Self;
 
-    fn pack(value: &Self, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
+    fn pack(value: &Self, writer: &mut Writer, peer: Version) -> Result<(), EncodeError> {
         let kind = if writer.codec().described { DESCRIBED } else { NOT_DESCRIBED };
         let entries = value.parts.iter().flat_map(|(_, entries)| entries);
         writer.reserve(entries.map(size_of_entry).fold(0, usize::saturating_add).min(RESERVED_BYTES_MAX));
+        if peer >= Version::FIRST_WITH_REMOVALS {
+            // Removals come first, as that release sends them.
+            for (scope, entries) in &value.parts {
+                let mut removed = entries.iter().filter(|entry| entry.is_removal()).peekable();
+                if removed.peek().is_some() {
+                    writer.pack::<wire::Scope>(&scope.to_removal())?;
+                    writer.pack_buffer(kind, |writer| removed.try_for_each(|entry| writer.pack::<Kval>(entry)))?;
+                }
+            }
+        }
         for (scope, entries) in &value.parts {
+            let mut kept = entries.iter().filter(|entry| peer < Version::FIRST_WITH_REMOVALS || !entry.is_removal());
             writer.pack::<wire::Scope>(&scope.to_raw())?;
-            writer.pack_buffer(kind, |writer| entries.iter().try_for_each(|entry| writer.pack::<Kval>(entry)))?;
+            writer.pack_buffer(kind, |writer| kept.try_for_each(|entry| writer.pack::<Kval>(entry)))?;
         }
         Ok(())
     }
@@ -26,11 +37,15 @@ impl Layout for Commit {
         let mut parts = Vec::new();
         while !reader.is_at_end() {
             let code = reader.unpack::<wire::Scope>("Commit.scope")?;
-            let scope = Scope::from_raw(code).filter(|&scope| scope != Scope::Internal);
+            let removed_from = Scope::of_removal(code);
+            let scope = removed_from.or(Scope::from_raw(code)).filter(|&scope| scope != Scope::Internal);
             let scope = scope.ok_or_else(|| reader.error(DecodeProblem::Scope { code }))?;
             let (kind, bytes) = reader.unpack_buffer("Commit.buffer")?;
             let codec = Codec { described: kind == DESCRIBED, ..reader.codec() };
-            let entries = reader.inside(bytes, codec, |reader| reader.unpack_rest::<Kval>("Commit.entry"))?;
+            let mut entries = reader.inside(bytes, codec, |reader| reader.unpack_rest::<Kval>("Commit.entry"))?;
+            if removed_from.is_some() {
+                entries.iter_mut().for_each(|entry| entry.value = types::Value::Undefined);
+            }
             parts.push((scope, entries));
         }
         Ok(Self { parts })

@@ -2,9 +2,11 @@
 
 use super::layout::{IfPresent, Layout, Many, One, layout};
 use super::{Command, Dialect, SegmentNotice, Version};
-use crate::bfrops::wire::{self, ByteObject, DataRange, Info, IofChannel, Namespace, Proc, Size, Status, Uint64};
+use crate::bfrops::wire::{
+    self, ByteObject, DataRange, Info, IofChannel, Namespace, Proc, Scope, Size, Status, Uint64,
+};
 use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
-use crate::types::ProcId;
+use crate::types::{Key, ProcId};
 
 /// Key that servers of other libraries add to a relayed event. It is no attribute of the standard: neither hosts nor
 /// handlers see it.
@@ -42,11 +44,25 @@ pub struct OutputNotice {
     pub bytes: Vec<u8>,
 }
 
+/// A value that a process has removed, for clients that keep a copy ([`Tag::REMOVAL`](super::Tag::REMOVAL)).
+///
+/// Source: OpenPMIx 7.0, `docs/how-things-work/modex.rst`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RemovalNotice {
+    /// The process.
+    pub proc: ProcId,
+    /// The number of the removal's scope.
+    pub scope: u8,
+    /// The key of the value.
+    pub key: Key,
+}
+
 layout! {
     EventNotice { status: One<Status>, source: Source, info: Many<Info>, range: IfPresent<DataRange> }
     OutputNotice {
         source: One<Proc>, channels: One<IofChannel>, reference: One<Size>, info: Many<Info>, bytes: One<ByteObject>,
     }
+    RemovalNotice { proc: One<Proc>, scope: One<Scope>, key: One<Key> }
     SegmentNotice { namespace: One<Namespace>, layout_id: One<Uint64> }
 }
 
@@ -104,6 +120,22 @@ pub fn encode_output(output: &OutputNotice, dialect: Dialect) -> Result<Vec<u8>,
 /// [`DecodeError`] if the bytes are invalid.
 pub fn decode_output(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<OutputNotice, DecodeError> {
     decode_whole::<OutputNotice>(payload, dialect, limits)
+}
+
+/// The payload of a removal.
+///
+/// # Errors
+/// [`EncodeError`] if the peer's encoding cannot carry it.
+pub fn encode_removal(removal: &RemovalNotice, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    encode_whole::<RemovalNotice>(removal, dialect)
+}
+
+/// Reads the payload of a removal.
+///
+/// # Errors
+/// [`DecodeError`] if the bytes are invalid.
+pub fn decode_removal(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<RemovalNotice, DecodeError> {
+    decode_whole::<RemovalNotice>(payload, dialect, limits)
 }
 
 /// The payload that announces a segment, in the dialect of our own peers.

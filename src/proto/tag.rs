@@ -11,6 +11,9 @@ impl Tag {
     pub const HEARTBEAT: Self = Self(1);
     /// Server to client: forwarded output.
     pub const OUTPUT: Self = Self(2);
+    /// Server to a client of OpenPMIx 7.0: a value that a process has removed
+    /// ([`RemovalNotice`](super::notification::RemovalNotice)).
+    pub const REMOVAL: Self = Self(4);
     /// Server to a client that reads segments: [`SegmentNotice`](super::SegmentNotice) with the descriptor attached.
     /// Our own peers only.
     pub const SEGMENT: Self = Self(64);

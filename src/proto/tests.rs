@@ -435,3 +435,30 @@ fn a_lookup_of_an_empty_key_is_a_bad_parameter() {
         assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
     }
 }
+
+/// Blocks of removals have their own scopes, and come first, as a client of OpenPMIx 7.0 sends them.
+#[test]
+fn removals_have_their_own_scopes_for_releases_that_know_them() {
+    let kval = |name: &'static str, value: Value| Kval { key: Key::from_static(name), value };
+    let commit = Commit { parts: vec![(Scope::Local, vec![kval("a", Value::Uint32(1)), kval("b", Value::Undefined)])] };
+    let dialect = |peer| Dialect { codec: Codec { generation: Generation::V41, described: false }, peer };
+    let newest = dialect(Version::FIRST_WITH_REMOVALS);
+    let bytes = request::encode(&Request::Commit(commit.clone()), newest).unwrap();
+    let read = request::decode(&bytes, newest, &LIMITS()).unwrap();
+    let apart =
+        vec![(Scope::Local, vec![kval("b", Value::Undefined)]), (Scope::Local, vec![kval("a", Value::Uint32(1))])];
+    assert_eq!(read, Request::Commit(Commit { parts: apart }));
+    // The command and its length, the length of the scope, and the scope.
+    assert_eq!(bytes.get(..4), Some(&[2, 2, 2, 5][..]));
+    let own = request::encode(&Request::Commit(commit.clone()), Dialect::OWN).unwrap();
+    assert_eq!(request::decode(&own, Dialect::OWN, &LIMITS()).unwrap(), Request::Commit(commit));
+}
+
+#[test]
+fn a_removal_reads_back() {
+    let dialect = Dialect { codec: Codec::V41, peer: Version::FIRST_WITH_REMOVALS };
+    let proc = ProcId::new(Namespace::new("job").unwrap(), 1);
+    let notice = notification::RemovalNotice { proc, scope: 7, key: Key::from_static("k") };
+    let bytes = notification::encode_removal(&notice, dialect).unwrap();
+    assert_eq!(notification::decode_removal(&bytes, dialect, &LIMITS()), Ok(notice));
+}

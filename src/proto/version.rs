@@ -37,6 +37,9 @@ impl Version {
     /// `PMIx_Get_version` state 4.2.9, which most programs accept at their build and at their start.
     pub const OWN: Self = Self::new(5, 0, 0);
 
+    /// The first release whose clients remove values (`PMIX_DEL_LOCAL` and its relatives), and whose servers report it.
+    pub const FIRST_WITH_REMOVALS: Self = Self::new(7, 0, 0);
+
     /// A release.
     #[must_use]
     pub const fn new(major: u32, minor: u32, release: u32) -> Self {

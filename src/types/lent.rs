@@ -82,6 +82,12 @@ impl<'a> LentText<'a> {
 }
 
 impl LentValue<'_> {
+    /// Whether it is the undefined value, which removes a posted one.
+    #[must_use]
+    pub fn is_undefined(&self) -> bool {
+        matches!(self, Self::Value(value) if **value == Value::Undefined)
+    }
+
     /// A value of its own.
     #[must_use]
     pub fn to_value(&self) -> Value {

@@ -13,6 +13,9 @@ pub enum Scope {
     Internal,
 }
 
+/// Distance of a scope's number from the number of its removal.
+const REMOVALS_AFTER: u8 = 4;
+
 impl Scope {
     /// Reads the number used on the wire and in the C ABI; `None` for an unknown one.
     #[must_use]
@@ -24,6 +27,22 @@ impl Scope {
             4 => Some(Self::Internal),
             _ => None,
         }
+    }
+
+    /// The scope from which a number of OpenPMIx 7.0 removes a value (`PMIX_DEL_LOCAL` to `PMIX_DEL_INTERNAL`); `None`
+    /// for other numbers.
+    #[must_use]
+    pub const fn of_removal(raw: u8) -> Option<Self> {
+        match raw.checked_sub(REMOVALS_AFTER) {
+            Some(scope) => Self::from_raw(scope),
+            None => None,
+        }
+    }
+
+    /// The number that removes a value from this scope.
+    #[must_use]
+    pub const fn to_removal(self) -> u8 {
+        self.to_raw() + REMOVALS_AFTER
     }
 
     /// The number used on the wire and in the C ABI.

@@ -141,6 +141,14 @@ pub struct Kval {
     pub value: Value,
 }
 
+impl Kval {
+    /// Whether it removes the value that a process has posted under the key: its own value is undefined.
+    #[must_use]
+    pub fn is_removal(&self) -> bool {
+        self.value == Value::Undefined
+    }
+}
+
 /// Key, flags and value: a directive, or one entry of a description.
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_info_t`).

@@ -25,13 +25,25 @@ use crate::{from_c, pointer};
 /// some: Open MPI the name of its node and its binding. Keys of the server, such as `PMIX_JOB_SIZE`, are refused. See the standard's function of
 /// the same name.
 ///
+/// The scopes `PMIX_DEL_LOCAL`, `PMIX_DEL_REMOTE`, `PMIX_DEL_GLOBAL` and `PMIX_DEL_INTERNAL` of OpenPMIx 7.0 remove the value; `val`
+/// is ignored. An OpenPMIx server before 7.0 gives `PMIX_ERR_NOT_SUPPORTED`.
+///
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Put(scope: pmix_scope_t, key: KeyText<'_>, val: In<'_, pmix_value_t>) -> pmix_status_t {
     guard(|| {
         let member = process::member()?;
-        let scope = Scope::from_raw(scope).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let key = from_c::key(key)?;
+        if let Some(scope) = Scope::of_removal(scope) {
+            return match member {
+                Member::Client(client) => Ok(client.remove(scope, key)?),
+                Member::Server(role) => {
+                    role.server().remove(&key);
+                    Ok(())
+                }
+            };
+        }
+        let scope = Scope::from_raw(scope).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let value = from_c::value_at(val)?;
         match member {
             Member::Client(client) => Ok(client.put_any(scope, key, value)?),

@@ -241,6 +241,8 @@ impl World {
             Output::AdmitTool(..)
             | Output::Described(_)
             | Output::Forward(..)
+            // No process of the simulator keeps copies.
+            | Output::TellRemoval(..)
             | Output::Raise(_)
             | Output::Cleanup(_)
             | Output::Wake(_)

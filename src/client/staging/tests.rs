@@ -321,3 +321,23 @@ proptest! {
         prop_assert!(staging.changes.len() <= 2 * staging.entries.len());
     }
 }
+
+#[test]
+fn a_removed_value_is_gone_here_at_once_and_for_others_with_the_commit() {
+    let mut staging = staging();
+    staging.put(Scope::Global, "k", Value::Uint32(1)).unwrap();
+    staging.put(Scope::Internal, "i", Value::Uint32(2)).unwrap();
+    staging.take_commit().unwrap();
+    staging.remove(Scope::Global, key("k")).unwrap();
+    assert_eq!(seen(&staging, "k"), None);
+    assert!(staging.has_removed(&own(), "k", None));
+    assert_eq!(staging.own(None).map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["i"]);
+    let staged = staging.take_commit().unwrap();
+    assert_eq!(staged.commit.parts, [(Scope::Global, vec![Kval { key: key("k"), value: Value::Undefined }])]);
+    staging.put(Scope::Local, "k", Value::Uint32(3)).unwrap();
+    assert_eq!(seen(&staging, "k"), Some(Value::Uint32(3)));
+    // An internal value was never seen by others.
+    staging.remove(Scope::Internal, key("i")).unwrap();
+    assert_eq!((seen(&staging, "i"), staging.has_removed(&own(), "i", None)), (None, false));
+    assert_eq!(part(&staging.take_commit().unwrap(), Scope::Local), [("k", 3)]);
+}

@@ -9,11 +9,12 @@
 //! too.
 
 use super::dictionary::KeyId;
-use super::format::{Array, BlockHead, Entry, origin};
+use super::format::{Array, BlockHead, Cell, Entry, origin};
 use super::segment_view::{CHAIN_MAX, Damage, SegmentView, root};
 use super::value_ref::ValueRef;
 use crate::gds::limits::StoreLimits;
 use crate::gds::lookup::{Audience, Origin};
+use crate::types::DataType;
 
 /// Bytes of a block's head; its entries follow.
 pub(crate) const HEAD_BYTES: u64 = 16;
@@ -88,6 +89,8 @@ impl<'a> Iterator for Chain<'a> {
 pub(crate) enum Posting<'a> {
     /// The newest value that the reader may see.
     Visible(ValueRef<'a>),
+    /// The process has removed the value.
+    Removed,
     /// There are values, but none for this reader.
     Hidden,
     /// The rank has not committed the key.
@@ -109,6 +112,9 @@ pub(crate) fn find<'a>(
     for block in Chain::of_rank(segment, rank)? {
         for entry in block?.entries_of(key) {
             if scope_admits(entry.scope & !replaced, entry.origin, audience) {
+                if is_removal(&entry.cell) {
+                    return Ok(Posting::Removed);
+                }
                 let value = ValueRef::from_cell(segment, &entry.cell)?;
                 return value.map(Posting::Visible).ok_or(Damage::Missing { what: "a posted value" });
             }
@@ -117,6 +123,12 @@ pub(crate) fn find<'a>(
         }
     }
     Ok(posting)
+}
+
+/// Whether an entry removes the key's older values: its own value is undefined.
+#[inline(always)]
+pub(crate) const fn is_removal(cell: &Cell) -> bool {
+    cell.data_type == DataType::Undefined.to_raw()
 }
 
 /// Whether an audience may see an entry; `None`: whether a process on the writer's node may see it.

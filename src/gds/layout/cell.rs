@@ -40,6 +40,11 @@ pub(crate) enum Encoded<'v> {
 const LARGE_BYTES: usize = 4096;
 
 impl<'v> Encoded<'v> {
+    /// Whether it is the undefined value, which removes a posted one.
+    pub(crate) fn is_undefined(&self) -> bool {
+        self.data_type() == DataType::Undefined
+    }
+
     /// Its bytes, if they are a value that is worth writing to its place at once.
     pub(crate) fn large(&self) -> Option<&[u8]> {
         match self {

@@ -115,7 +115,8 @@ fn posted(near: Near<'_>, rank: u32, key: KeyId) -> Option<&Cell> {
         let head: &BlockHead = near.stretch.read(offset)?;
         let entries = Array { offset: offset.checked_add(block::HEAD_BYTES)?, count: head.entry_count.into() };
         if let Some(entry) = entry_of(near.array(entries)?, key) {
-            return block::is_visible(entry, None).then_some(&entry.cell);
+            let is_seen = block::is_visible(entry, None) && !block::is_removal(&entry.cell);
+            return is_seen.then_some(&entry.cell);
         }
         if head.previous >= offset {
             return None;

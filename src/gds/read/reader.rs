@@ -13,7 +13,7 @@ use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::lookup::{Audience, KeyRef, Lookup, RealmRequest};
 use crate::gds::qualified;
 use crate::shmem::{LayoutId, ReaderHandle, ReaderOptions, SegmentError, SegmentReader};
-use crate::types::{Info, Rank, Value};
+use crate::types::{DataType, Info, Rank, Value};
 
 /// Reads a namespace. Cheap to make, without a copy or scan, and safe to share between threads.
 ///
@@ -122,7 +122,7 @@ impl NamespaceReader {
     }
 
     /// All posted values of a process visible to the audience, by key: the newest of each. `None`: values visible to a
-    /// process on the writer's node, of any origin.
+    /// process on the writer's node, of any origin. Other nodes get removals, too, as undefined values.
     ///
     /// # Errors
     /// [`ReadError::Damaged`].
@@ -141,14 +141,17 @@ impl NamespaceReader {
             }
         }
         let mut values = Vec::with_capacity(newest.len());
-        for (id, cell) in newest.into_iter().filter_map(|(id, (_, cell))| Some((id, cell?))) {
+        let tells_removals = audience == Some(Audience::OtherNodes);
+        let shown = |cell: &&Cell| tells_removals || !block::is_removal(cell);
+        for (id, cell) in newest.into_iter().filter_map(|(id, (_, cell))| Some((id, cell.filter(shown)?))) {
             let value = ValueRef::from_cell(segment, cell)?.ok_or(Damage::Missing { what: "a posted value" })?;
             values.push((dictionary::name(segment, KeyId(id))?, value));
         }
         Ok(values)
     }
 
-    /// As [`NamespaceReader::posted`], for these keys only, in this order. Examines no other key.
+    /// As [`NamespaceReader::posted`], for these keys only, in this order. Examines no other key. Removed values come as
+    /// undefined ones.
     ///
     /// # Errors
     /// [`ReadError::Damaged`].
@@ -162,9 +165,12 @@ impl NamespaceReader {
         let mut values = Vec::new();
         for name in keys {
             let Some(key) = dictionary::find(segment, &KeyRef::new(name))? else { continue };
-            if let Posting::Visible(value) = block::find(segment, rank, key.id, audience)? {
-                values.push((dictionary::name(segment, key.id)?, value));
-            }
+            let value = match block::find(segment, rank, key.id, audience)? {
+                Posting::Visible(value) => value,
+                Posting::Removed => ValueRef::from_scalar(DataType::Undefined.to_raw(), 0)?,
+                Posting::Hidden | Posting::Absent => continue,
+            };
+            values.push((dictionary::name(segment, key.id)?, value));
         }
         Ok(values)
     }
@@ -177,7 +183,7 @@ impl NamespaceReader {
             Posting::Visible(value) => {
                 Ok(value.payload_bytes().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
             }
-            Posting::Hidden | Posting::Absent => Ok(0),
+            Posting::Removed | Posting::Hidden | Posting::Absent => Ok(0),
         }
     }
 

@@ -131,7 +131,7 @@ impl<'a> Search<'a, '_> {
             match block::find(segment, rank, self.key.id, self.lookup.audience)? {
                 Posting::Visible(value) => return Ok(Some(value)),
                 Posting::Hidden => is_hidden = true,
-                Posting::Absent => {}
+                Posting::Absent | Posting::Removed => {}
             }
         }
         if is_hidden { Err(ReadError::OutsideScope) } else { Ok(None) }
@@ -151,7 +151,7 @@ impl<'a> Search<'a, '_> {
         match block::find(self.key.segment, rank, self.key.id, self.lookup.audience)? {
             Posting::Visible(value) => Ok(Some(value)),
             Posting::Hidden => Err(ReadError::OutsideScope),
-            Posting::Absent => Ok(None),
+            Posting::Absent | Posting::Removed => Ok(None),
         }
     }
 

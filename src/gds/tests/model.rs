@@ -86,7 +86,11 @@ impl Model {
         for (key, (scope, value)) in values {
             let scopes = [scope.is_visible_locally(), scope.is_visible_remotely()];
             let home = usize::from(origin == Origin::Remote);
-            let sees = |audience| self.posted_value(rank, key, audience).as_ref() == Ok(value);
+            let sees = |audience| match self.posted_value(rank, key, audience) {
+                Ok(known) => known == *value,
+                // There is nothing to remove.
+                Err(_) => *value == Value::Undefined,
+            };
             let unchanged = (!scopes[0] || sees(Some(Audience::SameNode)))
                 && (!scopes[1] || sees(Some(Audience::OtherNodes)))
                 && (!scopes[home] || sees(None));
@@ -106,7 +110,13 @@ impl Model {
         committed
     }
 
+    /// The newest value; a removed one is not found.
     fn posted_value(&self, rank: u32, key: &str, audience: Option<Audience>) -> Answer {
+        let newest = self.newest_posted(rank, key, audience);
+        newest.and_then(|value| if value == Value::Undefined { Err(ReadError::NotFound) } else { Ok(value) })
+    }
+
+    fn newest_posted(&self, rank: u32, key: &str, audience: Option<Audience>) -> Answer {
         let static_key = KEYS.iter().find(|known| **known == key).unwrap();
         let slots = self.posted.get(&(rank, static_key)).ok_or(ReadError::NotFound)?;
         let visible = slots.iter().enumerate().filter_map(|(scope, slot)| {
@@ -304,7 +314,11 @@ fn compare(model: &Model, early: &NamespaceReader, store: &Store) -> Result<(), 
             let names: BTreeSet<_> = posted.iter().map(|kval| kval.key.as_str().to_owned()).collect();
             prop_assert_eq!(names.len(), posted.len(), "each key once");
             for name in KEYS {
-                let expected = model.posted_value(rank, name, Some(audience)).ok();
+                // Other nodes learn of removals.
+                let expected = match audience {
+                    Audience::OtherNodes => model.newest_posted(rank, name, Some(audience)).ok(),
+                    _ => model.posted_value(rank, name, Some(audience)).ok(),
+                };
                 let found = posted.iter().find(|kval| kval.key.as_str() == name).map(|kval| kval.value.clone());
                 prop_assert_eq!(found, expected);
             }

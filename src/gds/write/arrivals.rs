@@ -179,7 +179,12 @@ fn place_block(
             _ => {
                 let value = Encoded::lent(value, writer.limits.value_bytes_max)
                     .map_err(|reason| StoreError::Value { key: key.to_key(), reason })?;
-                if !is_first && writer.is_stored(rank, Origin::Remote, key.as_str(), scope, &value)? {
+                // A process without values has none to remove.
+                let is_known = match is_first {
+                    true => value.is_undefined(),
+                    false => writer.is_stored(rank, Origin::Remote, key.as_str(), scope, &value)?,
+                };
+                if is_known {
                     continue;
                 }
                 image.push_value(&value)?

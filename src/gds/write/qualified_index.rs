@@ -197,7 +197,7 @@ impl<'a> QualifiedSearch<'a> {
                 // Another value with the same hash.
                 Posting::Visible(_) => {}
                 Posting::Hidden => self.missing = ReadError::OutsideScope,
-                Posting::Absent => {}
+                Posting::Absent | Posting::Removed => {}
             }
             match after(position) {
                 Some(next) => from = next,

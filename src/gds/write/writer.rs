@@ -309,7 +309,7 @@ impl NamespaceWriter {
         value: &Encoded<'_>,
     ) -> Result<bool, StoreError> {
         let segment = self.segment_view();
-        let Some(key) = dictionary::find(segment, &KeyRef::new(key))? else { return Ok(false) };
+        let Some(key) = dictionary::find(segment, &KeyRef::new(key))? else { return Ok(value.is_undefined()) };
         let entry = Entry { scope, origin: block::stored_origin(origin), ..Entry::default() };
         for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
             if !block::is_visible(&entry, audience) {
@@ -317,6 +317,8 @@ impl NamespaceWriter {
             }
             match block::find(segment, rank, key.id, audience)? {
                 Posting::Visible(found) if found.identity() == Some(value.identity()) => {}
+                // There is nothing to remove.
+                Posting::Absent | Posting::Removed | Posting::Hidden if value.is_undefined() => {}
                 _ => return Ok(false),
             }
         }

@@ -164,6 +164,19 @@ impl Session {
         self.staging.lock().put_any(scope, key, value)
     }
 
+    /// Removes a value that this process put; others hear of it by a commit.
+    ///
+    /// # Errors
+    /// [`StagingError`].
+    pub fn remove(&self, scope: Scope, key: Key) -> Result<(), StagingError> {
+        if !self.is_alone && scope != Scope::Internal && !self.peer_profile.removes_values() {
+            return Err(StagingError::NoRemovals { key });
+        }
+        // Release pairs with the Acquire in `may_be_staged`.
+        self.has_put.store(true, Ordering::Release);
+        self.staging.lock().remove(scope, key)
+    }
+
     /// Stores a value of any process; only this process sees it.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use crate::gds::Store;
 use crate::pmi::CommandError;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::OutputNotice;
+use crate::proto::notification::{OutputNotice, RemovalNotice};
 use crate::proto::request::RequestDecodeError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
 use crate::ptl::{Flushed, PeerCredentials, PeerEnd, QueueFull, Received, SpentMessages, Stream, StreamError};
@@ -626,6 +626,13 @@ impl Connection {
             self.stream.queue_copied(event)?;
         }
         Ok(())
+    }
+
+    /// Queues a notice of a removed value.
+    pub(super) fn tell_removal(&mut self, removal: &RemovalNotice, unasked_bytes_max: usize) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        let bytes = known.codec.write_removal(removal)?;
+        self.queue_unasked(bytes, unasked_bytes_max)
     }
 
     /// Announces a segment, under the tag of its kind. Without a descriptor the layout is 0, so that the peer does not

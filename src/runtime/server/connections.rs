@@ -19,7 +19,7 @@ use super::writes::{WriteBudget, Writes};
 use super::written_event::WrittenEvent;
 use crate::gds::{CompletionNotice, NamespaceReader, Store};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::{EventNotice, OutputNotice};
+use crate::proto::notification::{EventNotice, OutputNotice, RemovalNotice};
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
 use crate::runtime::shared::clock::Clock;
@@ -655,6 +655,12 @@ impl Connections {
             Ok(bytes) => self.write(id, |connection| connection.notify(bytes, unasked_bytes_max)),
             Err(error) => tracing::warn!(status = %event.status, %error, "an event can't be written for a peer"),
         }
+    }
+
+    /// Tells a client about a removed value.
+    pub(super) fn tell_removal(&mut self, id: PeerId, removal: &RemovalNotice) {
+        let unasked_bytes_max = self.unasked_bytes_max();
+        self.write(id, |connection| connection.tell_removal(removal, unasked_bytes_max));
     }
 
     /// Sends a namespace's segment. A client without a segment learns that and requests each value.

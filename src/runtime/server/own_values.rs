@@ -35,6 +35,11 @@ impl OwnValues {
         Ok(())
     }
 
+    /// Removes the server's own value of a key.
+    pub fn remove(&self, key: &Key) {
+        self.values.lock().get_mut(&self.proc).into_iter().for_each(|values| _ = values.remove(key));
+    }
+
     /// Whether a value is stored under a key.
     #[must_use]
     pub fn has(&self, proc: &ProcId, key: &Key) -> bool {

@@ -482,6 +482,7 @@ impl ServerLoop {
             }
             Output::Upcall(id, upcall) => self.upcall(id, upcall, origin),
             Output::Notify(peer, event) => self.connections.notify(peer, &event),
+            Output::TellRemoval(peer, removal) => self.connections.tell_removal(peer, &removal),
             Output::Raise(event) => self.raise(event, origin),
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),

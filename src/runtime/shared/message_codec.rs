@@ -4,7 +4,7 @@ use super::peer_profile::PeerProfile;
 use super::plain::plain;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
 use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader};
-use crate::proto::notification::{EventNotice, OutputNotice};
+use crate::proto::notification::{EventNotice, OutputNotice, RemovalNotice};
 use crate::proto::request::{self, RequestDecodeError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
 use crate::types::Status;
@@ -155,6 +155,14 @@ impl MessageCodec {
 
     pub(in crate::runtime) fn read_event(&self, frame: &Frame<'_>) -> Result<EventNotice, DecodeError> {
         notification::decode_event(frame.payload, self.dialect, &self.limits)
+    }
+
+    pub(in crate::runtime) fn write_removal(&self, removal: &RemovalNotice) -> Result<Vec<u8>, MessageEncodeError> {
+        self.framed(Tag::REMOVAL, &notification::encode_removal(removal, self.dialect)?)
+    }
+
+    pub(in crate::runtime) fn read_removal(&self, frame: &Frame<'_>) -> Result<RemovalNotice, DecodeError> {
+        notification::decode_removal(frame.payload, self.dialect, &self.limits)
     }
 
     /// The announcement of a segment, under the tag of its kind.

@@ -38,6 +38,11 @@ impl PeerProfile {
         self.is_ours || self.dialect.peer.major >= 5
     }
 
+    /// Whether it removes values that a process has put.
+    pub(in crate::runtime) fn removes_values(&self) -> bool {
+        self.is_ours || self.dialect.peer >= Version::FIRST_WITH_REMOVALS
+    }
+
     /// Whether a value can be sent to it. A wrong value would cost the server the whole message.
     pub(in crate::runtime) fn takes(&self, value: &Value) -> bool {
         self.is_ours || (self.takes_type(value.data_type()) && self.takes_parts(value, NESTING_MAX))

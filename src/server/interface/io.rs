@@ -12,7 +12,7 @@ use super::refusal::{Reason, Refusal};
 use super::requests::IofOutput;
 use crate::events::Event;
 use crate::keys;
-use crate::proto::notification::{self, EventNotice};
+use crate::proto::notification::{self, EventNotice, RemovalNotice};
 use crate::proto::{Request, Tag};
 use crate::topo::SharedMachine;
 use crate::types::{Info, Key, Namespace, ProcId, Text};
@@ -86,6 +86,8 @@ pub enum Output {
     Upcall(UpcallId, Upcall),
     /// Notify a connection of an event.
     Notify(PeerId, Arc<EventNotice>),
+    /// Tell a client that keeps copies of values that a process has removed one.
+    TellRemoval(PeerId, Arc<RemovalNotice>),
     /// Notify the handlers in the server's own process of an event.
     Raise(Event),
     /// Complete a call of the host.

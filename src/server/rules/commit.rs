@@ -1,17 +1,20 @@
 //! Commits of local processes.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::{Datastore, Origin, Posted};
 use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
+use crate::proto::notification::RemovalNotice;
 use crate::server::interface::{Garbage, Output, PeerId};
 use crate::server::state::{
-    CommitRest, Concerned, PARTS_MAX, PIECE_ENTRIES_MAX, RegisteredClient, RegisteredJob, Rest, ServerCore, Ticket,
-    split_number, take_commit_number,
+    CommitRest, Concerned, PARTS_MAX, PIECE_ENTRIES_MAX, Peer, RegisteredClient, RegisteredJob, Rest, ServerCore,
+    Ticket, split_number, take_commit_number,
 };
-use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
+use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
@@ -102,6 +105,7 @@ impl<S: Datastore> ServerCore<S> {
         if committed.is_changed {
             self.wake(namespace);
         }
+        self.tell_removals(removals(proc, values));
         if let Some(client) = self.registry.client_mut(proc) {
             // Older libraries repeat all their values in each commit, and fences must not carry them each time.
             let is_first = client.last_commit() == 0;
@@ -126,7 +130,10 @@ impl<S: Datastore> ServerCore<S> {
         let posted = |Kval { key, value }| Posted { scope: Scope::Remote, key, value };
         let values: Vec<Posted> = entries.into_iter().map(posted).collect();
         match self.store.commit(&proc.namespace, rank, Origin::Remote, &values) {
-            Ok(committed) if committed.is_changed => self.wake(&proc.namespace),
+            Ok(committed) if committed.is_changed => {
+                self.wake(&proc.namespace);
+                self.tell_removals(removals(proc, &values));
+            }
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%proc, %error, "data of a process elsewhere can't be stored");
@@ -137,6 +144,26 @@ impl<S: Datastore> ServerCore<S> {
             job.stored_mut().note(rank, commit);
         }
         Ok(if is_all { Arrival::Everything } else { Arrival::Changes })
+    }
+
+    /// Tells the clients of a job that keep copies of values about those that its processes have removed. A process
+    /// knows of its own ones. Processes of other jobs keep their copies until they ask for newer ones.
+    pub(super) fn tell_removals(&mut self, removed: impl IntoIterator<Item = (ProcId, Scope, Key)>) {
+        let mut hearers: Option<(Namespace, Vec<PeerId>)> = None;
+        for (proc, scope, key) in removed {
+            if hearers.as_ref().is_none_or(|(namespace, _)| *namespace != proc.namespace) {
+                let hears = |peer: &Peer| peer.hears_removals() && peer.is_of_job(&proc.namespace);
+                let peers = self.peers.iter().filter(|(_, peer)| hears(peer)).map(|(id, _)| id).collect();
+                hearers = Some((proc.namespace.clone(), peers));
+            }
+            let Some((_, peers)) = hearers.as_ref().filter(|(_, peers)| !peers.is_empty()) else { continue };
+            let notice = Arc::new(RemovalNotice { proc, scope: scope.to_removal(), key });
+            for peer in peers {
+                if self.peers.get(*peer).is_some_and(|peer| *peer.proc() != notice.proc) {
+                    self.outputs.push(Output::TellRemoval(*peer, Arc::clone(&notice)));
+                }
+            }
+        }
     }
 
     /// Tells sleepers that something was published.
@@ -150,6 +177,13 @@ impl<S: Datastore> ServerCore<S> {
         let concerned = [on_keys(proc), on_keys(&anybody(proc))].concat();
         self.review(now, concerned);
     }
+}
+
+/// The values that a process removes.
+fn removals<'v>(proc: &ProcId, values: &'v [Posted]) -> impl Iterator<Item = (ProcId, Scope, Key)> + use<'v> {
+    let proc = proc.clone();
+    let removed = values.iter().filter(|posted| posted.value == Value::Undefined);
+    removed.map(move |posted| (proc.clone(), posted.scope, posted.key.clone()))
 }
 
 /// The keys of the values that processes of other nodes may see.

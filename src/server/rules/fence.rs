@@ -11,7 +11,7 @@ use crate::server::state::{
     Collective, CollectiveKind, EVERYTHING, FenceRequest, Gathered, OperationId, OperationStage, ServerCore, Ticket,
     brings_about,
 };
-use crate::types::{AsStatus, Namespace, ProcId, Rank, Status, Time};
+use crate::types::{AsStatus, Namespace, ProcId, Rank, Scope, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
     /// A participant arrives at a fence.
@@ -89,6 +89,7 @@ impl<S: Datastore> ServerCore<S> {
             let taken = intake.take(gathered, operation.fence().map_or(&[], |fence| &fence.sizes));
             (filled, whole) = (taken.filled, taken.whole);
             status = taken.failure.unwrap_or(status);
+            self.tell_removals(taken.removed.into_iter().map(|(proc, key)| (proc, Scope::Remote, key)));
         }
         for namespace in &filled {
             self.wake(namespace);

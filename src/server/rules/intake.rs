@@ -7,7 +7,7 @@ use crate::gds::Datastore;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::proto::exchange::FenceSource;
 use crate::server::state::{Gathered, Registry, Signature, split_number};
-use crate::types::{AsStatus, Kval, LentEntry, Namespace, ProcId, Rank, Status};
+use crate::types::{AsStatus, Key, Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
 /// Stores the values of remote participants. It skips this server's own contribution, which comes back.
 pub(super) struct Intake<'s, S> {
@@ -25,6 +25,7 @@ pub(super) struct Intake<'s, S> {
     /// Whether the caller needs to know the processes with complete data.
     has_missed: bool,
     came_whole: BTreeSet<ProcId>,
+    removed: Vec<(ProcId, Key)>,
     failure: Option<Status>,
 }
 
@@ -34,6 +35,8 @@ pub(in crate::server) struct IntakeResult {
     pub(super) filled: BTreeSet<Namespace>,
     /// Processes whose data came completely.
     pub(in crate::server) whole: BTreeSet<ProcId>,
+    /// Values that their processes have removed.
+    pub(in crate::server) removed: Vec<(ProcId, Key)>,
     /// The reason why some data is not stored.
     pub(in crate::server) failure: Option<Status>,
 }
@@ -55,6 +58,7 @@ impl<'s, S: Datastore> Intake<'s, S> {
             filled: BTreeSet::new(),
             has_missed,
             came_whole: BTreeSet::new(),
+            removed: Vec::new(),
             failure: None,
         }
     }
@@ -72,7 +76,8 @@ impl<'s, S: Datastore> Intake<'s, S> {
             }
         }
         self.publish_last();
-        IntakeResult { filled: self.filled, whole: self.came_whole, failure: self.failure }
+        let Self { filled, came_whole: whole, removed, failure, .. } = self;
+        IntakeResult { filled, whole, removed, failure }
     }
 
     fn take_blocks(&mut self, blocks: &[(ProcId, Vec<Kval>)]) {
@@ -109,6 +114,8 @@ impl<'s, S: Datastore> Intake<'s, S> {
             self.filled.insert(namespace.clone());
             self.last = Some(namespace.clone());
         }
+        let removed = entries.iter().filter(|entry| entry.value.is_undefined());
+        self.removed.extend(removed.map(|entry| (ProcId::new(namespace.clone(), rank), entry.key.to_key())));
         match self.store.take_arrival(namespace, rank, entries) {
             Ok(unpublished) => {
                 self.unpublished.push_back((rank, commit, is_all));

@@ -108,6 +108,11 @@ impl Peer {
         self.maps_segments() || self.version.major >= INFORMS_MEMBERS_SINCE
     }
 
+    /// Whether it keeps copies of values, and takes notices of removed ones.
+    pub(crate) fn hears_removals(&self) -> bool {
+        self.is_admitted() && !self.maps_segments() && self.version >= Version::FIRST_WITH_REMOVALS
+    }
+
     /// The host has agreed to the connection.
     pub(crate) fn admit(&mut self) {
         self.stage = PeerStage::Admitted;

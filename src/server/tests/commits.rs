@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use tracing::span;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
-use crate::proto::{Commit, Reply, Request};
-use crate::server::{Capabilities, Input, Output, ServerConfig};
+use crate::proto::notification::RemovalNotice;
+use crate::proto::{Commit, RankData, Reply, Request, Version};
+use crate::server::{Capabilities, Hello, Input, Output, PeerId, ServerConfig};
 use crate::types::{Info, InfoFlags, Key, Kval, Scope, Status, Value};
 
 fn parts(parts: &[(Scope, &[Kval])]) -> Request {
@@ -305,4 +307,57 @@ fn the_memory_of_a_large_commit_is_handed_out() {
     let peer = rig.job(2, 1)[0];
     let _ = rig.begin(peer, large_commit(1000));
     assert!(is_discarded(&rig.lose(peer)));
+}
+
+/// A value that a process has removed is gone for its neighbours at once, and a Get waits for a new one.
+#[test]
+fn a_removed_value_is_gone_until_it_is_put_again() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let found = |rig: &mut Rig| data(&rig.request(peers[1], get(&proc(0), Some("a"), &[])));
+    let removal = |key_name: &'static str| Kval { key: key(key_name), value: Value::Undefined };
+    rig.put(peers[0], Scope::Global, "a", 1);
+    assert_eq!(found(&mut rig), [kval("a", 1)]);
+    let outputs = rig.request(peers[0], parts(&[(Scope::Global, &[removal("a"), removal("never")])]));
+    assert_eq!(outputs[0], Output::Wake(namespace("job")));
+    let outputs = rig.request(peers[1], get(&proc(0), Some("a"), &[]));
+    assert_eq!(outputs, [], "the Get waits");
+    let outputs = rig.put(peers[0], Scope::Global, "a", 2);
+    let expected = Reply::Data(vec![RankData { proc: proc(0), entries: vec![kval("a", 2)] }]);
+    assert!(replies(&outputs).contains(&(peers[1], expected)), "{outputs:?}");
+    // A commit applies its parts in order.
+    rig.request(peers[0], parts(&[(Scope::Local, &[removal("a")]), (Scope::Local, &[kval("a", 3)])]));
+    assert_eq!(found(&mut rig), [kval("a", 3)]);
+    // The value for other nodes is another one.
+    let posted = |rig: &Rig, audience| rig.server.store().posted(&namespace("job"), 0, audience).unwrap();
+    assert_eq!(posted(&rig, Audience::OtherNodes), [kval("a", 2)]);
+    rig.request(peers[0], parts(&[(Scope::Remote, &[removal("a")])]));
+    assert_eq!(posted(&rig, Audience::OtherNodes), [removal("a")]);
+    assert_eq!(posted(&rig, Audience::SameNode), [kval("a", 3)]);
+}
+
+/// Clients of OpenPMIx 7.0 keep copies of what they read. Their servers tell them what is gone.
+#[test]
+fn clients_that_keep_copies_hear_of_removed_values() {
+    let mut rig = Rig::new(Capabilities::empty());
+    rig.register("job", Some(4), Some(4));
+    (0..4).for_each(|rank| drop(rig.register_client(&proc(rank))));
+    let mut join = |rank: u32, version| {
+        let (credentials, id) = (OWNER, PeerId(u64::from(rank) + 50));
+        let hello = Hello { proc: proc(rank), credentials, store: SOCKET, version, strangers: BTreeSet::new() };
+        rig.input(Input::Connected(id, hello));
+        id
+    };
+    let newest = Version::FIRST_WITH_REMOVALS;
+    let [owner, reader, _older, other] =
+        [(0, newest), (1, newest), (2, Version::new(6, 1, 0)), (3, newest)].map(|(rank, version)| join(rank, version));
+    rig.put(owner, Scope::Global, "a", 1);
+    let removal = Kval { key: key("a"), value: Value::Undefined };
+    let outputs = rig.request(owner, parts(&[(Scope::Global, slice::from_ref(&removal))]));
+    let told = outputs.iter().filter_map(|output| match output {
+        Output::TellRemoval(peer, notice) => Some((*peer, (**notice).clone())),
+        _ => None,
+    });
+    let notice = RemovalNotice { proc: proc(0), scope: 7, key: key("a") };
+    assert_eq!(told.collect::<Vec<_>>(), [(reader, notice.clone()), (other, notice)]);
 }

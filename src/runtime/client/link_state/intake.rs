@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use super::LinkState;
 use crate::client::{ClientInput, LossReason};
 use crate::events::Event;
-use crate::proto::Tag;
 use crate::proto::frame::{Frame, FrameBuffer};
-use crate::proto::notification::{EventNotice, RELAYED};
+use crate::proto::notification::{EventNotice, RELAYED, RemovalNotice};
+use crate::proto::{RankData, Tag};
 use crate::ptl::{Received, StreamError, Waited};
 use crate::types::codes::range;
-use crate::types::{Namespace, Time};
+use crate::types::{Kval, Namespace, Time, Value};
 
 impl LinkState {
     /// Reads the input that has arrived. [`LinkState::advance`] acts on it.
@@ -100,6 +100,7 @@ impl LinkState {
             Tag::TOPOLOGY => self.topology = self.announced(frame).and_then(|(_, descriptor)| descriptor),
             Tag::OUTPUT => self.accept_output(frame),
             Tag::NOTIFICATION => self.accept_event(frame),
+            Tag::REMOVAL => self.accept_removal(frame),
             // Servers of OpenPMIx send it if they do not watch this process.
             Tag::HEARTBEAT => {}
             tag => self.accept_reply(now, tag, frame),
@@ -135,6 +136,17 @@ impl LinkState {
         match self.codec.read_event(frame) {
             Ok(notification) => self.raise(event_of(notification)),
             Err(error) => tracing::warn!(%error, "an event can't be read; it is lost"),
+        }
+    }
+
+    /// Drops the copy of a value that another process has removed.
+    fn accept_removal(&mut self, frame: &Frame<'_>) {
+        match self.codec.read_removal(frame) {
+            Ok(RemovalNotice { proc, key, .. }) => {
+                let nothing = Kval { key, value: Value::Undefined };
+                self.received.receive(&[RankData { proc, entries: vec![nothing] }]);
+            }
+            Err(error) => tracing::warn!(%error, "the server's notice of a removed value can't be read"),
         }
     }
 

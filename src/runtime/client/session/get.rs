@@ -45,9 +45,13 @@ impl Session {
     fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         rank.process()?;
         let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
-        let staged = self.staging.lock().find(&proc, key.name, None).cloned();
+        let staging = self.staging.lock();
+        let staged = staging.find(&proc, key.name, None).cloned();
+        let is_removed = staging.has_removed(&proc, key.name, None);
+        drop(staging);
         match staged {
             Some(value) => Some(Fetched::shared(value)),
+            None if is_removed => None,
             None => self.quick_published(rank, key).or_else(|| self.peek_published(rank, key)),
         }
     }

@@ -27,6 +27,12 @@ impl<'a> Stores for SessionStores<'a> {
         staging.find(&proc, search.key?.name, search.scope).cloned().map(Fetched::shared)
     }
 
+    fn has_removed(&self, search: &StoreSearch<'_>) -> bool {
+        let proc = ProcId::new(search.namespace.clone(), search.rank);
+        let key = search.key.filter(|_| proc == *self.0.proc() && search.qualifiers.is_empty());
+        key.is_some_and(|key| self.0.staging().has_removed(&proc, key.name, search.scope))
+    }
+
     fn published(&self, search: &StoreSearch<'_>) -> Result<Fetched<'a>, Miss> {
         let own = self.0.proc();
         if search.namespace == &own.namespace {
