@@ -68,6 +68,9 @@ pub(super) enum SpawnRefusal {
         /// The host.
         host: String,
     },
+    /// Lists of hosts that take too long.
+    #[error("its lists of hosts have more than {HOST_BYTES_MAX} bytes; name this machine once")]
+    TooManyHosts,
     /// A list of hosts that can't be read.
     #[error("its list of hosts {path:?} can't be read: {reason}")]
     HostFile {
@@ -141,7 +144,7 @@ impl SpawnRefusal {
             | Self::Contradiction => Status::ERR_BAD_PARAM,
             Self::NoProgram => Status::ERR_JOB_NO_EXE_SPECIFIED,
             Self::NoRoom { .. } => Status::ERR_JOB_INSUFFICIENT_RESOURCES,
-            Self::TooManyChanges { .. } => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooManyChanges { .. } | Self::TooManyHosts => Status::ERR_OUT_OF_RESOURCE,
             Self::Host { .. } | Self::HostFile { .. } => Status::ERR_JOB_FAILED_TO_MAP,
             Self::NoDirectory(_) => Status::ERR_JOB_WDIR_NOT_FOUND,
             Self::NotFound(_) => Status::ERR_JOB_EXE_NOT_FOUND,
@@ -207,8 +210,17 @@ pub(super) const KNOWN_OF_JOB: [&str; 16] = [
     keys::DEBUG_STOP_IN_APP.name(),
 ];
 
-/// The longest list of hosts in bytes.
-const HOSTFILE_BYTES_MAX: u64 = 1 << 20;
+/// Most bytes of all lists of hosts of a request. Other ranks wait while the launcher reads them.
+const HOST_BYTES_MAX: usize = 256 << 10;
+/// A short list counts as so many bytes.
+const HOST_LIST_BYTES_MIN: usize = 32;
+
+/// The work for all applications of a request.
+#[derive(Debug, Default)]
+struct Work {
+    changed_bytes: usize,
+    host_bytes: usize,
+}
 
 /// The applications of a request. `room` is the number of processes that may be started.
 pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) -> Result<Vec<App>, SpawnRefusal> {
@@ -221,23 +233,22 @@ pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) 
     }
     check_required(&request.job, &KNOWN_OF_JOB)?;
     let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
-    check_hosts(&request.job, directory, surroundings)?;
-    let mut changed_bytes = 0;
-    let apps = request.apps.iter().map(|app| read_app(app, &request.job, surroundings, &mut changed_bytes));
+    let mut work = Work::default();
+    check_hosts(&request.job, directory, surroundings, &mut work)?;
+    let apps = request.apps.iter().map(|app| read_app(app, &request.job, surroundings, &mut work));
     let apps = apps.collect::<Result<Vec<App>, _>>()?;
     apps.iter().try_for_each(|app| check_program(app, surroundings))?;
     Ok(apps)
 }
 
-/// `changed_bytes` counts the work for the environments of all applications of a request.
 fn read_app(
     app: &types::App,
     job: &[Info],
     surroundings: &Surroundings<'_>,
-    changed_bytes: &mut usize,
+    work: &mut Work,
 ) -> Result<App, SpawnRefusal> {
     check_required(&app.info, &[])?;
-    check_hosts(&app.info, app.working_directory.as_ref().map(os_string), surroundings)?;
+    check_hosts(&app.info, app.working_directory.as_ref().map(os_string), surroundings, work)?;
     let program = app.command.as_ref().map(os_string).filter(|program| !program.is_empty());
     let program = program.ok_or(SpawnRefusal::NoProgram)?;
     let count = app.processes_max;
@@ -248,7 +259,7 @@ fn read_app(
     if let Some(prefix) = prefix {
         environment.add_prefix(Path::new(&prefix));
     }
-    job.iter().chain(&app.info).try_for_each(|directive| environment.change(directive, changed_bytes))?;
+    job.iter().chain(&app.info).try_for_each(|directive| environment.change(directive, work))?;
     let (environment, removed) = environment.finish();
     let arguments = app.argv.iter().skip(1).map(os_string).collect();
     let working_directory = working_directory(app, job, surroundings)?;
@@ -392,12 +403,12 @@ fn check_hosts(
     infos: &[Info],
     directory: Option<OsString>,
     surroundings: &Surroundings<'_>,
+    work: &mut Work,
 ) -> Result<(), SpawnRefusal> {
-    let is_here = |host: &str| {
-        let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-        ["localhost", "127.0.0.1", "::1", surroundings.hostname].contains(&host)
-            || short(host) == short(surroundings.hostname)
-    };
+    let own = surroundings.hostname;
+    let short_own = own.split('.').next();
+    let is_here =
+        |host: &str| ["localhost", "127.0.0.1", "::1", own].contains(&host) || host.split('.').next() == short_own;
     let check = |host: &str| {
         // Others write the number of slots behind a host.
         let name =
@@ -409,29 +420,37 @@ fn check_hosts(
         }
     };
     for hosts in find(infos, keys::HOST) {
-        text_of(hosts, keys::HOST.name())?.to_string_lossy().split(',').try_for_each(check)?;
+        let hosts = text_of(hosts, keys::HOST.name())?;
+        work.add_hosts(hosts.len())?;
+        hosts.to_string_lossy().split(',').try_for_each(check)?;
     }
     for file in find(infos, keys::HOSTFILE) {
         let path = text_of(file, keys::HOSTFILE.name())?;
         let place = Path::new(directory.as_deref().unwrap_or_default()).join(&path);
         let lines = read_hostfile(&place).map_err(|reason| SpawnRefusal::HostFile { path, reason })?;
+        work.add_hosts(lines.len())?;
         let words = lines.lines().map(|line| line.split('#').next().unwrap_or_default());
         words.filter_map(|line| line.split_whitespace().next()).try_for_each(check)?;
     }
     Ok(())
 }
 
-/// Reads a file that a process names. Neither a pipe nor a device may hold up the launcher.
+impl Work {
+    /// Counts a list of hosts.
+    fn add_hosts(&mut self, bytes: usize) -> Result<(), SpawnRefusal> {
+        self.host_bytes = self.host_bytes.saturating_add(bytes.max(HOST_LIST_BYTES_MIN));
+        if self.host_bytes > HOST_BYTES_MAX { Err(SpawnRefusal::TooManyHosts) } else { Ok(()) }
+    }
+}
+
+/// Reads a file that a process names, or more of it than permitted. Neither a pipe nor a device may hold up the launcher.
 fn read_hostfile(path: &Path) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
     let mut lines = String::new();
-    file.take(HOSTFILE_BYTES_MAX + 1).read_to_string(&mut lines)?;
-    if lines.len() as u64 > HOSTFILE_BYTES_MAX {
-        return Err(io::Error::other(format!("longer than {HOSTFILE_BYTES_MAX} bytes")));
-    }
+    file.take(HOST_BYTES_MAX as u64 + 1).read_to_string(&mut lines)?;
     Ok(lines)
 }
 
@@ -499,7 +518,7 @@ impl<'a> Environment<'a> {
     }
 
     /// Applies one directive; others are for somebody else.
-    fn change(&mut self, directive: &Info, changed_bytes: &mut usize) -> Result<(), SpawnRefusal> {
+    fn change(&mut self, directive: &Info, work: &mut Work) -> Result<(), SpawnRefusal> {
         let key = directive.key.as_str();
         if key == keys::UNSET_ENVAR.name() {
             let name = text_of(directive, keys::UNSET_ENVAR.name())?;
@@ -521,8 +540,8 @@ impl<'a> Environment<'a> {
         let separator = [*separator];
         let separator = if separator == [0] { OsStr::new("") } else { OsStr::from_bytes(&separator) };
         let old_bytes = self.value(&name).map_or(0, |old| old.len());
-        *changed_bytes = changed_bytes.saturating_add(old_bytes).saturating_add(CHANGE_BYTES_MIN);
-        if *changed_bytes > CHANGED_BYTES_MAX {
+        work.changed_bytes = work.changed_bytes.saturating_add(old_bytes).saturating_add(CHANGE_BYTES_MIN);
+        if work.changed_bytes > CHANGED_BYTES_MAX {
             return Err(SpawnRefusal::TooManyChanges { name });
         }
         change(self, &name, &value.as_ref().map(os_string).unwrap_or_default(), separator);
@@ -715,6 +734,29 @@ mod tests {
         let program = directory.path().join("pipe");
         let (status, _) = refusal(Vec::new(), vec![app(program.to_str().unwrap(), Vec::new())]);
         assert_eq!(status, Status::ERR_JOB_APP_NOT_EXECUTABLE);
+    }
+
+    /// A list of 12 MB held the launcher up for three seconds.
+    #[test]
+    fn lists_of_hosts_have_so_many_bytes_in_all() {
+        let hosts = |bytes: usize| info(keys::HOST, "node7,".repeat(bytes / 6).as_str());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hosts");
+        std::fs::write(&path, "node7\n".repeat(HOST_BYTES_MAX / 12)).unwrap();
+        let file = || info(keys::HOSTFILE, path.to_str().unwrap());
+        let read_of = |job, of_app| read_of(job, vec![app("sh", of_app)]);
+        assert!(read_of(vec![hosts(HOST_BYTES_MAX / 2)], vec![file()]).is_ok());
+        let short = vec![info(keys::HOST, ""); HOST_BYTES_MAX / HOST_LIST_BYTES_MIN];
+        assert!(read_of(Vec::new(), short.clone()).is_ok());
+        for (job, of_app) in [
+            (vec![hosts(HOST_BYTES_MAX + 6)], Vec::new()),
+            (vec![hosts(HOST_BYTES_MAX / 2), file()], vec![hosts(6)]),
+            (vec![file(), file()], vec![hosts(6)]),
+            (short, vec![hosts(6)]),
+        ] {
+            let refusal = read_of(job, of_app).unwrap_err();
+            assert_eq!(refusal.status(), Status::ERR_OUT_OF_RESOURCE, "{refusal}");
+        }
     }
 
     #[test]
