@@ -40,7 +40,7 @@ impl Needs {
             let origin = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned())).unwrap_or_default();
             // The dynamic linker reads one list, too.
             let list = values(tag).next().and_then(name_at).unwrap_or_default();
-            std::env::split_paths(&list).map(|path| at_origin(&path, &origin)).collect()
+            std::env::split_paths(&list).take(DIRECTORIES_MAX).map(|path| at_origin(&path, &origin)).collect()
         };
         let libraries = values(DT_NEEDED).take(NAMES_MAX).filter_map(name_at).collect();
         let then = directories(DT_RUNPATH);
@@ -127,7 +127,7 @@ const TEXT_BYTES_MAX: usize = 1 << 14;
 /// Most names of libraries of a program that are looked at.
 const NAMES_MAX: usize = 1024;
 
-/// Most directories of a variable in which the launcher looks for a file. A process that spawns programs chooses the variable.
+/// Most directories of a variable or program in which the launcher looks for a file. A process that spawns programs chooses them.
 pub(super) const DIRECTORIES_MAX: usize = 1024;
 
 /// The size of a program header.

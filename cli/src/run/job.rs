@@ -240,7 +240,8 @@ impl LaunchedJob {
         let host = LauncherHost::new(sender, bell.clone(), clock, timed);
         let server = start_server(&settings, &directory, host)?;
         let rank_count = plan.rank_count();
-        let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();
+        let setup = |app: &App| MpiSetup::of(app, app.program_path(variable).as_deref(), settings.pmi, variable);
+        let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(setup).collect();
         let protocols = mpi_setups.iter().map(|setup| setup.protocol);
         let mut job = Self {
             server,

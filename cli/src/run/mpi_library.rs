@@ -106,11 +106,15 @@ pub(super) struct MpiSetup {
 }
 
 impl MpiSetup {
-    /// Looks at a program's file and the libraries that it needs.
-    pub(super) fn of(app: &App, choice: PmiChoice, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
-        let found = app
-            .program_path(&lookup)
-            .and_then(|path| NeededMpi::of(&path, &app.variable("LD_LIBRARY_PATH", &lookup).unwrap_or_default()));
+    /// Looks at a program's file, if there is one, and the libraries that it needs.
+    pub(super) fn of(
+        app: &App,
+        file: Option<&Path>,
+        choice: PmiChoice,
+        lookup: impl Fn(&str) -> Option<OsString>,
+    ) -> Self {
+        let directories = app.variable("LD_LIBRARY_PATH", &lookup).unwrap_or_default();
+        let found = file.and_then(|path| NeededMpi::of(path, &directories));
         let setting = found.as_ref().and_then(|found| Some((*found.library.settings().first()?, found)));
         let is_set = |name: &&str| app.variable(name, &lookup).is_some();
         let is_chosen = found.as_ref().is_some_and(|found| found.library.settings().iter().any(is_set));
@@ -290,7 +294,7 @@ mod tests {
         for (choice, protocol) in
             [(PmiChoice::Auto, Protocol::Pmix), (PmiChoice::Pmix, Protocol::Pmix), (PmiChoice::Pmi1, Protocol::Pmi)]
         {
-            assert_eq!(MpiSetup::of(&app(&[]), choice, |_| None), MpiSetup { protocol, settings: Vec::new() });
+            assert_eq!(MpiSetup::of(&app(&[]), None, choice, |_| None), MpiSetup { protocol, settings: Vec::new() });
         }
     }
 }

@@ -222,7 +222,7 @@ struct Work {
     host_bytes: usize,
 }
 
-/// The applications of a request. `room` is the number of processes that may be started.
+/// The applications of a request. `room` is the number of processes that may be started. [`program`] finds their files.
 pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) -> Result<Vec<App>, SpawnRefusal> {
     if request.apps.is_empty() {
         return Err(SpawnRefusal::NoProgram);
@@ -235,10 +235,7 @@ pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) 
     let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
     let mut work = Work::default();
     check_hosts(&request.job, directory, surroundings, &mut work)?;
-    let apps = request.apps.iter().map(|app| read_app(app, &request.job, surroundings, &mut work));
-    let apps = apps.collect::<Result<Vec<App>, _>>()?;
-    apps.iter().try_for_each(|app| check_program(app, surroundings))?;
-    Ok(apps)
+    request.apps.iter().map(|app| read_app(app, &request.job, surroundings, &mut work)).collect()
 }
 
 fn read_app(
@@ -454,17 +451,18 @@ fn read_hostfile(path: &Path) -> io::Result<String> {
     Ok(lines)
 }
 
-/// The system says the same only when a process starts, and then some of the job may run already.
-fn check_program(app: &App, surroundings: &Surroundings<'_>) -> Result<(), SpawnRefusal> {
+/// The file of an application's program. The system says the same only when a process starts, and then some of the job may
+/// run already.
+pub(super) fn program(app: &App, lookup: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, SpawnRefusal> {
     if let Some(directory) = app.working_directory.as_ref().filter(|directory| !directory.is_dir()) {
         return Err(SpawnRefusal::NoDirectory(directory.clone()));
     }
-    let path = app.program_path(surroundings.lookup).filter(|path| path.exists());
+    let path = app.program_path(lookup).filter(|path| path.exists());
     let path = path.ok_or_else(|| SpawnRefusal::NotFound(app.program.clone()))?;
     if !path.is_file() || access(&path, AccessFlags::X_OK).is_err() {
         return Err(SpawnRefusal::NotExecutable(app.program.clone()));
     }
-    Ok(())
+    Ok(path)
 }
 
 fn find<T: ?Sized>(infos: &[Info], key: TypedKey<T>) -> impl Iterator<Item = &Info> {
@@ -640,7 +638,10 @@ mod tests {
         let session_directory = Path::new("/tmp");
         let parent = App { environment: vec![("OF_PARENT".into(), "x".into())], ..App::default() };
         let (hostname, parent) = ("node7.site", Some(&parent));
-        read(&Spawn::new(job, apps), 4, &Surroundings { hostname, session_directory, parent, lookup: &lookup })
+        let surroundings = Surroundings { hostname, session_directory, parent, lookup: &lookup };
+        let apps = read(&Spawn::new(job, apps), 4, &surroundings)?;
+        apps.iter().try_for_each(|app| program(app, lookup).map(drop))?;
+        Ok(apps)
     }
 
     fn refusal(job: Vec<Info>, apps: Vec<types::App>) -> (Status, String) {

@@ -1,19 +1,20 @@
 //! Jobs that processes of a running job ask for (`PMIx_Spawn`).
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
 use std::time::Duration;
 
 use modex::types::{Namespace, NamespaceError, ProcId, Status, Time};
 use modex::{Responder, Spawn};
 
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
-use crate::run::apps::RANK_COUNT_MAX;
+use crate::run::apps::{App, RANK_COUNT_MAX};
 use crate::run::debug_daemons::DebugDaemons;
 use crate::run::debug_stops::AT_EXEC;
 use crate::run::forward::ForwardedStream;
 use crate::run::host::SpawnCall;
 use crate::run::jobs::Job;
-use crate::run::mpi_library::Protocol;
+use crate::run::mpi_library::{PmiChoice, Protocol};
 use crate::run::plan::Plan;
 use crate::run::rank_id::RankId;
 use crate::run::spawn_request::{self, SpawnRefusal, Surroundings};
@@ -65,7 +66,7 @@ const UNHEARD_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Spawning {
     waiting: VecDeque<WaitingCall>,
-    starting: Option<StartingJob>,
+    under_way: Option<SpawnUnderWay>,
     /// The jobs that have ended, and when their output is closed. Their descendants may hold it for ever.
     ended: Vec<(Time, u32)>,
     /// The jobs that have ended and whose spawners may still pull their output, and when their names go.
@@ -82,15 +83,52 @@ struct WaitingCall {
     call: SpawnCall,
 }
 
+/// A request that has its turns.
+#[derive(Debug)]
+struct SpawnUnderWay {
+    stage: Stage,
+    deadline: Deadline,
+    requester: ProcId,
+    reply: Responder<Namespace>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Programs(SpawnedPrograms),
+    Ranks(Box<StartingJob>),
+}
+
+/// The programs of a request. The launcher looks at one in each turn.
+#[derive(Debug)]
+struct SpawnedPrograms {
+    request: Spawn,
+    daemons: DebugDaemons,
+    apps: Vec<App>,
+    /// How the ranks of each program join, as far as the launcher has looked.
+    mpi_setups: Vec<MpiSetup>,
+}
+
 /// A job whose ranks start, some in each turn.
 #[derive(Debug)]
 struct StartingJob {
     plan: Plan,
     mpi_setups: Vec<MpiSetup>,
     started: usize,
-    deadline: Deadline,
-    requester: ProcId,
-    reply: Responder<Namespace>,
+}
+
+impl SpawnedPrograms {
+    /// Looks at the next program: its file, and the libraries that it needs. Returns whether it was the last one.
+    fn look_at_next(
+        &mut self,
+        pmi: PmiChoice,
+        lookup: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<bool, SpawnRefusal> {
+        if let Some(app) = self.apps.get(self.mpi_setups.len()) {
+            let path = spawn_request::program(app, &lookup)?;
+            self.mpi_setups.push(MpiSetup::of(app, Some(&path), pmi, lookup));
+        }
+        Ok(self.mpi_setups.len() == self.apps.len())
+    }
 }
 
 impl Spawning {
@@ -113,12 +151,15 @@ impl Spawning {
 
     /// The job of which some ranks have not started.
     pub(super) fn starting_job(&self) -> Option<u32> {
-        self.starting.as_ref().map(|starting| starting.plan.job)
+        match &self.under_way.as_ref()?.stage {
+            Stage::Programs(_) => None,
+            Stage::Ranks(starting) => Some(starting.plan.job),
+        }
     }
 
     /// When there is something to do next. A paused launcher closes no output.
     pub(super) fn next_tick(&self, is_paused: bool) -> Option<Time> {
-        if self.starting.is_some() || !self.waiting.is_empty() {
+        if self.under_way.is_some() || !self.waiting.is_empty() {
             return Some(Time::ZERO);
         }
         let of_output = self.ended.iter().map(|(at, _)| *at).min().filter(|_| !is_paused);
@@ -127,38 +168,65 @@ impl Spawning {
 }
 
 impl LaunchedJob {
-    /// Begins one waiting spawn, or starts further ranks of the one that was begun. So other work has its turns.
+    /// Begins one waiting spawn, or goes on with the one that was begun. So other work has its turns.
     pub(super) fn go_on_spawning(&mut self) {
         while let Some((limit, SpawnCall { requester, reply, .. })) = self.spawning.take_late(self.clock.now()) {
             refuse(&requester, &SpawnFailure::Late(limit), reply);
         }
-        if self.spawning.starting.is_none()
+        if self.spawning.under_way.is_none()
             && let Some(WaitingCall { deadline, call }) = self.spawning.waiting.pop_front()
         {
             let SpawnCall { requester, request, reply } = call;
-            let begun = deadline.map_err(SpawnFailure::from);
-            match begun.and_then(|deadline| Ok((deadline, self.begin_spawn(&requester, *request)?))) {
-                Ok((deadline, (plan, mpi_setups))) => {
-                    let starting = StartingJob { plan, mpi_setups, started: 0, deadline, requester, reply };
-                    self.spawning.starting = Some(starting);
+            let begun = deadline.and_then(|deadline| Ok((deadline, self.read_request(&requester, *request)?)));
+            match begun {
+                Ok((deadline, programs)) => {
+                    let stage = Stage::Programs(programs);
+                    self.spawning.under_way = Some(SpawnUnderWay { stage, deadline, requester, reply });
                 }
-                Err(failure) => refuse(&requester, &failure, reply),
+                Err(refusal) => refuse(&requester, &refusal.into(), reply),
             }
         }
-        let Some(mut starting) = self.spawning.starting.take() else { return };
-        match self.start_some(&mut starting) {
-            Ok(()) if starting.started < starting.plan.app_of_rank.len() => self.spawning.starting = Some(starting),
-            Ok(()) => {
-                self.note_start(&starting.plan);
-                starting.reply.succeed(starting.plan.namespace);
-            }
+        let Some(mut spawn) = self.spawning.under_way.take() else { return };
+        match self.go_on_with(&mut spawn) {
+            Ok(None) => self.spawning.under_way = Some(spawn),
+            Ok(Some(namespace)) => spawn.reply.succeed(namespace),
             Err(failure) => {
-                self.output_writer.close_job(starting.plan.job);
-                self.remove(starting.plan.job);
-                if starting.started > 0 {
-                    self.report_failed_start(&starting.plan.namespace, failure.status());
+                if let Stage::Ranks(starting) = &spawn.stage {
+                    self.output_writer.close_job(starting.plan.job);
+                    self.remove(starting.plan.job);
+                    if starting.started > 0 {
+                        self.report_failed_start(&starting.plan.namespace, failure.status());
+                    }
                 }
-                refuse(&starting.requester, &failure, starting.reply);
+                refuse(&spawn.requester, &failure, spawn.reply);
+            }
+        }
+    }
+
+    /// One turn of a spawn. Returns the name of a job whose ranks have all started.
+    fn go_on_with(&mut self, spawn: &mut SpawnUnderWay) -> Result<Option<Namespace>, SpawnFailure> {
+        if !self.verdict.permits_jobs() {
+            return Err(SpawnFailure::Ending);
+        }
+        if let Some((until, limit)) = spawn.deadline
+            && self.clock.now() >= until
+        {
+            return Err(SpawnFailure::Late(limit));
+        }
+        match &mut spawn.stage {
+            Stage::Programs(programs) => {
+                if programs.look_at_next(self.settings.pmi, variable)? {
+                    spawn.stage = Stage::Ranks(Box::new(self.begin_job(&spawn.requester, programs)?));
+                }
+                Ok(None)
+            }
+            Stage::Ranks(starting) => {
+                self.start_some(starting)?;
+                if starting.started < starting.plan.app_of_rank.len() {
+                    return Ok(None);
+                }
+                self.note_start(&starting.plan);
+                Ok(Some(starting.plan.namespace.clone()))
             }
         }
     }
@@ -174,13 +242,9 @@ impl LaunchedJob {
         }
     }
 
-    fn begin_spawn(&mut self, requester: &ProcId, mut request: Spawn) -> Result<(Plan, Vec<MpiSetup>), SpawnFailure> {
-        if !self.verdict.permits_jobs() {
-            return Err(SpawnFailure::Ending);
-        }
+    fn read_request(&self, requester: &ProcId, mut request: Spawn) -> Result<SpawnedPrograms, SpawnRefusal> {
         let daemons = DebugDaemons::of(&request, |target| self.running_of(target)).map_err(SpawnRefusal::Daemons)?;
         daemons.apply(&mut request);
-        let request = &request;
         let room = u64::from(RANK_COUNT_MAX).saturating_sub(self.children.count() as u64);
         let surroundings = Surroundings {
             hostname: self.server.hostname(),
@@ -188,7 +252,13 @@ impl LaunchedJob {
             parent: self.jobs.app(requester),
             lookup: &variable,
         };
-        let apps = spawn_request::read(request, room, &surroundings)?;
+        let apps = spawn_request::read(&request, room, &surroundings)?;
+        Ok(SpawnedPrograms { request, daemons, apps, mpi_setups: Vec::new() })
+    }
+
+    fn begin_job(&mut self, requester: &ProcId, programs: &mut SpawnedPrograms) -> Result<StartingJob, SpawnFailure> {
+        let SpawnedPrograms { request, daemons, apps, mpi_setups } = programs;
+        let (apps, mpi_setups) = (std::mem::take(apps), std::mem::take(mpi_setups));
         let number = self.jobs.next_number();
         let mut plan = self.plan.spawned(number, requester.clone(), apps)?;
         plan.node_rank_first = self.jobs.node_ranks(plan.rank_count());
@@ -198,7 +268,7 @@ impl LaunchedJob {
         plan.is_awaited = spawn_request::is_awaited(request);
         plan.values = spawn_request::described_values(request).cloned().collect();
         (_, plan.run_limit) = spawn_request::time_limits(request)?;
-        plan.values.extend(daemons.target);
+        plan.values.extend(daemons.target.take());
         if !daemons.are_daemons {
             plan.stops = spawn_request::stops(request, plan.rank_count())?;
         }
@@ -207,8 +277,8 @@ impl LaunchedJob {
         if daemons.are_daemons {
             self.verdict.set_apart(number);
         }
-        match self.prepare(&plan) {
-            Ok(mpi_setups) => Ok((plan, mpi_setups)),
+        match self.prepare(&plan, &mpi_setups) {
+            Ok(()) => Ok(StartingJob { plan, mpi_setups, started: 0 }),
             Err(error) => {
                 self.output_writer.close_job(number);
                 self.remove(number);
@@ -223,9 +293,7 @@ impl LaunchedJob {
         u32::try_from(self.verdict.running_ranks().filter(is_meant).count()).unwrap_or(u32::MAX)
     }
 
-    fn prepare(&mut self, plan: &Plan) -> Result<Vec<MpiSetup>, SpawnFailure> {
-        let pmi = self.settings.pmi;
-        let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, pmi, variable)).collect();
+    fn prepare(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), SpawnFailure> {
         for (stopped, _) in plan.stops.in_init.iter().chain(&plan.stops.in_app) {
             self.awaited_stops.expect(plan.job, plan.rank_count(), stopped);
         }
@@ -239,19 +307,11 @@ impl LaunchedJob {
         self.output_writer.open_files(plan.job, plan.rank_count()).map_err(JobError::from)?;
         self.register(plan)?;
         self.children.expect(plan.app_of_rank.len(), self.output_writer.file_count());
-        Ok(mpi_setups)
+        Ok(())
     }
 
-    fn start_some(&mut self, starting: &mut StartingJob) -> Result<(), SpawnFailure> {
-        if !self.verdict.permits_jobs() {
-            return Err(SpawnFailure::Ending);
-        }
-        if let Some((until, limit)) = starting.deadline
-            && self.clock.now() >= until
-        {
-            return Err(SpawnFailure::Late(limit));
-        }
-        let StartingJob { plan, mpi_setups, started, .. } = starting;
+    fn start_some(&mut self, starting: &mut StartingJob) -> Result<(), JobError> {
+        let StartingJob { plan, mpi_setups, started } = starting;
         for (id, app) in plan.ranks().skip(*started).take(RANKS_PER_TURN) {
             if let (Some(app), Some(mpi_setup)) = (plan.apps.get(app), mpi_setups.get(app)) {
                 // The job may have to end before all its ranks have started.
@@ -353,4 +413,29 @@ impl LaunchedJob {
 fn refuse(requester: &ProcId, failure: &SpawnFailure, reply: Responder<Namespace>) {
     tracing::warn!(%requester, "the job that a process asks for can't be spawned: {failure}");
     reply.fail(failure.status());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 500 programs held the launcher up for more than a second.
+    #[test]
+    fn a_turn_looks_at_one_program() {
+        let app = |program: &str| App { count: 1, program: program.into(), ..App::default() };
+        let mut programs = SpawnedPrograms {
+            request: Spawn::new(Vec::new(), Vec::new()),
+            daemons: DebugDaemons::default(),
+            apps: ["/bin/sh", "/bin/sh", "/no/such"].map(app).into(),
+            mpi_setups: Vec::new(),
+        };
+        let mut look = || {
+            let is_last = programs.look_at_next(PmiChoice::Auto, |_| None).map_err(|refusal| refusal.status());
+            (is_last, programs.mpi_setups.len())
+        };
+        assert_eq!((look(), look()), ((Ok(false), 1), (Ok(false), 2)));
+        assert_eq!(look(), (Err(Status::ERR_JOB_EXE_NOT_FOUND), 2));
+        programs.apps.pop();
+        assert_eq!(programs.look_at_next(PmiChoice::Auto, |_| None).ok(), Some(true));
+    }
 }
