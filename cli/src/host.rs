@@ -29,9 +29,11 @@ mpirun or another one of PRRTE 3.0. Other nodes need this installation at the sa
 A script works, too: all programs that it starts get the library.
 
 Exit status:
-  1      The launcher can't use the library: one line says why
   2      The command line makes no sense
-  other  The status of the launcher
+  125    The launcher can't use the library, or the library is not there: one line says why
+  126    The launcher can't be executed
+  127    The launcher, or the interpreter that a script names, is not found
+  other  The status of the launcher, which replaces this command. Shells show 128+N after signal N
 
 Environment:
   LD_PRELOAD
@@ -49,7 +51,7 @@ pub(super) struct HostOptions {
 
 /// The reason why a launcher does not start.
 #[derive(Debug, thiserror::Error)]
-enum HostError {
+pub(super) enum HostError {
     #[error(
         "{LIBRARY} is not installed beside this command; run make install, or make lib in the clone. It was looked for in {0}"
     )]
@@ -64,6 +66,23 @@ enum HostError {
     #[error("can't start {0:?}: {1}")]
     Start(PathBuf, io::Error),
 }
+
+impl HostError {
+    /// The exit status, as that of env(1) and nohup(1).
+    pub(super) fn shell_status(&self) -> u8 {
+        match self {
+            Self::Launcher(LauncherError::Absent(_)) => NOT_FOUND,
+            Self::Start(_, reason) if reason.kind() == io::ErrorKind::NotFound => NOT_FOUND,
+            Self::Launcher(LauncherError::NotExecutable(_)) | Self::Start(..) => NOT_EXECUTABLE,
+            Self::NoLibrary(_) | Self::Unusable(_) | Self::Launcher(_) => REFUSED,
+        }
+    }
+}
+
+/// The status of a launcher that this command does not start.
+const REFUSED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
 
 /// The C library without the name of other PMIx libraries.
 const LIBRARY: &str = "libmodex-pmix.so";

@@ -220,7 +220,9 @@ fn run_command() -> ExitCode {
             if error.is::<run::AppError>() || error.is::<ask::ArgumentError>() || error.is::<ctl::WordError>() {
                 ExitCode::from(MISUSE)
             } else {
-                error.downcast_ref::<run::JobError>().map_or(ExitCode::FAILURE, |error| error.shell_status().into())
+                let of_run = error.downcast_ref::<run::JobError>().map(run::JobError::shell_status);
+                let of_host = error.downcast_ref::<host::HostError>().map(host::HostError::shell_status);
+                of_run.or(of_host).map_or(ExitCode::FAILURE, ExitCode::from)
             }
         }
     }

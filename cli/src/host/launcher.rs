@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nix::unistd::{AccessFlags, access};
+
 /// A launcher's file.
 #[derive(Debug)]
 pub(super) struct Launcher {
@@ -16,9 +18,11 @@ pub(super) struct Launcher {
 
 /// The reason why a launcher can't use the library.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LauncherError {
-    #[error("there is no program {0:?} that this user may execute, here or in PATH")]
+pub(crate) enum LauncherError {
+    #[error("there is no program {0:?}, here or in PATH")]
     Absent(OsString),
+    #[error("{0:?} is no program that this user may execute")]
+    NotExecutable(PathBuf),
     #[error("can't read {0:?}: {1}")]
     Read(PathBuf, io::Error),
     #[error(
@@ -49,15 +53,20 @@ pub(super) enum LauncherError {
 impl Launcher {
     /// The program with this name, as a shell finds it.
     pub(super) fn find(name: &OsStr, directories: Option<OsString>) -> Result<Self, LauncherError> {
-        let is_program = |path: &PathBuf| path.metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
-        let given = Some(PathBuf::from(name));
-        let path = if name.as_bytes().contains(&b'/') {
-            given.filter(is_program)
+        let is_program = |path: &Path| path.is_file() && access(path, AccessFlags::X_OK).is_ok();
+        let places = if name.as_bytes().contains(&b'/') {
+            vec![PathBuf::from(name)]
         } else {
             let directories = directories.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-            std::env::split_paths(&directories).map(|directory| directory.join(name)).find(is_program)
+            std::env::split_paths(&directories).map(|directory| directory.join(name)).collect()
         };
-        path.map(|path| Self { path }).ok_or_else(|| LauncherError::Absent(name.to_owned()))
+        let mut found = places.into_iter().filter(|path| path.exists()).peekable();
+        let first = found.peek().cloned();
+        match (found.find(|path| is_program(path)), first) {
+            (Some(path), _) => Ok(Self { path }),
+            (None, Some(first)) => Err(LauncherError::NotExecutable(first)),
+            (None, None) => Err(LauncherError::Absent(name.to_owned())),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -43,9 +44,14 @@ impl Place {
 
     /// The only line of a refusal.
     fn refusal(&self, words: &[&str]) -> String {
+        self.failure(words, 125)
+    }
+
+    /// The only line of a command with this status.
+    fn failure(&self, words: &[&str], status: i32) -> String {
         let output = self.run(words);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {error}");
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{words:?}: {error}");
         error
     }
@@ -54,7 +60,6 @@ impl Place {
 #[test]
 fn a_launcher_that_can_not_use_the_library_is_refused_in_words() {
     let place = Place::new();
-    assert!(place.refusal(&["--", "no-such-launcher"]).contains("there is no program \"no-such-launcher\""));
     let mut head = vec![0; 64];
     head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     place.launcher("static-launcher", &head, 0o755);
@@ -79,6 +84,24 @@ fn a_launcher_that_can_not_use_the_library_is_refused_in_words() {
     assert!(place.refusal(&["mpiexec"]).contains("loads no PMIx library"));
     fs::remove_file(place.directory.path().join("lib64/libmodex-pmix.so")).unwrap();
     assert!(place.refusal(&["mpiexec"]).contains("libmodex-pmix.so is not installed"));
+}
+
+/// Regression: each of these had the status 1, which a launcher may have, too.
+#[test]
+fn a_launcher_that_can_not_be_started_has_the_status_of_a_shell() {
+    let place = Place::new();
+    assert!(place.failure(&["--", "no-such-launcher"], 127).contains("there is no program \"no-such-launcher\""));
+    assert!(place.failure(&["/no/such"], 127).contains("there is no program"));
+    place.launcher("text", b"text", 0o644);
+    let directory = place.directory.path().to_str().unwrap();
+    for words in [["text"], [directory]] {
+        assert!(place.failure(&words, 126).contains("is no program that this user may execute"));
+    }
+    place.launcher("lost", b"#!/no/such/interpreter\n", 0o755);
+    assert!(place.failure(&["lost"], 127).contains("can't start"));
+    place.launcher("ended", b"#!/bin/sh\nkill -s KILL $$\n", 0o755);
+    assert_eq!(place.run(&["ended"]).status.signal(), Some(9));
+    assert_eq!(place.run(&[]).status.code(), Some(2));
 }
 
 #[test]
