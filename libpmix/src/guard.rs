@@ -30,37 +30,24 @@ pub fn guard_status(body: impl FnOnce() -> Result<Status, Failure>) -> pmix_stat
 }
 
 /// Runs the body of a function with another result; `otherwise` is the result after a panic.
-pub fn guard_or<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+///
+/// The calling thread can't be cancelled (`pthread_cancel`) in the body, because a cancellation unwinds the thread without
+/// regard to locks. It takes effect after the body: at the thread's next cancellation point, or with the asynchronous type in
+/// here. So exported functions have the ABI `C-unwind`, and nothing to drop after this one.
+pub fn guard_or<T: Copy>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    let mut state_before = PTHREAD_CANCEL_DISABLE;
+    // SAFETY: changes the calling thread alone, and writes its former state to the variable.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut state_before) };
     // A panic leaves nothing half done for the next call: bodies own the data that they change until they succeed, and
     // locks are not poisoned (parking_lot).
-    let _uncancelled = Uncancelled::begin();
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
-}
-
-/// The calling thread can't be cancelled (`pthread_cancel`) until this is dropped. A cancellation unwinds the thread, and
-/// the process would abort in a frame of Rust. It takes effect after the call.
-struct Uncancelled {
-    state_before: i32,
-}
-
-impl Uncancelled {
-    fn begin() -> Self {
-        let mut state_before = PTHREAD_CANCEL_DISABLE;
-        // SAFETY: changes the calling thread alone, and writes its former state to the variable.
-        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut state_before) };
-        Self { state_before }
-    }
-}
-
-impl Drop for Uncancelled {
-    fn drop(&mut self) {
-        // SAFETY: restores the state of the same thread; the former one is not wanted.
-        unsafe { pthread_setcancelstate(self.state_before, null_mut()) };
-    }
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise);
+    // SAFETY: restores the state of the same thread; the former one is not wanted. The frames that it may unwind own nothing.
+    unsafe { pthread_setcancelstate(state_before, null_mut()) };
+    result
 }
 
 // The crate `libc` lacks it for Linux. The type and the number are those of pthread.h in glibc and in musl.
-unsafe extern "C" {
+unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: i32, state_before: *mut i32) -> i32;
 }
 const PTHREAD_CANCEL_DISABLE: i32 = 1;
@@ -90,7 +77,8 @@ mod tests {
                 unsafe { pthread_testcancel() };
             });
             // The thread must not be cancelled in the frames below, either.
-            std::mem::forget(Uncancelled::begin());
+            // SAFETY: changes the calling thread alone.
+            unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, null_mut()) };
             null_mut()
         }
         unsafe extern "C" {

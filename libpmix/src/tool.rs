@@ -28,7 +28,7 @@ use super::{descriptors, from_c, parent, server, spoken, stdin, to_c, tool_serve
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_init<'a>(
+pub extern "C-unwind" fn PMIx_tool_init<'a>(
     proc: Out<'a, pmix_proc_t>,
     info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
@@ -143,7 +143,7 @@ fn refused(error: ToolError) -> Failure {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_finalize() -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_tool_finalize() -> pmix_status_t {
     guard(finalize)
 }
 
@@ -187,7 +187,7 @@ fn leave_all(client: Option<Arc<Membership>>, others: Vec<Arc<Membership>>) -> R
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_is_connected() -> bool {
+pub extern "C-unwind" fn PMIx_tool_is_connected() -> bool {
     guard_or(false, || match process::member() {
         Ok(process::Member::Client(client)) => !client.is_alone(),
         _ => false,

@@ -23,7 +23,7 @@ use super::{from_c, server, to_c};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_attach_to_server<'a>(
+pub extern "C-unwind" fn PMIx_tool_attach_to_server<'a>(
     myproc: Out<'a, pmix_proc_t>,
     server: Out<'a, pmix_proc_t>,
     info: Marked<'a>,
@@ -54,7 +54,7 @@ pub extern "C" fn PMIx_tool_attach_to_server<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_connect_to_server<'a>(
+pub extern "C-unwind" fn PMIx_tool_connect_to_server<'a>(
     proc: Out<'a, pmix_proc_t>,
     info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
@@ -85,7 +85,7 @@ pub extern "C" fn PMIx_tool_connect_to_server<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_disconnect(server: In<'_, pmix_proc_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_tool_disconnect(server: In<'_, pmix_proc_t>) -> pmix_status_t {
     guard(|| {
         process::forget_lost()?;
         process::member()?;
@@ -106,7 +106,7 @@ pub extern "C" fn PMIx_tool_disconnect(server: In<'_, pmix_proc_t>) -> pmix_stat
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_get_servers<'a>(
+pub extern "C-unwind" fn PMIx_tool_get_servers<'a>(
     servers: Out<'a, *mut pmix_proc_t>,
     nservers: Out<'a, usize>,
 ) -> pmix_status_t {
@@ -136,7 +136,7 @@ pub extern "C" fn PMIx_tool_get_servers<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_set_server<'a>(
+pub extern "C-unwind" fn PMIx_tool_set_server<'a>(
     server: In<'a, pmix_proc_t>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
@@ -171,7 +171,7 @@ pub extern "C" fn PMIx_tool_set_server<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) -> pmix_status_t {
     guard(|| {
         let proc = process::member()?.proc();
         let module = module.copy(None)?;

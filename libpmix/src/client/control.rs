@@ -17,7 +17,7 @@ use crate::{from_c, process};
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Job_control<'a>(
+pub extern "C-unwind" fn PMIx_Job_control<'a>(
     targets: Items<'a, pmix_proc_t>,
     ntargets: Count<'a, pmix_proc_t>,
     directives: Items<'a, pmix_info_t>,
@@ -36,7 +36,7 @@ pub extern "C" fn PMIx_Job_control<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Job_control_nb<'a>(
+pub extern "C-unwind" fn PMIx_Job_control_nb<'a>(
     targets: Items<'a, pmix_proc_t>,
     ntargets: Count<'a, pmix_proc_t>,
     directives: Items<'a, pmix_info_t>,
@@ -62,7 +62,7 @@ fn control(targets: Counted<'_, pmix_proc_t>, directives: Counted<'_, pmix_info_
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Process_monitor<'a>(
+pub extern "C-unwind" fn PMIx_Process_monitor<'a>(
     monitor: In<'a, pmix_info_t>,
     error: pmix_status_t,
     directives: Items<'a, pmix_info_t>,
@@ -81,7 +81,7 @@ pub extern "C" fn PMIx_Process_monitor<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Process_monitor_nb<'a>(
+pub extern "C-unwind" fn PMIx_Process_monitor_nb<'a>(
     monitor: In<'a, pmix_info_t>,
     error: pmix_status_t,
     directives: Items<'a, pmix_info_t>,
@@ -110,7 +110,7 @@ fn watch(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Heartbeat() {
+pub extern "C-unwind" fn PMIx_Heartbeat() {
     guard_or((), || {
         let monitor = Info::new(Key::from_static(keys::SEND_HEARTBEAT.name()), true);
         let beat = Monitor::new(monitor, Status::SUCCESS, Vec::new());

@@ -30,7 +30,7 @@ use crate::{from_c, pointer};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Put(scope: pmix_scope_t, key: KeyText<'_>, val: In<'_, pmix_value_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Put(scope: pmix_scope_t, key: KeyText<'_>, val: In<'_, pmix_value_t>) -> pmix_status_t {
     guard(|| {
         let member = process::member()?;
         let key = from_c::key(key)?;
@@ -57,7 +57,7 @@ pub extern "C" fn PMIx_Put(scope: pmix_scope_t, key: KeyText<'_>, val: In<'_, pm
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Commit() -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Commit() -> pmix_status_t {
     guard(|| match process::member()? {
         Member::Client(client) => Ok(client.commit()?),
         Member::Server(_) => Ok(()),
@@ -68,7 +68,7 @@ pub extern "C" fn PMIx_Commit() -> pmix_status_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Store_internal(
+pub extern "C-unwind" fn PMIx_Store_internal(
     proc: In<'_, pmix_proc_t>,
     key: KeyText<'_>,
     val: In<'_, pmix_value_t>,
@@ -91,7 +91,7 @@ pub extern "C" fn PMIx_Store_internal(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get<'a>(
+pub extern "C-unwind" fn PMIx_Get<'a>(
     proc: In<'a, pmix_proc_t>,
     key: KeyText<'a>,
     info: Items<'a, pmix_info_t>,
@@ -118,7 +118,7 @@ pub extern "C" fn PMIx_Get<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get_nb<'a>(
+pub extern "C-unwind" fn PMIx_Get_nb<'a>(
     proc: In<'a, pmix_proc_t>,
     key: KeyText<'a>,
     info: Items<'a, pmix_info_t>,

@@ -35,7 +35,7 @@ use crate::types::{
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Register_event_handler<'a>(
+pub extern "C-unwind" fn PMIx_Register_event_handler<'a>(
     codes: Items<'a, Plain<pmix_status_t>>,
     ncodes: Count<'a, Plain<pmix_status_t>>,
     info: Marked<'a>,
@@ -181,7 +181,7 @@ unsafe extern "C" fn complete(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Deregister_event_handler(
+pub extern "C-unwind" fn PMIx_Deregister_event_handler(
     evhdlr_ref: usize,
     cbfunc: Callback<pmix_op_cbfunc_t>,
     cbdata: CallerData,
@@ -205,7 +205,7 @@ pub extern "C" fn PMIx_Deregister_event_handler(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Notify_event<'a>(
+pub extern "C-unwind" fn PMIx_Notify_event<'a>(
     status: pmix_status_t,
     source: In<'a, pmix_proc_t>,
     range: pmix_data_range_t,

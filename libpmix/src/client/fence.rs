@@ -15,7 +15,7 @@ use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fence<'a>(
+pub extern "C-unwind" fn PMIx_Fence<'a>(
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
     info: Items<'a, pmix_info_t>,
@@ -28,7 +28,7 @@ pub extern "C" fn PMIx_Fence<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fence_nb<'a>(
+pub extern "C-unwind" fn PMIx_Fence_nb<'a>(
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
     info: Items<'a, pmix_info_t>,

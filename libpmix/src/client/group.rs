@@ -20,7 +20,7 @@ use crate::{from_c, process};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_construct<'a>(
+pub extern "C-unwind" fn PMIx_Group_construct<'a>(
     grp: CText<'a>,
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
@@ -40,7 +40,7 @@ pub extern "C" fn PMIx_Group_construct<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_construct_nb<'a>(
+pub extern "C-unwind" fn PMIx_Group_construct_nb<'a>(
     grp: CText<'a>,
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
@@ -81,7 +81,7 @@ pub(super) fn begin_forming(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_destruct<'a>(
+pub extern "C-unwind" fn PMIx_Group_destruct<'a>(
     grp: CText<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
@@ -93,7 +93,7 @@ pub extern "C" fn PMIx_Group_destruct<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_destruct_nb<'a>(
+pub extern "C-unwind" fn PMIx_Group_destruct_nb<'a>(
     grp: CText<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,

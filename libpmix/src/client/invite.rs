@@ -17,7 +17,7 @@ use crate::{from_c, process};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_invite<'a>(
+pub extern "C-unwind" fn PMIx_Group_invite<'a>(
     grp: CText<'a>,
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
@@ -37,7 +37,7 @@ pub extern "C" fn PMIx_Group_invite<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_invite_nb<'a>(
+pub extern "C-unwind" fn PMIx_Group_invite_nb<'a>(
     grp: CText<'a>,
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
@@ -61,7 +61,7 @@ pub extern "C" fn PMIx_Group_invite_nb<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_join<'a>(
+pub extern "C-unwind" fn PMIx_Group_join<'a>(
     grp: CText<'a>,
     leader: In<'a, pmix_proc_t>,
     opt: pmix_group_opt_t,
@@ -81,7 +81,7 @@ pub extern "C" fn PMIx_Group_join<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_join_nb<'a>(
+pub extern "C-unwind" fn PMIx_Group_join_nb<'a>(
     grp: CText<'a>,
     leader: In<'a, pmix_proc_t>,
     opt: pmix_group_opt_t,
@@ -97,7 +97,7 @@ pub extern "C" fn PMIx_Group_join_nb<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_leave<'a>(
+pub extern "C-unwind" fn PMIx_Group_leave<'a>(
     grp: CText<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
@@ -109,7 +109,7 @@ pub extern "C" fn PMIx_Group_leave<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_leave_nb<'a>(
+pub extern "C-unwind" fn PMIx_Group_leave_nb<'a>(
     grp: CText<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,

@@ -32,7 +32,7 @@ use crate::{call, from_c, process};
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_IOF_pull<'a>(
+pub extern "C-unwind" fn PMIx_IOF_pull<'a>(
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
     directives: Items<'a, pmix_info_t>,
@@ -129,7 +129,7 @@ fn writing(style: OutputStyle) -> OutputHandler {
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_IOF_deregister<'a>(
+pub extern "C-unwind" fn PMIx_IOF_deregister<'a>(
     iofhdlr: usize,
     directives: Items<'a, pmix_info_t>,
     ndirs: Count<'a, pmix_info_t>,
@@ -154,7 +154,7 @@ pub extern "C" fn PMIx_IOF_deregister<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_IOF_push<'a>(
+pub extern "C-unwind" fn PMIx_IOF_push<'a>(
     targets: Items<'a, pmix_proc_t>,
     ntargets: Count<'a, pmix_proc_t>,
     bo: In<'a, pmix_byte_object_t>,

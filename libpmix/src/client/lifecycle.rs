@@ -30,7 +30,7 @@ use crate::{descriptors, from_c, munge, spoken, stand_in, stdin, to_c, tool, tur
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Init<'a>(
+pub extern "C-unwind" fn PMIx_Init<'a>(
     proc: Out<'a, pmix_proc_t>,
     info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
@@ -184,7 +184,10 @@ fn connect() -> Result<Client, Failure> {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Finalize<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'a, pmix_info_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Finalize<'a>(
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+) -> pmix_status_t {
     guard(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
         from_c::refuse_others(&infos, &[keys::EMBED_BARRIER.name()])?;
@@ -249,7 +252,7 @@ fn end() -> Result<(), Failure> {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Initialized() -> c_int {
+pub extern "C-unwind" fn PMIx_Initialized() -> c_int {
     guard_or(0, || c_int::from(process::is_initialized()))
 }
 
@@ -258,7 +261,7 @@ pub extern "C" fn PMIx_Initialized() -> c_int {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get_version() -> *const c_char {
+pub extern "C-unwind" fn PMIx_Get_version() -> *const c_char {
     guard_or(stand_in::OWN_TEXT.as_ptr(), || stand_in::version_text().as_ptr())
 }
 
@@ -266,7 +269,7 @@ pub extern "C" fn PMIx_Get_version() -> *const c_char {
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Abort<'a>(
+pub extern "C-unwind" fn PMIx_Abort<'a>(
     status: c_int,
     msg: CText<'a>,
     procs: Items<'a, pmix_proc_t>,
@@ -286,7 +289,7 @@ pub extern "C" fn PMIx_Abort<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Progress() {
+pub extern "C-unwind" fn PMIx_Progress() {
     guard_or((), turns::run_due);
 }
 

@@ -20,7 +20,10 @@ use crate::{from_c, process};
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Publish<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'a, pmix_info_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Publish<'a>(
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+) -> pmix_status_t {
     guard(|| run(publication(info.counted(ninfo))?))
 }
 
@@ -28,7 +31,7 @@ pub extern "C" fn PMIx_Publish<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'a
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Publish_nb<'a>(
+pub extern "C-unwind" fn PMIx_Publish_nb<'a>(
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_op_cbfunc_t>,
@@ -49,7 +52,7 @@ fn publication(info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure>
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Lookup<'a>(
+pub extern "C-unwind" fn PMIx_Lookup<'a>(
     data: FilledItems<'a, pmix_pdata_t>,
     ndata: Count<'a, pmix_pdata_t>,
     info: Items<'a, pmix_info_t>,
@@ -81,7 +84,7 @@ pub extern "C" fn PMIx_Lookup<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Lookup_nb<'a>(
+pub extern "C-unwind" fn PMIx_Lookup_nb<'a>(
     keys: TextArray<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
@@ -125,7 +128,7 @@ fn write(pdata: &Pdata, place: &mut pmix_pdata_t) -> Result<(), Failure> {
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Unpublish<'a>(
+pub extern "C-unwind" fn PMIx_Unpublish<'a>(
     keys: TextArray<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
@@ -137,7 +140,7 @@ pub extern "C" fn PMIx_Unpublish<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Unpublish_nb<'a>(
+pub extern "C-unwind" fn PMIx_Unpublish_nb<'a>(
     keys: TextArray<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,

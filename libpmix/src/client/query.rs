@@ -27,7 +27,7 @@ use crate::{from_c, process, to_c};
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Query_info<'a>(
+pub extern "C-unwind" fn PMIx_Query_info<'a>(
     queries: Items<'a, pmix_query_t>,
     nqueries: Count<'a, pmix_query_t>,
     results: Out<'a, *mut pmix_info_t>,
@@ -54,7 +54,7 @@ pub extern "C" fn PMIx_Query_info<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Query_info_nb<'a>(
+pub extern "C-unwind" fn PMIx_Query_info_nb<'a>(
     queries: Items<'a, pmix_query_t>,
     nqueries: Count<'a, pmix_query_t>,
     cbfunc: Callback<pmix_info_cbfunc_t>,
@@ -148,7 +148,7 @@ fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<An
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Log<'a>(
+pub extern "C-unwind" fn PMIx_Log<'a>(
     data: Items<'a, pmix_info_t>,
     ndata: Count<'a, pmix_info_t>,
     directives: Items<'a, pmix_info_t, 1>,
@@ -164,7 +164,7 @@ pub extern "C" fn PMIx_Log<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Log_nb<'a>(
+pub extern "C-unwind" fn PMIx_Log_nb<'a>(
     data: Items<'a, pmix_info_t>,
     ndata: Count<'a, pmix_info_t>,
     directives: Items<'a, pmix_info_t, 1>,
@@ -211,7 +211,7 @@ fn write_here(role: &dyn ServerRole, data: &[Info], directives: &[Info]) -> Resu
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Allocation_request<'a>(
+pub extern "C-unwind" fn PMIx_Allocation_request<'a>(
     directive: pmix_alloc_directive_t,
     info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
@@ -230,7 +230,7 @@ pub extern "C" fn PMIx_Allocation_request<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Allocation_request_nb<'a>(
+pub extern "C-unwind" fn PMIx_Allocation_request_nb<'a>(
     directive: pmix_alloc_directive_t,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,

@@ -14,7 +14,7 @@ use crate::{from_c, memory, process, to_c};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resolve_peers<'a>(
+pub extern "C-unwind" fn PMIx_Resolve_peers<'a>(
     nodename: CText<'a>,
     nspace: NamespaceText<'a>,
     procs: Out<'a, *mut pmix_proc_t>,
@@ -42,7 +42,10 @@ pub extern "C" fn PMIx_Resolve_peers<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resolve_nodes(nspace: NamespaceText<'_>, mut nodelist: Out<'_, *mut c_char>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Resolve_nodes(
+    nspace: NamespaceText<'_>,
+    mut nodelist: Out<'_, *mut c_char>,
+) -> pmix_status_t {
     nodelist.clear();
     guard(|| {
         process::member()?;

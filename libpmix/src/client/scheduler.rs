@@ -93,7 +93,7 @@ fn index_of(infos: &[Info]) -> Result<Option<usize>, Failure> {
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fabric_register<'a>(
+pub extern "C-unwind" fn PMIx_Fabric_register<'a>(
     mut fabric: FabricPlace,
     directives: Items<'a, pmix_info_t>,
     ndirs: Count<'a, pmix_info_t>,
@@ -108,7 +108,7 @@ pub extern "C" fn PMIx_Fabric_register<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fabric_register_nb<'a>(
+pub extern "C-unwind" fn PMIx_Fabric_register_nb<'a>(
     mut fabric: FabricPlace,
     directives: Items<'a, pmix_info_t>,
     ndirs: Count<'a, pmix_info_t>,
@@ -126,7 +126,7 @@ pub extern "C" fn PMIx_Fabric_register_nb<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fabric_update(mut fabric: FabricPlace) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Fabric_update(mut fabric: FabricPlace) -> pmix_status_t {
     guard_status(|| {
         let request = update(&mut fabric)?;
         fabric.fill(call::run(request).map_err(Failure)?)
@@ -137,7 +137,7 @@ pub extern "C" fn PMIx_Fabric_update(mut fabric: FabricPlace) -> pmix_status_t {
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fabric_update_nb(
+pub extern "C-unwind" fn PMIx_Fabric_update_nb(
     mut fabric: FabricPlace,
     cbfunc: Callback<pmix_op_cbfunc_t>,
     cbdata: CallerData,
@@ -153,7 +153,7 @@ pub extern "C" fn PMIx_Fabric_update_nb(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fabric_deregister(mut fabric: FabricPlace) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Fabric_deregister(mut fabric: FabricPlace) -> pmix_status_t {
     guard(|| deregister(&mut fabric))
 }
 
@@ -162,7 +162,7 @@ pub extern "C" fn PMIx_Fabric_deregister(mut fabric: FabricPlace) -> pmix_status
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fabric_deregister_nb(
+pub extern "C-unwind" fn PMIx_Fabric_deregister_nb(
     mut fabric: FabricPlace,
     _cbfunc: Callback<pmix_op_cbfunc_t>,
     _cbdata: CallerData,
@@ -208,7 +208,7 @@ fn start_for_fabric(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Session_control<'a>(
+pub extern "C-unwind" fn PMIx_Session_control<'a>(
     session: u32,
     directives: Items<'a, pmix_info_t>,
     ndirs: Count<'a, pmix_info_t>,
@@ -231,7 +231,7 @@ pub extern "C" fn PMIx_Session_control<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resource_block<'a>(
+pub extern "C-unwind" fn PMIx_Resource_block<'a>(
     directive: pmix_resource_block_directive_t,
     block: CText<'a>,
     res: Items<'a, pmix_resource_unit_t>,
@@ -246,7 +246,7 @@ pub extern "C" fn PMIx_Resource_block<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resource_block_nb<'a>(
+pub extern "C-unwind" fn PMIx_Resource_block_nb<'a>(
     directive: pmix_resource_block_directive_t,
     block: CText<'a>,
     res: Items<'a, pmix_resource_unit_t>,

@@ -21,7 +21,7 @@ use crate::{from_c, process};
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get_credential<'a>(
+pub extern "C-unwind" fn PMIx_Get_credential<'a>(
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     mut credential: Out<'a, pmix_byte_object_t>,
@@ -40,7 +40,7 @@ pub extern "C" fn PMIx_Get_credential<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get_credential_nb<'a>(
+pub extern "C-unwind" fn PMIx_Get_credential_nb<'a>(
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_credential_cbfunc_t>,
@@ -72,7 +72,7 @@ fn credential_of(answer: Answer) -> Result<Credential, Status> {
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Validate_credential<'a>(
+pub extern "C-unwind" fn PMIx_Validate_credential<'a>(
     cred: In<'a, pmix_byte_object_t>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
@@ -90,7 +90,7 @@ pub extern "C" fn PMIx_Validate_credential<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Validate_credential_nb<'a>(
+pub extern "C-unwind" fn PMIx_Validate_credential_nb<'a>(
     cred: In<'a, pmix_byte_object_t>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,

@@ -26,7 +26,7 @@ use crate::{call, from_c, to_c};
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Spawn<'a>(
+pub extern "C-unwind" fn PMIx_Spawn<'a>(
     job_info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     apps: Items<'a, pmix_app_t>,
@@ -50,7 +50,7 @@ pub extern "C" fn PMIx_Spawn<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Spawn_nb<'a>(
+pub extern "C-unwind" fn PMIx_Spawn_nb<'a>(
     job_info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     apps: Items<'a, pmix_app_t>,
@@ -176,7 +176,7 @@ const PARAMETER_PREFIX: &[u8] = b"PMIX_MCA_";
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Connect<'a>(
+pub extern "C-unwind" fn PMIx_Connect<'a>(
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
     info: Items<'a, pmix_info_t>,
@@ -192,7 +192,7 @@ pub extern "C" fn PMIx_Connect<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Connect_nb<'a>(
+pub extern "C-unwind" fn PMIx_Connect_nb<'a>(
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
     info: Items<'a, pmix_info_t>,
@@ -210,7 +210,7 @@ pub extern "C" fn PMIx_Connect_nb<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Disconnect<'a>(
+pub extern "C-unwind" fn PMIx_Disconnect<'a>(
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
     info: Items<'a, pmix_info_t>,
@@ -226,7 +226,7 @@ pub extern "C" fn PMIx_Disconnect<'a>(
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Disconnect_nb<'a>(
+pub extern "C-unwind" fn PMIx_Disconnect_nb<'a>(
     procs: Items<'a, pmix_proc_t>,
     nprocs: Count<'a, pmix_proc_t>,
     info: Items<'a, pmix_info_t>,

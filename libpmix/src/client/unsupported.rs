@@ -7,4 +7,4 @@ use crate::types::pmix_info_t;
 ///
 /// Support: not supported.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Progress_thread_stop(_info: *const pmix_info_t, _ninfo: usize) {}
+pub extern "C-unwind" fn PMIx_Progress_thread_stop(_info: *const pmix_info_t, _ninfo: usize) {}

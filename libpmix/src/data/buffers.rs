@@ -20,7 +20,7 @@ const INFLATED_BYTES_MAX: usize = 1 << 30;
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_buffer_construct(mut b: Out<'_, pmix_data_buffer_t>) {
+pub extern "C-unwind" fn PMIx_Data_buffer_construct(mut b: Out<'_, pmix_data_buffer_t>) {
     guard_or((), || {
         if let Ok(buffer) = b.place("buffer") {
             pmix_data_buffer_t::construct(buffer);
@@ -32,7 +32,7 @@ pub extern "C" fn PMIx_Data_buffer_construct(mut b: Out<'_, pmix_data_buffer_t>)
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_buffer_create() -> *mut pmix_data_buffer_t {
+pub extern "C-unwind" fn PMIx_Data_buffer_create() -> *mut pmix_data_buffer_t {
     // An empty buffer is all zero.
     guard_or(std::ptr::null_mut(), || memory::zeroed_array(1))
 }
@@ -41,7 +41,7 @@ pub extern "C" fn PMIx_Data_buffer_create() -> *mut pmix_data_buffer_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_buffer_destruct(b: InOut<'_, pmix_data_buffer_t>) {
+pub extern "C-unwind" fn PMIx_Data_buffer_destruct(b: InOut<'_, pmix_data_buffer_t>) {
     guard_or((), || {
         if let Ok(buffer) = b.own("buffer") {
             pmix_data_buffer_t::destruct(buffer);
@@ -53,7 +53,7 @@ pub extern "C" fn PMIx_Data_buffer_destruct(b: InOut<'_, pmix_data_buffer_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_buffer_release(b: Freed<'_, pmix_data_buffer_t>) {
+pub extern "C-unwind" fn PMIx_Data_buffer_release(b: Freed<'_, pmix_data_buffer_t>) {
     guard_or((), || b.free_one());
 }
 
@@ -61,7 +61,7 @@ pub extern "C" fn PMIx_Data_buffer_release(b: Freed<'_, pmix_data_buffer_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_buffer_load<'a>(
+pub extern "C-unwind" fn PMIx_Data_buffer_load<'a>(
     b: InOut<'a, pmix_data_buffer_t>,
     bytes: GivenBlock<'a>,
     sz: Count<'a, u8>,
@@ -79,7 +79,7 @@ pub extern "C" fn PMIx_Data_buffer_load<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_buffer_unload<'a>(
+pub extern "C-unwind" fn PMIx_Data_buffer_unload<'a>(
     b: InOut<'a, pmix_data_buffer_t>,
     bytes: Out<'a, *mut c_char>,
     sz: Out<'a, usize>,
@@ -97,7 +97,7 @@ pub extern "C" fn PMIx_Data_buffer_unload<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_load(
+pub extern "C-unwind" fn PMIx_Data_load(
     buffer: InOut<'_, pmix_data_buffer_t>,
     payload: InOut<'_, pmix_byte_object_t>,
 ) -> pmix_status_t {
@@ -116,7 +116,7 @@ pub extern "C" fn PMIx_Data_load(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_unload(
+pub extern "C-unwind" fn PMIx_Data_unload(
     buffer: InOut<'_, pmix_data_buffer_t>,
     mut payload: Out<'_, pmix_byte_object_t>,
 ) -> pmix_status_t {
@@ -133,7 +133,7 @@ pub extern "C" fn PMIx_Data_unload(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_embed(
+pub extern "C-unwind" fn PMIx_Data_embed(
     buffer: InOut<'_, pmix_data_buffer_t>,
     payload: In<'_, pmix_byte_object_t>,
 ) -> pmix_status_t {
@@ -147,7 +147,7 @@ pub extern "C" fn PMIx_Data_embed(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_copy_payload(
+pub extern "C-unwind" fn PMIx_Data_copy_payload(
     dest: InOut<'_, pmix_data_buffer_t>,
     src: In<'_, pmix_data_buffer_t>,
 ) -> pmix_status_t {
@@ -162,7 +162,7 @@ pub extern "C" fn PMIx_Data_copy_payload(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_compress<'a>(
+pub extern "C-unwind" fn PMIx_Data_compress<'a>(
     inbytes: Items<'a, Plain<u8>>,
     size: Count<'a, Plain<u8>>,
     outbytes: Out<'a, *mut u8>,
@@ -180,7 +180,7 @@ pub extern "C" fn PMIx_Data_compress<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_decompress<'a>(
+pub extern "C-unwind" fn PMIx_Data_decompress<'a>(
     inbytes: Items<'a, Plain<u8>>,
     size: Count<'a, Plain<u8>>,
     outbytes: Out<'a, *mut u8>,

@@ -15,7 +15,7 @@ use crate::{helpers, memory};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_copy<'a>(
+pub extern "C-unwind" fn PMIx_Data_copy<'a>(
     mut dest: Out<'a, *mut c_void>,
     src: Data<'a>,
     type_: TypeCode<'a>,
@@ -43,7 +43,7 @@ pub extern "C" fn PMIx_Data_copy<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_print<'a>(
+pub extern "C-unwind" fn PMIx_Data_print<'a>(
     mut output: Out<'a, *mut c_char>,
     prefix: CText<'a>,
     src: Data<'a>,

@@ -19,7 +19,7 @@ const YOUNGER: Codec = Codec { generation: Generation::V61, described: false };
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_pack<'a>(
+pub extern "C-unwind" fn PMIx_Data_pack<'a>(
     _target: In<'a, pmix_proc_t>,
     buffer: InOut<'a, pmix_data_buffer_t>,
     src: Data<'a>,
@@ -46,7 +46,7 @@ pub extern "C" fn PMIx_Data_pack<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_unpack<'a>(
+pub extern "C-unwind" fn PMIx_Data_unpack<'a>(
     _source: In<'a, pmix_proc_t>,
     buffer: InOut<'a, pmix_data_buffer_t>,
     dest: DataPlace<'a>,

@@ -21,7 +21,7 @@ const WHAT: &str = "array of strings";
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_append_nosize(argv: InOut<'_, Argv>, arg: CText<'_>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Argv_append_nosize(argv: InOut<'_, Argv>, arg: CText<'_>) -> pmix_status_t {
     guard(|| insert(argv, arg, Place::Back))
 }
 
@@ -29,7 +29,7 @@ pub extern "C" fn PMIx_Argv_append_nosize(argv: InOut<'_, Argv>, arg: CText<'_>)
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_append_unique_nosize(argv: InOut<'_, Argv>, arg: CText<'_>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Argv_append_unique_nosize(argv: InOut<'_, Argv>, arg: CText<'_>) -> pmix_status_t {
     guard(|| {
         let texts = argv.whole(WHAT)?.texts(WHAT)?;
         let new = arg.get("string")?;
@@ -44,7 +44,7 @@ pub extern "C" fn PMIx_Argv_append_unique_nosize(argv: InOut<'_, Argv>, arg: CTe
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_prepend_nosize(argv: InOut<'_, Argv>, arg: CText<'_>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Argv_prepend_nosize(argv: InOut<'_, Argv>, arg: CText<'_>) -> pmix_status_t {
     guard(|| insert(argv, arg, Place::Front))
 }
 
@@ -52,7 +52,7 @@ pub extern "C" fn PMIx_Argv_prepend_nosize(argv: InOut<'_, Argv>, arg: CText<'_>
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_copy(argv: TextArray<'_>) -> *mut *mut c_char {
+pub extern "C-unwind" fn PMIx_Argv_copy(argv: TextArray<'_>) -> *mut *mut c_char {
     guard_or(std::ptr::null_mut(), || {
         if argv.is_null() {
             return std::ptr::null_mut();
@@ -66,7 +66,7 @@ pub extern "C" fn PMIx_Argv_copy(argv: TextArray<'_>) -> *mut *mut c_char {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_count(a: TextArray<'_>) -> c_int {
+pub extern "C-unwind" fn PMIx_Argv_count(a: TextArray<'_>) -> c_int {
     guard_or(0, || c_int::try_from(a.get(WHAT).unwrap_or_default().len()).unwrap_or(c_int::MAX))
 }
 
@@ -74,7 +74,7 @@ pub extern "C" fn PMIx_Argv_count(a: TextArray<'_>) -> c_int {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_free(argv: FreedTexts<'_>) {
+pub extern "C-unwind" fn PMIx_Argv_free(argv: FreedTexts<'_>) {
     guard_or((), || argv.free());
 }
 
@@ -82,7 +82,7 @@ pub extern "C" fn PMIx_Argv_free(argv: FreedTexts<'_>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_join(argv: TextArray<'_>, delimiter: c_int) -> *mut c_char {
+pub extern "C-unwind" fn PMIx_Argv_join(argv: TextArray<'_>, delimiter: c_int) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
         let texts = argv.get(WHAT).unwrap_or_default();
         let texts: Vec<&[u8]> = texts.iter().map(|text| text.to_bytes()).collect();
@@ -94,7 +94,7 @@ pub extern "C" fn PMIx_Argv_join(argv: TextArray<'_>, delimiter: c_int) -> *mut 
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_split(src_string: CText<'_>, delimiter: c_int) -> *mut *mut c_char {
+pub extern "C-unwind" fn PMIx_Argv_split(src_string: CText<'_>, delimiter: c_int) -> *mut *mut c_char {
     PMIx_Argv_split_inter(src_string, delimiter, false)
 }
 
@@ -102,7 +102,7 @@ pub extern "C" fn PMIx_Argv_split(src_string: CText<'_>, delimiter: c_int) -> *m
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_split_with_empty(src_string: CText<'_>, delimiter: c_int) -> *mut *mut c_char {
+pub extern "C-unwind" fn PMIx_Argv_split_with_empty(src_string: CText<'_>, delimiter: c_int) -> *mut *mut c_char {
     PMIx_Argv_split_inter(src_string, delimiter, true)
 }
 
@@ -110,7 +110,7 @@ pub extern "C" fn PMIx_Argv_split_with_empty(src_string: CText<'_>, delimiter: c
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Argv_split_inter(
+pub extern "C-unwind" fn PMIx_Argv_split_inter(
     src_string: CText<'_>,
     delimiter: c_int,
     include_empty: bool,
@@ -136,7 +136,7 @@ pub extern "C" fn PMIx_Argv_split_inter(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Setenv(
+pub extern "C-unwind" fn PMIx_Setenv(
     name: CText<'_>,
     value: CText<'_>,
     overwrite: bool,

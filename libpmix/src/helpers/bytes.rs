@@ -8,7 +8,7 @@ use crate::types::{pmix_byte_object_t, pmix_envar_t, pmix_regattr_t, pmix_regex2
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Byte_object_construct(p: Out<'_, pmix_byte_object_t>) {
+pub extern "C-unwind" fn PMIx_Byte_object_construct(p: Out<'_, pmix_byte_object_t>) {
     family::construct::<pmix_byte_object_t>(p);
 }
 
@@ -16,7 +16,7 @@ pub extern "C" fn PMIx_Byte_object_construct(p: Out<'_, pmix_byte_object_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Byte_object_create(n: usize) -> *mut pmix_byte_object_t {
+pub extern "C-unwind" fn PMIx_Byte_object_create(n: usize) -> *mut pmix_byte_object_t {
     family::create::<pmix_byte_object_t>(n)
 }
 
@@ -24,7 +24,7 @@ pub extern "C" fn PMIx_Byte_object_create(n: usize) -> *mut pmix_byte_object_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Byte_object_destruct(p: InOut<'_, pmix_byte_object_t>) {
+pub extern "C-unwind" fn PMIx_Byte_object_destruct(p: InOut<'_, pmix_byte_object_t>) {
     family::destruct(p);
 }
 
@@ -32,7 +32,7 @@ pub extern "C" fn PMIx_Byte_object_destruct(p: InOut<'_, pmix_byte_object_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Byte_object_free<'a>(p: Freed<'a, pmix_byte_object_t>, n: Count<'a, pmix_byte_object_t>) {
+pub extern "C-unwind" fn PMIx_Byte_object_free<'a>(p: Freed<'a, pmix_byte_object_t>, n: Count<'a, pmix_byte_object_t>) {
     family::free(p, n);
 }
 
@@ -40,7 +40,7 @@ pub extern "C" fn PMIx_Byte_object_free<'a>(p: Freed<'a, pmix_byte_object_t>, n:
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Envar_construct(p: Out<'_, pmix_envar_t>) {
+pub extern "C-unwind" fn PMIx_Envar_construct(p: Out<'_, pmix_envar_t>) {
     family::construct::<pmix_envar_t>(p);
 }
 
@@ -48,7 +48,7 @@ pub extern "C" fn PMIx_Envar_construct(p: Out<'_, pmix_envar_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Envar_create(n: usize) -> *mut pmix_envar_t {
+pub extern "C-unwind" fn PMIx_Envar_create(n: usize) -> *mut pmix_envar_t {
     family::create::<pmix_envar_t>(n)
 }
 
@@ -56,7 +56,7 @@ pub extern "C" fn PMIx_Envar_create(n: usize) -> *mut pmix_envar_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Envar_destruct(p: InOut<'_, pmix_envar_t>) {
+pub extern "C-unwind" fn PMIx_Envar_destruct(p: InOut<'_, pmix_envar_t>) {
     family::destruct(p);
 }
 
@@ -64,7 +64,7 @@ pub extern "C" fn PMIx_Envar_destruct(p: InOut<'_, pmix_envar_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Envar_free<'a>(p: Freed<'a, pmix_envar_t>, n: Count<'a, pmix_envar_t>) {
+pub extern "C-unwind" fn PMIx_Envar_free<'a>(p: Freed<'a, pmix_envar_t>, n: Count<'a, pmix_envar_t>) {
     family::free(p, n);
 }
 
@@ -72,7 +72,7 @@ pub extern "C" fn PMIx_Envar_free<'a>(p: Freed<'a, pmix_envar_t>, n: Count<'a, p
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regex2_construct(p: Out<'_, pmix_regex2_t>) {
+pub extern "C-unwind" fn PMIx_Regex2_construct(p: Out<'_, pmix_regex2_t>) {
     family::construct::<pmix_regex2_t>(p);
 }
 
@@ -80,7 +80,7 @@ pub extern "C" fn PMIx_Regex2_construct(p: Out<'_, pmix_regex2_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regex2_create(n: usize) -> *mut pmix_regex2_t {
+pub extern "C-unwind" fn PMIx_Regex2_create(n: usize) -> *mut pmix_regex2_t {
     family::create::<pmix_regex2_t>(n)
 }
 
@@ -88,7 +88,7 @@ pub extern "C" fn PMIx_Regex2_create(n: usize) -> *mut pmix_regex2_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regex2_destruct(p: InOut<'_, pmix_regex2_t>) {
+pub extern "C-unwind" fn PMIx_Regex2_destruct(p: InOut<'_, pmix_regex2_t>) {
     family::destruct(p);
 }
 
@@ -96,7 +96,7 @@ pub extern "C" fn PMIx_Regex2_destruct(p: InOut<'_, pmix_regex2_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regex2_free<'a>(p: Freed<'a, pmix_regex2_t>, n: Count<'a, pmix_regex2_t>) {
+pub extern "C-unwind" fn PMIx_Regex2_free<'a>(p: Freed<'a, pmix_regex2_t>, n: Count<'a, pmix_regex2_t>) {
     family::free(p, n);
 }
 
@@ -104,7 +104,7 @@ pub extern "C" fn PMIx_Regex2_free<'a>(p: Freed<'a, pmix_regex2_t>, n: Count<'a,
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regattr_construct(p: Out<'_, pmix_regattr_t>) {
+pub extern "C-unwind" fn PMIx_Regattr_construct(p: Out<'_, pmix_regattr_t>) {
     family::construct::<pmix_regattr_t>(p);
 }
 
@@ -112,7 +112,7 @@ pub extern "C" fn PMIx_Regattr_construct(p: Out<'_, pmix_regattr_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regattr_create(n: usize) -> *mut pmix_regattr_t {
+pub extern "C-unwind" fn PMIx_Regattr_create(n: usize) -> *mut pmix_regattr_t {
     family::create::<pmix_regattr_t>(n)
 }
 
@@ -120,7 +120,7 @@ pub extern "C" fn PMIx_Regattr_create(n: usize) -> *mut pmix_regattr_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regattr_destruct(p: InOut<'_, pmix_regattr_t>) {
+pub extern "C-unwind" fn PMIx_Regattr_destruct(p: InOut<'_, pmix_regattr_t>) {
     family::destruct(p);
 }
 
@@ -128,6 +128,6 @@ pub extern "C" fn PMIx_Regattr_destruct(p: InOut<'_, pmix_regattr_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regattr_free<'a>(p: Freed<'a, pmix_regattr_t>, n: Count<'a, pmix_regattr_t>) {
+pub extern "C-unwind" fn PMIx_Regattr_free<'a>(p: Freed<'a, pmix_regattr_t>, n: Count<'a, pmix_regattr_t>) {
     family::free(p, n);
 }

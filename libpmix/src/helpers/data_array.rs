@@ -13,7 +13,11 @@ use crate::types::{pmix_data_array_t, pmix_data_type_t, pmix_info_t};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_array_construct(mut p: Out<'_, pmix_data_array_t>, num: usize, type_: pmix_data_type_t) {
+pub extern "C-unwind" fn PMIx_Data_array_construct(
+    mut p: Out<'_, pmix_data_array_t>,
+    num: usize,
+    type_: pmix_data_type_t,
+) {
     guard_or((), || {
         if let Ok(array) = p.place("data array") {
             fill(array, num, type_);
@@ -25,7 +29,7 @@ pub extern "C" fn PMIx_Data_array_construct(mut p: Out<'_, pmix_data_array_t>, n
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_array_init(mut p: Out<'_, pmix_data_array_t>, type_: pmix_data_type_t) {
+pub extern "C-unwind" fn PMIx_Data_array_init(mut p: Out<'_, pmix_data_array_t>, type_: pmix_data_type_t) {
     guard_or((), || {
         if let Ok(array) = p.place("data array") {
             pmix_data_array_t::construct(array);
@@ -38,7 +42,7 @@ pub extern "C" fn PMIx_Data_array_init(mut p: Out<'_, pmix_data_array_t>, type_:
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_array_create(n: usize, type_: pmix_data_type_t) -> *mut pmix_data_array_t {
+pub extern "C-unwind" fn PMIx_Data_array_create(n: usize, type_: pmix_data_type_t) -> *mut pmix_data_array_t {
     guard_or(std::ptr::null_mut(), || {
         if n == 0 {
             return std::ptr::null_mut();
@@ -54,7 +58,7 @@ pub extern "C" fn PMIx_Data_array_create(n: usize, type_: pmix_data_type_t) -> *
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_array_destruct(d: InOut<'_, pmix_data_array_t>) {
+pub extern "C-unwind" fn PMIx_Data_array_destruct(d: InOut<'_, pmix_data_array_t>) {
     family::destruct(d);
 }
 
@@ -62,7 +66,7 @@ pub extern "C" fn PMIx_Data_array_destruct(d: InOut<'_, pmix_data_array_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_array_free(p: Freed<'_, pmix_data_array_t>) {
+pub extern "C-unwind" fn PMIx_Data_array_free(p: Freed<'_, pmix_data_array_t>) {
     family::release(p);
 }
 

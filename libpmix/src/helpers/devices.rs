@@ -11,7 +11,7 @@ use crate::types::{
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Geometry_construct(p: Out<'_, pmix_geometry_t>) {
+pub extern "C-unwind" fn PMIx_Geometry_construct(p: Out<'_, pmix_geometry_t>) {
     family::construct::<pmix_geometry_t>(p);
 }
 
@@ -19,7 +19,7 @@ pub extern "C" fn PMIx_Geometry_construct(p: Out<'_, pmix_geometry_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Geometry_create(n: usize) -> *mut pmix_geometry_t {
+pub extern "C-unwind" fn PMIx_Geometry_create(n: usize) -> *mut pmix_geometry_t {
     family::create::<pmix_geometry_t>(n)
 }
 
@@ -27,7 +27,7 @@ pub extern "C" fn PMIx_Geometry_create(n: usize) -> *mut pmix_geometry_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Geometry_destruct(p: InOut<'_, pmix_geometry_t>) {
+pub extern "C-unwind" fn PMIx_Geometry_destruct(p: InOut<'_, pmix_geometry_t>) {
     family::destruct(p);
 }
 
@@ -35,7 +35,7 @@ pub extern "C" fn PMIx_Geometry_destruct(p: InOut<'_, pmix_geometry_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Geometry_free<'a>(p: Freed<'a, pmix_geometry_t>, n: Count<'a, pmix_geometry_t>) {
+pub extern "C-unwind" fn PMIx_Geometry_free<'a>(p: Freed<'a, pmix_geometry_t>, n: Count<'a, pmix_geometry_t>) {
     family::free(p, n);
 }
 
@@ -43,7 +43,7 @@ pub extern "C" fn PMIx_Geometry_free<'a>(p: Freed<'a, pmix_geometry_t>, n: Count
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_construct(p: Out<'_, pmix_device_t>) {
+pub extern "C-unwind" fn PMIx_Device_construct(p: Out<'_, pmix_device_t>) {
     family::construct::<pmix_device_t>(p);
 }
 
@@ -51,7 +51,7 @@ pub extern "C" fn PMIx_Device_construct(p: Out<'_, pmix_device_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_create(n: usize) -> *mut pmix_device_t {
+pub extern "C-unwind" fn PMIx_Device_create(n: usize) -> *mut pmix_device_t {
     family::create::<pmix_device_t>(n)
 }
 
@@ -59,7 +59,7 @@ pub extern "C" fn PMIx_Device_create(n: usize) -> *mut pmix_device_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_destruct(p: InOut<'_, pmix_device_t>) {
+pub extern "C-unwind" fn PMIx_Device_destruct(p: InOut<'_, pmix_device_t>) {
     family::destruct(p);
 }
 
@@ -67,7 +67,7 @@ pub extern "C" fn PMIx_Device_destruct(p: InOut<'_, pmix_device_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_free<'a>(p: Freed<'a, pmix_device_t>, n: Count<'a, pmix_device_t>) {
+pub extern "C-unwind" fn PMIx_Device_free<'a>(p: Freed<'a, pmix_device_t>, n: Count<'a, pmix_device_t>) {
     family::free(p, n);
 }
 
@@ -75,7 +75,7 @@ pub extern "C" fn PMIx_Device_free<'a>(p: Freed<'a, pmix_device_t>, n: Count<'a,
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_distance_construct(p: Out<'_, pmix_device_distance_t>) {
+pub extern "C-unwind" fn PMIx_Device_distance_construct(p: Out<'_, pmix_device_distance_t>) {
     family::construct::<pmix_device_distance_t>(p);
 }
 
@@ -83,7 +83,7 @@ pub extern "C" fn PMIx_Device_distance_construct(p: Out<'_, pmix_device_distance
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_distance_create(n: usize) -> *mut pmix_device_distance_t {
+pub extern "C-unwind" fn PMIx_Device_distance_create(n: usize) -> *mut pmix_device_distance_t {
     family::create::<pmix_device_distance_t>(n)
 }
 
@@ -91,7 +91,7 @@ pub extern "C" fn PMIx_Device_distance_create(n: usize) -> *mut pmix_device_dist
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_distance_destruct(p: InOut<'_, pmix_device_distance_t>) {
+pub extern "C-unwind" fn PMIx_Device_distance_destruct(p: InOut<'_, pmix_device_distance_t>) {
     family::destruct(p);
 }
 
@@ -99,7 +99,7 @@ pub extern "C" fn PMIx_Device_distance_destruct(p: InOut<'_, pmix_device_distanc
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_distance_free<'a>(
+pub extern "C-unwind" fn PMIx_Device_distance_free<'a>(
     p: Freed<'a, pmix_device_distance_t>,
     n: Count<'a, pmix_device_distance_t>,
 ) {
@@ -110,7 +110,7 @@ pub extern "C" fn PMIx_Device_distance_free<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Endpoint_construct(p: Out<'_, pmix_endpoint_t>) {
+pub extern "C-unwind" fn PMIx_Endpoint_construct(p: Out<'_, pmix_endpoint_t>) {
     family::construct::<pmix_endpoint_t>(p);
 }
 
@@ -118,7 +118,7 @@ pub extern "C" fn PMIx_Endpoint_construct(p: Out<'_, pmix_endpoint_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Endpoint_create(n: usize) -> *mut pmix_endpoint_t {
+pub extern "C-unwind" fn PMIx_Endpoint_create(n: usize) -> *mut pmix_endpoint_t {
     family::create::<pmix_endpoint_t>(n)
 }
 
@@ -126,7 +126,7 @@ pub extern "C" fn PMIx_Endpoint_create(n: usize) -> *mut pmix_endpoint_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Endpoint_destruct(p: InOut<'_, pmix_endpoint_t>) {
+pub extern "C-unwind" fn PMIx_Endpoint_destruct(p: InOut<'_, pmix_endpoint_t>) {
     family::destruct(p);
 }
 
@@ -134,7 +134,7 @@ pub extern "C" fn PMIx_Endpoint_destruct(p: InOut<'_, pmix_endpoint_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Endpoint_free<'a>(p: Freed<'a, pmix_endpoint_t>, n: Count<'a, pmix_endpoint_t>) {
+pub extern "C-unwind" fn PMIx_Endpoint_free<'a>(p: Freed<'a, pmix_endpoint_t>, n: Count<'a, pmix_endpoint_t>) {
     family::free(p, n);
 }
 
@@ -142,7 +142,7 @@ pub extern "C" fn PMIx_Endpoint_free<'a>(p: Freed<'a, pmix_endpoint_t>, n: Count
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Coord_construct(p: Out<'_, pmix_coord_t>) {
+pub extern "C-unwind" fn PMIx_Coord_construct(p: Out<'_, pmix_coord_t>) {
     family::construct::<pmix_coord_t>(p);
 }
 
@@ -150,7 +150,7 @@ pub extern "C" fn PMIx_Coord_construct(p: Out<'_, pmix_coord_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Coord_destruct(p: InOut<'_, pmix_coord_t>) {
+pub extern "C-unwind" fn PMIx_Coord_destruct(p: InOut<'_, pmix_coord_t>) {
     family::destruct(p);
 }
 
@@ -158,7 +158,7 @@ pub extern "C" fn PMIx_Coord_destruct(p: InOut<'_, pmix_coord_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Coord_free<'a>(p: Freed<'a, pmix_coord_t>, n: Count<'a, pmix_coord_t>) {
+pub extern "C-unwind" fn PMIx_Coord_free<'a>(p: Freed<'a, pmix_coord_t>, n: Count<'a, pmix_coord_t>) {
     family::free(p, n);
 }
 
@@ -166,7 +166,7 @@ pub extern "C" fn PMIx_Coord_free<'a>(p: Freed<'a, pmix_coord_t>, n: Count<'a, p
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Cpuset_construct(p: Out<'_, pmix_cpuset_t>) {
+pub extern "C-unwind" fn PMIx_Cpuset_construct(p: Out<'_, pmix_cpuset_t>) {
     family::construct::<pmix_cpuset_t>(p);
 }
 
@@ -174,7 +174,7 @@ pub extern "C" fn PMIx_Cpuset_construct(p: Out<'_, pmix_cpuset_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Cpuset_create(n: usize) -> *mut pmix_cpuset_t {
+pub extern "C-unwind" fn PMIx_Cpuset_create(n: usize) -> *mut pmix_cpuset_t {
     family::create::<pmix_cpuset_t>(n)
 }
 
@@ -182,7 +182,7 @@ pub extern "C" fn PMIx_Cpuset_create(n: usize) -> *mut pmix_cpuset_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Cpuset_destruct(p: InOut<'_, pmix_cpuset_t>) {
+pub extern "C-unwind" fn PMIx_Cpuset_destruct(p: InOut<'_, pmix_cpuset_t>) {
     family::destruct(p);
 }
 
@@ -190,7 +190,7 @@ pub extern "C" fn PMIx_Cpuset_destruct(p: InOut<'_, pmix_cpuset_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Cpuset_free<'a>(p: Freed<'a, pmix_cpuset_t>, n: Count<'a, pmix_cpuset_t>) {
+pub extern "C-unwind" fn PMIx_Cpuset_free<'a>(p: Freed<'a, pmix_cpuset_t>, n: Count<'a, pmix_cpuset_t>) {
     family::free(p, n);
 }
 
@@ -198,7 +198,7 @@ pub extern "C" fn PMIx_Cpuset_free<'a>(p: Freed<'a, pmix_cpuset_t>, n: Count<'a,
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Topology_construct(p: Out<'_, pmix_topology_t>) {
+pub extern "C-unwind" fn PMIx_Topology_construct(p: Out<'_, pmix_topology_t>) {
     family::construct::<pmix_topology_t>(p);
 }
 
@@ -206,7 +206,7 @@ pub extern "C" fn PMIx_Topology_construct(p: Out<'_, pmix_topology_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Topology_create(n: usize) -> *mut pmix_topology_t {
+pub extern "C-unwind" fn PMIx_Topology_create(n: usize) -> *mut pmix_topology_t {
     family::create::<pmix_topology_t>(n)
 }
 
@@ -214,7 +214,7 @@ pub extern "C" fn PMIx_Topology_create(n: usize) -> *mut pmix_topology_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Topology_destruct(p: InOut<'_, pmix_topology_t>) {
+pub extern "C-unwind" fn PMIx_Topology_destruct(p: InOut<'_, pmix_topology_t>) {
     family::destruct(p);
 }
 
@@ -222,7 +222,7 @@ pub extern "C" fn PMIx_Topology_destruct(p: InOut<'_, pmix_topology_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Topology_free<'a>(p: Freed<'a, pmix_topology_t>, n: Count<'a, pmix_topology_t>) {
+pub extern "C-unwind" fn PMIx_Topology_free<'a>(p: Freed<'a, pmix_topology_t>, n: Count<'a, pmix_topology_t>) {
     family::free(p, n);
 }
 
@@ -230,7 +230,7 @@ pub extern "C" fn PMIx_Topology_free<'a>(p: Freed<'a, pmix_topology_t>, n: Count
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resource_unit_construct(p: Out<'_, pmix_resource_unit_t>) {
+pub extern "C-unwind" fn PMIx_Resource_unit_construct(p: Out<'_, pmix_resource_unit_t>) {
     family::construct::<pmix_resource_unit_t>(p);
 }
 
@@ -238,7 +238,7 @@ pub extern "C" fn PMIx_Resource_unit_construct(p: Out<'_, pmix_resource_unit_t>)
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resource_unit_create(n: usize) -> *mut pmix_resource_unit_t {
+pub extern "C-unwind" fn PMIx_Resource_unit_create(n: usize) -> *mut pmix_resource_unit_t {
     family::create::<pmix_resource_unit_t>(n)
 }
 
@@ -246,7 +246,7 @@ pub extern "C" fn PMIx_Resource_unit_create(n: usize) -> *mut pmix_resource_unit
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resource_unit_destruct(p: InOut<'_, pmix_resource_unit_t>) {
+pub extern "C-unwind" fn PMIx_Resource_unit_destruct(p: InOut<'_, pmix_resource_unit_t>) {
     family::destruct(p);
 }
 
@@ -254,6 +254,9 @@ pub extern "C" fn PMIx_Resource_unit_destruct(p: InOut<'_, pmix_resource_unit_t>
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resource_unit_free<'a>(p: Freed<'a, pmix_resource_unit_t>, n: Count<'a, pmix_resource_unit_t>) {
+pub extern "C-unwind" fn PMIx_Resource_unit_free<'a>(
+    p: Freed<'a, pmix_resource_unit_t>,
+    n: Count<'a, pmix_resource_unit_t>,
+) {
     family::free(p, n);
 }

@@ -17,7 +17,7 @@ use crate::{from_c, memory, pointer};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
+pub extern "C-unwind" fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
     guard_or(std::ptr::null_mut(), || {
         let Ok(mut infos) = Array::<pmix_info_t>::constructed_with_spare(n) else { return std::ptr::null_mut() };
         infos.mark_end();
@@ -29,7 +29,7 @@ pub extern "C" fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_load<'a>(
+pub extern "C-unwind" fn PMIx_Info_load<'a>(
     mut info: Out<'a, pmix_info_t>,
     key: KeyText<'a>,
     data: Data<'a>,
@@ -59,7 +59,7 @@ pub(super) fn load<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_xfer(mut dest: Out<'_, pmix_info_t>, src: In<'_, pmix_info_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Info_xfer(mut dest: Out<'_, pmix_info_t>, src: In<'_, pmix_info_t>) -> pmix_status_t {
     guard(|| {
         let from = src.get("info")?.shallow();
         Ok(copy_over(from.whole(), dest.place("info")?)?)
@@ -86,7 +86,7 @@ pub(super) fn copy_over(from: Whole<'_, pmix_info_t>, to: &mut pmix_info_t) -> R
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_get_size(val: In<'_, pmix_info_t>, mut size: Out<'_, usize>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Info_get_size(val: In<'_, pmix_info_t>, mut size: Out<'_, usize>) -> pmix_status_t {
     guard(|| {
         let info = val.get("info")?;
         let total = size.place("place for a size")?;
@@ -99,7 +99,7 @@ pub extern "C" fn PMIx_Info_get_size(val: In<'_, pmix_info_t>, mut size: Out<'_,
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_true(p: In<'_, pmix_info_t>) -> pmix_boolean_t {
+pub extern "C-unwind" fn PMIx_Info_true(p: In<'_, pmix_info_t>) -> pmix_boolean_t {
     guard_or(NON_BOOL, || p.get("info").map_or(NON_BOOL, |info| value::truth_of(info.value())))
 }
 
@@ -107,7 +107,7 @@ pub extern "C" fn PMIx_Info_true(p: In<'_, pmix_info_t>) -> pmix_boolean_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_string(info: In<'_, pmix_info_t>) -> *mut c_char {
+pub extern "C-unwind" fn PMIx_Info_string(info: In<'_, pmix_info_t>) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
         let info: Result<Info, CError> = info.get("info").and_then(from_c::info);
         info.map_or(std::ptr::null_mut(), |info| memory::string(super::print::info(&info).as_bytes()))
@@ -118,7 +118,7 @@ pub extern "C" fn PMIx_Info_string(info: In<'_, pmix_info_t>) -> *mut c_char {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_required(p: Filled<'_, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_required(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::REQUIRED, with);
 }
 
@@ -126,7 +126,7 @@ pub extern "C" fn PMIx_Info_required(p: Filled<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_optional(p: Filled<'_, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_optional(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::REQUIRED, without);
 }
 
@@ -134,7 +134,7 @@ pub extern "C" fn PMIx_Info_optional(p: Filled<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_processed(p: Filled<'_, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_processed(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::PROCESSED, with);
 }
 
@@ -142,7 +142,7 @@ pub extern "C" fn PMIx_Info_processed(p: Filled<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_qualifier(p: Filled<'_, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_qualifier(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::QUALIFIER, with);
 }
 
@@ -150,7 +150,7 @@ pub extern "C" fn PMIx_Info_qualifier(p: Filled<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_persistent(p: Filled<'_, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_persistent(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::PERSISTENT, with);
 }
 
@@ -158,7 +158,7 @@ pub extern "C" fn PMIx_Info_persistent(p: Filled<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_set_end(p: Filled<'_, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_set_end(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::ARRAY_END, with);
 }
 
@@ -166,7 +166,7 @@ pub extern "C" fn PMIx_Info_set_end(p: Filled<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_is_required(p: In<'_, pmix_info_t>) -> bool {
+pub extern "C-unwind" fn PMIx_Info_is_required(p: In<'_, pmix_info_t>) -> bool {
     has(p, InfoFlags::REQUIRED)
 }
 
@@ -174,7 +174,7 @@ pub extern "C" fn PMIx_Info_is_required(p: In<'_, pmix_info_t>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_is_optional(p: In<'_, pmix_info_t>) -> bool {
+pub extern "C-unwind" fn PMIx_Info_is_optional(p: In<'_, pmix_info_t>) -> bool {
     !has(p, InfoFlags::REQUIRED)
 }
 
@@ -182,7 +182,7 @@ pub extern "C" fn PMIx_Info_is_optional(p: In<'_, pmix_info_t>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_was_processed(p: In<'_, pmix_info_t>) -> bool {
+pub extern "C-unwind" fn PMIx_Info_was_processed(p: In<'_, pmix_info_t>) -> bool {
     has(p, InfoFlags::PROCESSED)
 }
 
@@ -190,7 +190,7 @@ pub extern "C" fn PMIx_Info_was_processed(p: In<'_, pmix_info_t>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_is_qualifier(p: In<'_, pmix_info_t>) -> bool {
+pub extern "C-unwind" fn PMIx_Info_is_qualifier(p: In<'_, pmix_info_t>) -> bool {
     has(p, InfoFlags::QUALIFIER)
 }
 
@@ -198,7 +198,7 @@ pub extern "C" fn PMIx_Info_is_qualifier(p: In<'_, pmix_info_t>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_is_persistent(p: In<'_, pmix_info_t>) -> bool {
+pub extern "C-unwind" fn PMIx_Info_is_persistent(p: In<'_, pmix_info_t>) -> bool {
     has(p, InfoFlags::PERSISTENT)
 }
 
@@ -206,7 +206,7 @@ pub extern "C" fn PMIx_Info_is_persistent(p: In<'_, pmix_info_t>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_is_end(p: In<'_, pmix_info_t>) -> bool {
+pub extern "C-unwind" fn PMIx_Info_is_end(p: In<'_, pmix_info_t>) -> bool {
     has(p, InfoFlags::ARRAY_END)
 }
 

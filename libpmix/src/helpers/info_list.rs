@@ -48,7 +48,7 @@ impl crate::argument::as_c::FromC<*mut c_void> for ListPointer<'_> {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_start() -> *mut c_void {
+pub extern "C-unwind" fn PMIx_Info_list_start() -> *mut c_void {
     guard_or(std::ptr::null_mut(), || Box::into_raw(Box::<List>::default()).cast())
 }
 
@@ -56,7 +56,7 @@ pub extern "C" fn PMIx_Info_list_start() -> *mut c_void {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_release(ptr: ListPointer<'_>) {
+pub extern "C-unwind" fn PMIx_Info_list_release(ptr: ListPointer<'_>) {
     guard_or((), || {
         if !ptr.0.is_null() {
             // SAFETY: the list was boxed by `PMIx_Info_list_start`, and is not used afterwards (L1).
@@ -69,7 +69,7 @@ pub extern "C" fn PMIx_Info_list_release(ptr: ListPointer<'_>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_get_size(ptr: ListPointer<'_>) -> usize {
+pub extern "C-unwind" fn PMIx_Info_list_get_size(ptr: ListPointer<'_>) -> usize {
     guard_or(0, || ptr.get().map_or(0, |list| list.0.len()))
 }
 
@@ -77,7 +77,7 @@ pub extern "C" fn PMIx_Info_list_get_size(ptr: ListPointer<'_>) -> usize {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_add<'a>(
+pub extern "C-unwind" fn PMIx_Info_list_add<'a>(
     ptr: ListPointer<'a>,
     key: KeyText<'a>,
     value: Data<'a>,
@@ -94,7 +94,7 @@ pub extern "C" fn PMIx_Info_list_add<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_prepend<'a>(
+pub extern "C-unwind" fn PMIx_Info_list_prepend<'a>(
     ptr: ListPointer<'a>,
     key: KeyText<'a>,
     value: Data<'a>,
@@ -111,7 +111,7 @@ pub extern "C" fn PMIx_Info_list_prepend<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_add_unique<'a>(
+pub extern "C-unwind" fn PMIx_Info_list_add_unique<'a>(
     ptr: ListPointer<'a>,
     key: KeyText<'a>,
     value: Data<'a>,
@@ -129,7 +129,7 @@ pub extern "C" fn PMIx_Info_list_add_unique<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_add_value(
+pub extern "C-unwind" fn PMIx_Info_list_add_value(
     ptr: ListPointer<'_>,
     key: KeyText<'_>,
     value: In<'_, pmix_value_t>,
@@ -145,7 +145,7 @@ pub extern "C" fn PMIx_Info_list_add_value(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_add_value_unique(
+pub extern "C-unwind" fn PMIx_Info_list_add_value_unique(
     ptr: ListPointer<'_>,
     key: KeyText<'_>,
     value: In<'_, pmix_value_t>,
@@ -162,7 +162,7 @@ pub extern "C" fn PMIx_Info_list_add_value_unique(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_xfer(ptr: ListPointer<'_>, info: In<'_, pmix_info_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Info_list_xfer(ptr: ListPointer<'_>, info: In<'_, pmix_info_t>) -> pmix_status_t {
     guard(|| {
         let list = ptr.get()?;
         list.0.push(copied(info)?);
@@ -174,7 +174,7 @@ pub extern "C" fn PMIx_Info_list_xfer(ptr: ListPointer<'_>, info: In<'_, pmix_in
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_xfer_unique(
+pub extern "C-unwind" fn PMIx_Info_list_xfer_unique(
     ptr: ListPointer<'_>,
     info: In<'_, pmix_info_t>,
     overwrite: bool,
@@ -191,7 +191,7 @@ pub extern "C" fn PMIx_Info_list_xfer_unique(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_insert(ptr: ListPointer<'_>, info: In<'_, pmix_info_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Info_list_insert(ptr: ListPointer<'_>, info: In<'_, pmix_info_t>) -> pmix_status_t {
     guard(|| {
         let list = ptr.get()?;
         let mut lent = *info.get("info")?;
@@ -208,7 +208,10 @@ pub extern "C" fn PMIx_Info_list_insert(ptr: ListPointer<'_>, info: In<'_, pmix_
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_convert(ptr: ListPointer<'_>, mut par: Out<'_, pmix_data_array_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Info_list_convert(
+    ptr: ListPointer<'_>,
+    mut par: Out<'_, pmix_data_array_t>,
+) -> pmix_status_t {
     guard(|| {
         let list = ptr.get()?;
         let array = par.place("data array")?;
@@ -231,7 +234,7 @@ pub extern "C" fn PMIx_Info_list_convert(ptr: ListPointer<'_>, mut par: Out<'_, 
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_list_get_info(
+pub extern "C-unwind" fn PMIx_Info_list_get_info(
     ptr: ListPointer<'_>,
     prev: *mut c_void,
     mut next: Out<'_, *mut c_void>,

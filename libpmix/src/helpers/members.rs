@@ -16,7 +16,7 @@ use crate::types::{
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_App_release(p: Freed<'_, pmix_app_t>) {
+pub extern "C-unwind" fn PMIx_App_release(p: Freed<'_, pmix_app_t>) {
     family::release(p);
 }
 
@@ -24,7 +24,7 @@ pub extern "C" fn PMIx_App_release(p: Freed<'_, pmix_app_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_App_info_create(mut p: Out<'_, pmix_app_t>, n: usize) {
+pub extern "C-unwind" fn PMIx_App_info_create(mut p: Out<'_, pmix_app_t>, n: usize) {
     guard_or((), || {
         if let Ok(app) = p.place("application") {
             (app.info, app.ninfo) = new_infos(n);
@@ -36,7 +36,7 @@ pub extern "C" fn PMIx_App_info_create(mut p: Out<'_, pmix_app_t>, n: usize) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Query_release(p: Freed<'_, pmix_query_t>) {
+pub extern "C-unwind" fn PMIx_Query_release(p: Freed<'_, pmix_query_t>) {
     family::release(p);
 }
 
@@ -44,7 +44,7 @@ pub extern "C" fn PMIx_Query_release(p: Freed<'_, pmix_query_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Query_qualifiers_create(mut p: Out<'_, pmix_query_t>, n: usize) {
+pub extern "C-unwind" fn PMIx_Query_qualifiers_create(mut p: Out<'_, pmix_query_t>, n: usize) {
     guard_or((), || {
         if let Ok(query) = p.place("query") {
             (query.qualifiers, query.nqual) = new_infos(n);
@@ -61,7 +61,7 @@ fn new_infos(count: usize) -> (*mut pmix_info_t, usize) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Byte_object_load(mut b: Out<'_, pmix_byte_object_t>, d: *mut c_char, sz: usize) {
+pub extern "C-unwind" fn PMIx_Byte_object_load(mut b: Out<'_, pmix_byte_object_t>, d: *mut c_char, sz: usize) {
     guard_or((), || {
         if let Ok(object) = b.place("byte object") {
             *object = pmix_byte_object_t { bytes: d, size: if d.is_null() { 0 } else { sz } };
@@ -73,7 +73,12 @@ pub extern "C" fn PMIx_Byte_object_load(mut b: Out<'_, pmix_byte_object_t>, d: *
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Envar_load(mut e: Out<'_, pmix_envar_t>, var: CText<'_>, value: CText<'_>, separator: c_char) {
+pub extern "C-unwind" fn PMIx_Envar_load(
+    mut e: Out<'_, pmix_envar_t>,
+    var: CText<'_>,
+    value: CText<'_>,
+    separator: c_char,
+) {
     guard_or((), || {
         let Ok(envar) = e.place("variable") else { return };
         pmix_envar_t::construct(envar);
@@ -90,7 +95,7 @@ pub extern "C" fn PMIx_Envar_load(mut e: Out<'_, pmix_envar_t>, var: CText<'_>, 
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regattr_load(
+pub extern "C-unwind" fn PMIx_Regattr_load(
     mut info: Out<'_, pmix_regattr_t>,
     name: CText<'_>,
     key: KeyText<'_>,
@@ -129,7 +134,7 @@ fn copy_text(text: CText<'_>, member: &mut *mut c_char) -> Result<(), CError> {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Regattr_xfer(mut dest: Out<'_, pmix_regattr_t>, src: In<'_, pmix_regattr_t>) {
+pub extern "C-unwind" fn PMIx_Regattr_xfer(mut dest: Out<'_, pmix_regattr_t>, src: In<'_, pmix_regattr_t>) {
     guard_or((), || {
         let Ok(from) = src.get("attribute's description").map(Whole::shallow) else { return };
         if let Ok(to) = dest.place("attribute's description") {
@@ -143,7 +148,7 @@ pub extern "C" fn PMIx_Regattr_xfer(mut dest: Out<'_, pmix_regattr_t>, src: In<'
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Pdata_load<'a>(
+pub extern "C-unwind" fn PMIx_Pdata_load<'a>(
     mut dest: Out<'a, pmix_pdata_t>,
     p: In<'a, pmix_proc_t>,
     key: KeyText<'a>,
@@ -166,7 +171,7 @@ pub extern "C" fn PMIx_Pdata_load<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Pdata_xfer(mut dest: Out<'_, pmix_pdata_t>, src: In<'_, pmix_pdata_t>) {
+pub extern "C-unwind" fn PMIx_Pdata_xfer(mut dest: Out<'_, pmix_pdata_t>, src: In<'_, pmix_pdata_t>) {
     guard_or((), || {
         let Ok(from) = src.get("published value").map(Whole::shallow) else { return };
         let Ok(to) = dest.place("published value") else { return };
@@ -184,7 +189,7 @@ pub extern "C" fn PMIx_Pdata_xfer(mut dest: Out<'_, pmix_pdata_t>, src: In<'_, p
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Coord_create(dims: usize, number: usize) -> *mut pmix_coord_t {
+pub extern "C-unwind" fn PMIx_Coord_create(dims: usize, number: usize) -> *mut pmix_coord_t {
     guard_or(std::ptr::null_mut(), || {
         let Ok(mut coords) = Array::<pmix_coord_t>::constructed(number) else {
             return std::ptr::null_mut();
@@ -202,7 +207,7 @@ pub extern "C" fn PMIx_Coord_create(dims: usize, number: usize) -> *mut pmix_coo
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Fabric_construct(mut p: Out<'_, pmix_fabric_t>) {
+pub extern "C-unwind" fn PMIx_Fabric_construct(mut p: Out<'_, pmix_fabric_t>) {
     guard_or((), || {
         if let Ok(fabric) = p.place("fabric") {
             let nothing = std::ptr::null_mut();

@@ -12,7 +12,7 @@ use crate::types::{PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, pmix_key_t, pmix_nsp
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Load_key(mut key: Out<'_, pmix_key_t>, src: KeyText<'_>) {
+pub extern "C-unwind" fn PMIx_Load_key(mut key: Out<'_, pmix_key_t>, src: KeyText<'_>) {
     guard_or((), || {
         if let Ok(place) = key.place("text in place") {
             load(place, src);
@@ -24,7 +24,7 @@ pub extern "C" fn PMIx_Load_key(mut key: Out<'_, pmix_key_t>, src: KeyText<'_>) 
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Load_nspace(mut nspace: Out<'_, pmix_nspace_t>, str: NamespaceText<'_>) {
+pub extern "C-unwind" fn PMIx_Load_nspace(mut nspace: Out<'_, pmix_nspace_t>, str: NamespaceText<'_>) {
     guard_or((), || {
         if let Ok(place) = nspace.place("text in place") {
             load(place, str);
@@ -36,7 +36,7 @@ pub extern "C" fn PMIx_Load_nspace(mut nspace: Out<'_, pmix_nspace_t>, str: Name
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Load_procid(mut p: Out<'_, pmix_proc_t>, ns: NamespaceText<'_>, rk: pmix_rank_t) {
+pub extern "C-unwind" fn PMIx_Load_procid(mut p: Out<'_, pmix_proc_t>, ns: NamespaceText<'_>, rk: pmix_rank_t) {
     guard_or((), || {
         if let Ok(proc) = p.place("process") {
             pmix_proc_t::construct(proc);
@@ -50,7 +50,7 @@ pub extern "C" fn PMIx_Load_procid(mut p: Out<'_, pmix_proc_t>, ns: NamespaceTex
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_load(p: Out<'_, pmix_proc_t>, nspace: NamespaceText<'_>, rank: pmix_rank_t) {
+pub extern "C-unwind" fn PMIx_Proc_load(p: Out<'_, pmix_proc_t>, nspace: NamespaceText<'_>, rank: pmix_rank_t) {
     PMIx_Load_procid(p, nspace, rank);
 }
 
@@ -58,7 +58,7 @@ pub extern "C" fn PMIx_Proc_load(p: Out<'_, pmix_proc_t>, nspace: NamespaceText<
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Xfer_procid(mut dst: Out<'_, pmix_proc_t>, src: In<'_, pmix_proc_t>) {
+pub extern "C-unwind" fn PMIx_Xfer_procid(mut dst: Out<'_, pmix_proc_t>, src: In<'_, pmix_proc_t>) {
     guard_or((), || {
         // Source and target may be the same.
         let Ok(copy) = src.get("process").map(|from| *from) else { return };
@@ -72,7 +72,7 @@ pub extern "C" fn PMIx_Xfer_procid(mut dst: Out<'_, pmix_proc_t>, src: In<'_, pm
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Check_key(key: KeyText<'_>, str: KeyText<'_>) -> bool {
+pub extern "C-unwind" fn PMIx_Check_key(key: KeyText<'_>, str: KeyText<'_>) -> bool {
     guard_or(false, || {
         let (one, other) = (key.cut(), str.cut());
         one.is_some() && one == other
@@ -83,7 +83,7 @@ pub extern "C" fn PMIx_Check_key(key: KeyText<'_>, str: KeyText<'_>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Check_nspace(key1: NamespaceText<'_>, key2: NamespaceText<'_>) -> bool {
+pub extern "C-unwind" fn PMIx_Check_nspace(key1: NamespaceText<'_>, key2: NamespaceText<'_>) -> bool {
     guard_or(false, || namespaces_agree(key1.cut().unwrap_or_default(), key2.cut().unwrap_or_default()))
 }
 
@@ -91,7 +91,7 @@ pub extern "C" fn PMIx_Check_nspace(key1: NamespaceText<'_>, key2: NamespaceText
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Nspace_invalid(nspace: NamespaceText<'_>) -> bool {
+pub extern "C-unwind" fn PMIx_Nspace_invalid(nspace: NamespaceText<'_>) -> bool {
     guard_or(true, || nspace.cut().is_none_or(<[u8]>::is_empty))
 }
 
@@ -99,7 +99,7 @@ pub extern "C" fn PMIx_Nspace_invalid(nspace: NamespaceText<'_>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Check_rank(a: pmix_rank_t, b: pmix_rank_t) -> bool {
+pub extern "C-unwind" fn PMIx_Check_rank(a: pmix_rank_t, b: pmix_rank_t) -> bool {
     let wildcard = Rank::Wildcard.to_raw();
     a == b || a == wildcard || b == wildcard
 }
@@ -108,7 +108,7 @@ pub extern "C" fn PMIx_Check_rank(a: pmix_rank_t, b: pmix_rank_t) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Rank_valid(a: pmix_rank_t) -> bool {
+pub extern "C-unwind" fn PMIx_Rank_valid(a: pmix_rank_t) -> bool {
     a <= Rank::PROCESS_MAX
 }
 
@@ -116,7 +116,7 @@ pub extern "C" fn PMIx_Rank_valid(a: pmix_rank_t) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Check_procid(a: In<'_, pmix_proc_t>, b: In<'_, pmix_proc_t>) -> bool {
+pub extern "C-unwind" fn PMIx_Check_procid(a: In<'_, pmix_proc_t>, b: In<'_, pmix_proc_t>) -> bool {
     guard_or(false, || {
         let (Ok(a), Ok(b)) = (a.get("process"), b.get("process")) else { return false };
         namespaces_agree(name_of(&a), name_of(&b)) && PMIx_Check_rank(a.rank, b.rank)
@@ -127,7 +127,7 @@ pub extern "C" fn PMIx_Check_procid(a: In<'_, pmix_proc_t>, b: In<'_, pmix_proc_
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Procid_invalid(p: In<'_, pmix_proc_t>) -> bool {
+pub extern "C-unwind" fn PMIx_Procid_invalid(p: In<'_, pmix_proc_t>) -> bool {
     guard_or(true, || {
         let Ok(proc) = p.get("process") else { return true };
         name_of(&proc).is_empty() || proc.rank == Rank::Invalid.to_raw()
@@ -138,7 +138,7 @@ pub extern "C" fn PMIx_Procid_invalid(p: In<'_, pmix_proc_t>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Check_reserved_key(key: KeyText<'_>) -> bool {
+pub extern "C-unwind" fn PMIx_Check_reserved_key(key: KeyText<'_>) -> bool {
     guard_or(false, || key.cut().is_some_and(|key| key.starts_with(b"pmix")))
 }
 
@@ -146,7 +146,7 @@ pub extern "C" fn PMIx_Check_reserved_key(key: KeyText<'_>) -> bool {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Multicluster_nspace_construct(
+pub extern "C-unwind" fn PMIx_Multicluster_nspace_construct(
     mut target: Out<'_, pmix_nspace_t>,
     cluster: NamespaceText<'_>,
     nspace: NamespaceText<'_>,
@@ -163,7 +163,7 @@ pub extern "C" fn PMIx_Multicluster_nspace_construct(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Multicluster_nspace_parse<'a>(
+pub extern "C-unwind" fn PMIx_Multicluster_nspace_parse<'a>(
     target: NamespaceText<'a>,
     mut cluster: Out<'a, pmix_nspace_t>,
     mut nspace: Out<'a, pmix_nspace_t>,

@@ -8,7 +8,7 @@ use crate::types::{pmix_node_pid_t, pmix_proc_info_t, pmix_proc_t};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_construct(p: Out<'_, pmix_proc_t>) {
+pub extern "C-unwind" fn PMIx_Proc_construct(p: Out<'_, pmix_proc_t>) {
     family::construct::<pmix_proc_t>(p);
 }
 
@@ -16,7 +16,7 @@ pub extern "C" fn PMIx_Proc_construct(p: Out<'_, pmix_proc_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_create(n: usize) -> *mut pmix_proc_t {
+pub extern "C-unwind" fn PMIx_Proc_create(n: usize) -> *mut pmix_proc_t {
     family::create::<pmix_proc_t>(n)
 }
 
@@ -24,7 +24,7 @@ pub extern "C" fn PMIx_Proc_create(n: usize) -> *mut pmix_proc_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_destruct(p: InOut<'_, pmix_proc_t>) {
+pub extern "C-unwind" fn PMIx_Proc_destruct(p: InOut<'_, pmix_proc_t>) {
     family::destruct(p);
 }
 
@@ -32,7 +32,7 @@ pub extern "C" fn PMIx_Proc_destruct(p: InOut<'_, pmix_proc_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_free<'a>(p: Freed<'a, pmix_proc_t>, n: Count<'a, pmix_proc_t>) {
+pub extern "C-unwind" fn PMIx_Proc_free<'a>(p: Freed<'a, pmix_proc_t>, n: Count<'a, pmix_proc_t>) {
     family::free(p, n);
 }
 
@@ -40,7 +40,7 @@ pub extern "C" fn PMIx_Proc_free<'a>(p: Freed<'a, pmix_proc_t>, n: Count<'a, pmi
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_info_construct(p: Out<'_, pmix_proc_info_t>) {
+pub extern "C-unwind" fn PMIx_Proc_info_construct(p: Out<'_, pmix_proc_info_t>) {
     family::construct::<pmix_proc_info_t>(p);
 }
 
@@ -48,7 +48,7 @@ pub extern "C" fn PMIx_Proc_info_construct(p: Out<'_, pmix_proc_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_info_create(n: usize) -> *mut pmix_proc_info_t {
+pub extern "C-unwind" fn PMIx_Proc_info_create(n: usize) -> *mut pmix_proc_info_t {
     family::create::<pmix_proc_info_t>(n)
 }
 
@@ -56,7 +56,7 @@ pub extern "C" fn PMIx_Proc_info_create(n: usize) -> *mut pmix_proc_info_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_info_destruct(p: InOut<'_, pmix_proc_info_t>) {
+pub extern "C-unwind" fn PMIx_Proc_info_destruct(p: InOut<'_, pmix_proc_info_t>) {
     family::destruct(p);
 }
 
@@ -64,7 +64,7 @@ pub extern "C" fn PMIx_Proc_info_destruct(p: InOut<'_, pmix_proc_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_info_free<'a>(p: Freed<'a, pmix_proc_info_t>, n: Count<'a, pmix_proc_info_t>) {
+pub extern "C-unwind" fn PMIx_Proc_info_free<'a>(p: Freed<'a, pmix_proc_info_t>, n: Count<'a, pmix_proc_info_t>) {
     family::free(p, n);
 }
 
@@ -72,7 +72,7 @@ pub extern "C" fn PMIx_Proc_info_free<'a>(p: Freed<'a, pmix_proc_info_t>, n: Cou
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Node_pid_construct(p: Out<'_, pmix_node_pid_t>) {
+pub extern "C-unwind" fn PMIx_Node_pid_construct(p: Out<'_, pmix_node_pid_t>) {
     family::construct::<pmix_node_pid_t>(p);
 }
 
@@ -80,7 +80,7 @@ pub extern "C" fn PMIx_Node_pid_construct(p: Out<'_, pmix_node_pid_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Node_pid_create(n: usize) -> *mut pmix_node_pid_t {
+pub extern "C-unwind" fn PMIx_Node_pid_create(n: usize) -> *mut pmix_node_pid_t {
     family::create::<pmix_node_pid_t>(n)
 }
 
@@ -88,7 +88,7 @@ pub extern "C" fn PMIx_Node_pid_create(n: usize) -> *mut pmix_node_pid_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Node_pid_destruct(p: InOut<'_, pmix_node_pid_t>) {
+pub extern "C-unwind" fn PMIx_Node_pid_destruct(p: InOut<'_, pmix_node_pid_t>) {
     family::destruct(p);
 }
 
@@ -96,6 +96,6 @@ pub extern "C" fn PMIx_Node_pid_destruct(p: InOut<'_, pmix_node_pid_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Node_pid_free<'a>(p: Freed<'a, pmix_node_pid_t>, n: Count<'a, pmix_node_pid_t>) {
+pub extern "C-unwind" fn PMIx_Node_pid_free<'a>(p: Freed<'a, pmix_node_pid_t>, n: Count<'a, pmix_node_pid_t>) {
     family::free(p, n);
 }

@@ -8,7 +8,7 @@ use crate::types::{pmix_app_t, pmix_info_t, pmix_pdata_t, pmix_query_t, pmix_val
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_construct(p: Out<'_, pmix_value_t>) {
+pub extern "C-unwind" fn PMIx_Value_construct(p: Out<'_, pmix_value_t>) {
     family::construct::<pmix_value_t>(p);
 }
 
@@ -16,7 +16,7 @@ pub extern "C" fn PMIx_Value_construct(p: Out<'_, pmix_value_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_create(n: usize) -> *mut pmix_value_t {
+pub extern "C-unwind" fn PMIx_Value_create(n: usize) -> *mut pmix_value_t {
     family::create::<pmix_value_t>(n)
 }
 
@@ -24,7 +24,7 @@ pub extern "C" fn PMIx_Value_create(n: usize) -> *mut pmix_value_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_destruct(p: InOut<'_, pmix_value_t>) {
+pub extern "C-unwind" fn PMIx_Value_destruct(p: InOut<'_, pmix_value_t>) {
     family::destruct(p);
 }
 
@@ -32,7 +32,7 @@ pub extern "C" fn PMIx_Value_destruct(p: InOut<'_, pmix_value_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_free<'a>(p: Freed<'a, pmix_value_t>, n: Count<'a, pmix_value_t>) {
+pub extern "C-unwind" fn PMIx_Value_free<'a>(p: Freed<'a, pmix_value_t>, n: Count<'a, pmix_value_t>) {
     family::free(p, n);
 }
 
@@ -40,7 +40,7 @@ pub extern "C" fn PMIx_Value_free<'a>(p: Freed<'a, pmix_value_t>, n: Count<'a, p
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_construct(p: Out<'_, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_construct(p: Out<'_, pmix_info_t>) {
     family::construct::<pmix_info_t>(p);
 }
 
@@ -48,7 +48,7 @@ pub extern "C" fn PMIx_Info_construct(p: Out<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_destruct(p: InOut<'_, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_destruct(p: InOut<'_, pmix_info_t>) {
     family::destruct(p);
 }
 
@@ -56,7 +56,7 @@ pub extern "C" fn PMIx_Info_destruct(p: InOut<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_free<'a>(p: Freed<'a, pmix_info_t>, n: Count<'a, pmix_info_t>) {
+pub extern "C-unwind" fn PMIx_Info_free<'a>(p: Freed<'a, pmix_info_t>, n: Count<'a, pmix_info_t>) {
     family::free(p, n);
 }
 
@@ -64,7 +64,7 @@ pub extern "C" fn PMIx_Info_free<'a>(p: Freed<'a, pmix_info_t>, n: Count<'a, pmi
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Pdata_construct(p: Out<'_, pmix_pdata_t>) {
+pub extern "C-unwind" fn PMIx_Pdata_construct(p: Out<'_, pmix_pdata_t>) {
     family::construct::<pmix_pdata_t>(p);
 }
 
@@ -72,7 +72,7 @@ pub extern "C" fn PMIx_Pdata_construct(p: Out<'_, pmix_pdata_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Pdata_create(n: usize) -> *mut pmix_pdata_t {
+pub extern "C-unwind" fn PMIx_Pdata_create(n: usize) -> *mut pmix_pdata_t {
     family::create::<pmix_pdata_t>(n)
 }
 
@@ -80,7 +80,7 @@ pub extern "C" fn PMIx_Pdata_create(n: usize) -> *mut pmix_pdata_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Pdata_destruct(p: InOut<'_, pmix_pdata_t>) {
+pub extern "C-unwind" fn PMIx_Pdata_destruct(p: InOut<'_, pmix_pdata_t>) {
     family::destruct(p);
 }
 
@@ -88,7 +88,7 @@ pub extern "C" fn PMIx_Pdata_destruct(p: InOut<'_, pmix_pdata_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Pdata_free<'a>(p: Freed<'a, pmix_pdata_t>, n: Count<'a, pmix_pdata_t>) {
+pub extern "C-unwind" fn PMIx_Pdata_free<'a>(p: Freed<'a, pmix_pdata_t>, n: Count<'a, pmix_pdata_t>) {
     family::free(p, n);
 }
 
@@ -96,7 +96,7 @@ pub extern "C" fn PMIx_Pdata_free<'a>(p: Freed<'a, pmix_pdata_t>, n: Count<'a, p
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_App_construct(p: Out<'_, pmix_app_t>) {
+pub extern "C-unwind" fn PMIx_App_construct(p: Out<'_, pmix_app_t>) {
     family::construct::<pmix_app_t>(p);
 }
 
@@ -104,7 +104,7 @@ pub extern "C" fn PMIx_App_construct(p: Out<'_, pmix_app_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_App_create(n: usize) -> *mut pmix_app_t {
+pub extern "C-unwind" fn PMIx_App_create(n: usize) -> *mut pmix_app_t {
     family::create::<pmix_app_t>(n)
 }
 
@@ -112,7 +112,7 @@ pub extern "C" fn PMIx_App_create(n: usize) -> *mut pmix_app_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_App_destruct(p: InOut<'_, pmix_app_t>) {
+pub extern "C-unwind" fn PMIx_App_destruct(p: InOut<'_, pmix_app_t>) {
     family::destruct(p);
 }
 
@@ -120,7 +120,7 @@ pub extern "C" fn PMIx_App_destruct(p: InOut<'_, pmix_app_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_App_free<'a>(p: Freed<'a, pmix_app_t>, n: Count<'a, pmix_app_t>) {
+pub extern "C-unwind" fn PMIx_App_free<'a>(p: Freed<'a, pmix_app_t>, n: Count<'a, pmix_app_t>) {
     family::free(p, n);
 }
 
@@ -128,7 +128,7 @@ pub extern "C" fn PMIx_App_free<'a>(p: Freed<'a, pmix_app_t>, n: Count<'a, pmix_
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Query_construct(p: Out<'_, pmix_query_t>) {
+pub extern "C-unwind" fn PMIx_Query_construct(p: Out<'_, pmix_query_t>) {
     family::construct::<pmix_query_t>(p);
 }
 
@@ -136,7 +136,7 @@ pub extern "C" fn PMIx_Query_construct(p: Out<'_, pmix_query_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Query_create(n: usize) -> *mut pmix_query_t {
+pub extern "C-unwind" fn PMIx_Query_create(n: usize) -> *mut pmix_query_t {
     family::create::<pmix_query_t>(n)
 }
 
@@ -144,7 +144,7 @@ pub extern "C" fn PMIx_Query_create(n: usize) -> *mut pmix_query_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Query_destruct(p: InOut<'_, pmix_query_t>) {
+pub extern "C-unwind" fn PMIx_Query_destruct(p: InOut<'_, pmix_query_t>) {
     family::destruct(p);
 }
 
@@ -152,6 +152,6 @@ pub extern "C" fn PMIx_Query_destruct(p: InOut<'_, pmix_query_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Query_free<'a>(p: Freed<'a, pmix_query_t>, n: Count<'a, pmix_query_t>) {
+pub extern "C-unwind" fn PMIx_Query_free<'a>(p: Freed<'a, pmix_query_t>, n: Count<'a, pmix_query_t>) {
     family::free(p, n);
 }

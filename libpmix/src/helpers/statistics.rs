@@ -8,7 +8,7 @@ use crate::types::{pmix_disk_stats_t, pmix_net_stats_t, pmix_node_stats_t, pmix_
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_stats_construct(p: Out<'_, pmix_proc_stats_t>) {
+pub extern "C-unwind" fn PMIx_Proc_stats_construct(p: Out<'_, pmix_proc_stats_t>) {
     family::construct::<pmix_proc_stats_t>(p);
 }
 
@@ -16,7 +16,7 @@ pub extern "C" fn PMIx_Proc_stats_construct(p: Out<'_, pmix_proc_stats_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_stats_create(n: usize) -> *mut pmix_proc_stats_t {
+pub extern "C-unwind" fn PMIx_Proc_stats_create(n: usize) -> *mut pmix_proc_stats_t {
     family::create::<pmix_proc_stats_t>(n)
 }
 
@@ -24,7 +24,7 @@ pub extern "C" fn PMIx_Proc_stats_create(n: usize) -> *mut pmix_proc_stats_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_stats_destruct(p: InOut<'_, pmix_proc_stats_t>) {
+pub extern "C-unwind" fn PMIx_Proc_stats_destruct(p: InOut<'_, pmix_proc_stats_t>) {
     family::destruct(p);
 }
 
@@ -32,7 +32,7 @@ pub extern "C" fn PMIx_Proc_stats_destruct(p: InOut<'_, pmix_proc_stats_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_stats_free<'a>(p: Freed<'a, pmix_proc_stats_t>, n: Count<'a, pmix_proc_stats_t>) {
+pub extern "C-unwind" fn PMIx_Proc_stats_free<'a>(p: Freed<'a, pmix_proc_stats_t>, n: Count<'a, pmix_proc_stats_t>) {
     family::free(p, n);
 }
 
@@ -40,7 +40,7 @@ pub extern "C" fn PMIx_Proc_stats_free<'a>(p: Freed<'a, pmix_proc_stats_t>, n: C
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Disk_stats_construct(p: Out<'_, pmix_disk_stats_t>) {
+pub extern "C-unwind" fn PMIx_Disk_stats_construct(p: Out<'_, pmix_disk_stats_t>) {
     family::construct::<pmix_disk_stats_t>(p);
 }
 
@@ -48,7 +48,7 @@ pub extern "C" fn PMIx_Disk_stats_construct(p: Out<'_, pmix_disk_stats_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Disk_stats_create(n: usize) -> *mut pmix_disk_stats_t {
+pub extern "C-unwind" fn PMIx_Disk_stats_create(n: usize) -> *mut pmix_disk_stats_t {
     family::create::<pmix_disk_stats_t>(n)
 }
 
@@ -56,7 +56,7 @@ pub extern "C" fn PMIx_Disk_stats_create(n: usize) -> *mut pmix_disk_stats_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Disk_stats_destruct(p: InOut<'_, pmix_disk_stats_t>) {
+pub extern "C-unwind" fn PMIx_Disk_stats_destruct(p: InOut<'_, pmix_disk_stats_t>) {
     family::destruct(p);
 }
 
@@ -64,7 +64,7 @@ pub extern "C" fn PMIx_Disk_stats_destruct(p: InOut<'_, pmix_disk_stats_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Disk_stats_free<'a>(p: Freed<'a, pmix_disk_stats_t>, n: Count<'a, pmix_disk_stats_t>) {
+pub extern "C-unwind" fn PMIx_Disk_stats_free<'a>(p: Freed<'a, pmix_disk_stats_t>, n: Count<'a, pmix_disk_stats_t>) {
     family::free(p, n);
 }
 
@@ -72,7 +72,7 @@ pub extern "C" fn PMIx_Disk_stats_free<'a>(p: Freed<'a, pmix_disk_stats_t>, n: C
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Net_stats_construct(p: Out<'_, pmix_net_stats_t>) {
+pub extern "C-unwind" fn PMIx_Net_stats_construct(p: Out<'_, pmix_net_stats_t>) {
     family::construct::<pmix_net_stats_t>(p);
 }
 
@@ -80,7 +80,7 @@ pub extern "C" fn PMIx_Net_stats_construct(p: Out<'_, pmix_net_stats_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Net_stats_create(n: usize) -> *mut pmix_net_stats_t {
+pub extern "C-unwind" fn PMIx_Net_stats_create(n: usize) -> *mut pmix_net_stats_t {
     family::create::<pmix_net_stats_t>(n)
 }
 
@@ -88,7 +88,7 @@ pub extern "C" fn PMIx_Net_stats_create(n: usize) -> *mut pmix_net_stats_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Net_stats_destruct(p: InOut<'_, pmix_net_stats_t>) {
+pub extern "C-unwind" fn PMIx_Net_stats_destruct(p: InOut<'_, pmix_net_stats_t>) {
     family::destruct(p);
 }
 
@@ -96,7 +96,7 @@ pub extern "C" fn PMIx_Net_stats_destruct(p: InOut<'_, pmix_net_stats_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Net_stats_free<'a>(p: Freed<'a, pmix_net_stats_t>, n: Count<'a, pmix_net_stats_t>) {
+pub extern "C-unwind" fn PMIx_Net_stats_free<'a>(p: Freed<'a, pmix_net_stats_t>, n: Count<'a, pmix_net_stats_t>) {
     family::free(p, n);
 }
 
@@ -104,7 +104,7 @@ pub extern "C" fn PMIx_Net_stats_free<'a>(p: Freed<'a, pmix_net_stats_t>, n: Cou
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Node_stats_construct(p: Out<'_, pmix_node_stats_t>) {
+pub extern "C-unwind" fn PMIx_Node_stats_construct(p: Out<'_, pmix_node_stats_t>) {
     family::construct::<pmix_node_stats_t>(p);
 }
 
@@ -112,7 +112,7 @@ pub extern "C" fn PMIx_Node_stats_construct(p: Out<'_, pmix_node_stats_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Node_stats_create(n: usize) -> *mut pmix_node_stats_t {
+pub extern "C-unwind" fn PMIx_Node_stats_create(n: usize) -> *mut pmix_node_stats_t {
     family::create::<pmix_node_stats_t>(n)
 }
 
@@ -120,7 +120,7 @@ pub extern "C" fn PMIx_Node_stats_create(n: usize) -> *mut pmix_node_stats_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Node_stats_destruct(p: InOut<'_, pmix_node_stats_t>) {
+pub extern "C-unwind" fn PMIx_Node_stats_destruct(p: InOut<'_, pmix_node_stats_t>) {
     family::destruct(p);
 }
 
@@ -128,6 +128,6 @@ pub extern "C" fn PMIx_Node_stats_destruct(p: InOut<'_, pmix_node_stats_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Node_stats_free<'a>(p: Freed<'a, pmix_node_stats_t>, n: Count<'a, pmix_node_stats_t>) {
+pub extern "C-unwind" fn PMIx_Node_stats_free<'a>(p: Freed<'a, pmix_node_stats_t>, n: Count<'a, pmix_node_stats_t>) {
     family::free(p, n);
 }

@@ -16,7 +16,7 @@ use crate::{from_c, memory, pointer};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Error_string(status: pmix_status_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Error_string(status: pmix_status_t) -> *const c_char {
     lasting(Status::from_raw(status).name().unwrap_or("PMIX_ERR_UNNAMED"))
 }
 
@@ -24,7 +24,7 @@ pub extern "C" fn PMIx_Error_string(status: pmix_status_t) -> *const c_char {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Error_code(errname: CText<'_>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Error_code(errname: CText<'_>) -> pmix_status_t {
     guard_or(pmix_status_t::MIN, || {
         let Ok(Some(name)) = errname.get("name of a status") else { return pmix_status_t::MIN };
         name.to_str().ok().and_then(Status::from_name).map_or(pmix_status_t::MIN, Status::to_raw)
@@ -35,7 +35,7 @@ pub extern "C" fn PMIx_Error_code(errname: CText<'_>) -> pmix_status_t {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_type_string(type_: pmix_data_type_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Data_type_string(type_: pmix_data_type_t) -> *const c_char {
     lasting(DataType::from_raw(type_).map_or(code_names::UNKNOWN, DataType::name))
 }
 
@@ -43,7 +43,7 @@ pub extern "C" fn PMIx_Data_type_string(type_: pmix_data_type_t) -> *const c_cha
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get_attribute_string(attribute: KeyText<'_>) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Get_attribute_string(attribute: KeyText<'_>) -> *const c_char {
     let unchanged = attribute.as_ptr();
     guard_or(unchanged, || {
         let Ok(name) = from_c::key_text(attribute) else { return unchanged };
@@ -55,7 +55,7 @@ pub extern "C" fn PMIx_Get_attribute_string(attribute: KeyText<'_>) -> *const c_
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get_attribute_name(attrstring: KeyText<'_>) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Get_attribute_name(attrstring: KeyText<'_>) -> *const c_char {
     let unchanged = attrstring.as_ptr();
     guard_or(unchanged, || {
         let Ok(name) = from_c::key_text(attrstring) else { return unchanged };
@@ -67,7 +67,7 @@ pub extern "C" fn PMIx_Get_attribute_name(attrstring: KeyText<'_>) -> *const c_c
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_directives_string(directives: pmix_info_directives_t) -> *mut c_char {
+pub extern "C-unwind" fn PMIx_Info_directives_string(directives: pmix_info_directives_t) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || memory::string(print::info_flags(directives).as_bytes()))
 }
 
@@ -75,7 +75,7 @@ pub extern "C" fn PMIx_Info_directives_string(directives: pmix_info_directives_t
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Alloc_directive_string(directive: pmix_alloc_directive_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Alloc_directive_string(directive: pmix_alloc_directive_t) -> *const c_char {
     lasting(code_names::alloc_directive(directive))
 }
 
@@ -83,7 +83,7 @@ pub extern "C" fn PMIx_Alloc_directive_string(directive: pmix_alloc_directive_t)
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Alloc_inheritance_string(inheritance: u8) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Alloc_inheritance_string(inheritance: u8) -> *const c_char {
     lasting(code_names::alloc_inheritance(inheritance))
 }
 
@@ -91,7 +91,7 @@ pub extern "C" fn PMIx_Alloc_inheritance_string(inheritance: u8) -> *const c_cha
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_range_string(range: pmix_data_range_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Data_range_string(range: pmix_data_range_t) -> *const c_char {
     lasting(code_names::data_range(range))
 }
 
@@ -99,7 +99,7 @@ pub extern "C" fn PMIx_Data_range_string(range: pmix_data_range_t) -> *const c_c
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Group_operation_string(op: pmix_group_operation_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Group_operation_string(op: pmix_group_operation_t) -> *const c_char {
     lasting(code_names::group_operation(op))
 }
 
@@ -107,7 +107,7 @@ pub extern "C" fn PMIx_Group_operation_string(op: pmix_group_operation_t) -> *co
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Job_state_string(state: pmix_job_state_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Job_state_string(state: pmix_job_state_t) -> *const c_char {
     lasting(code_names::job_state(state))
 }
 
@@ -115,7 +115,7 @@ pub extern "C" fn PMIx_Job_state_string(state: pmix_job_state_t) -> *const c_cha
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Link_state_string(state: pmix_link_state_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Link_state_string(state: pmix_link_state_t) -> *const c_char {
     lasting(code_names::link_state(state))
 }
 
@@ -123,7 +123,7 @@ pub extern "C" fn PMIx_Link_state_string(state: pmix_link_state_t) -> *const c_c
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Persistence_string(persist: pmix_persistence_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Persistence_string(persist: pmix_persistence_t) -> *const c_char {
     lasting(code_names::persistence(persist))
 }
 
@@ -131,7 +131,7 @@ pub extern "C" fn PMIx_Persistence_string(persist: pmix_persistence_t) -> *const
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_state_string(state: pmix_proc_state_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Proc_state_string(state: pmix_proc_state_t) -> *const c_char {
     lasting(code_names::proc_state(state))
 }
 
@@ -139,7 +139,9 @@ pub extern "C" fn PMIx_Proc_state_string(state: pmix_proc_state_t) -> *const c_c
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resource_block_directive_string(directive: pmix_resource_block_directive_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Resource_block_directive_string(
+    directive: pmix_resource_block_directive_t,
+) -> *const c_char {
     lasting(code_names::resource_block_directive(directive))
 }
 
@@ -147,7 +149,7 @@ pub extern "C" fn PMIx_Resource_block_directive_string(directive: pmix_resource_
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Scope_string(scope: pmix_scope_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Scope_string(scope: pmix_scope_t) -> *const c_char {
     lasting(code_names::scope(scope))
 }
 
@@ -155,7 +157,7 @@ pub extern "C" fn PMIx_Scope_string(scope: pmix_scope_t) -> *const c_char {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_comparison_string(cmp: pmix_value_cmp_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Value_comparison_string(cmp: pmix_value_cmp_t) -> *const c_char {
     lasting(code_names::value_comparison(cmp))
 }
 
@@ -163,7 +165,7 @@ pub extern "C" fn PMIx_Value_comparison_string(cmp: pmix_value_cmp_t) -> *const 
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Device_type_string(type_: pmix_device_type_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_Device_type_string(type_: pmix_device_type_t) -> *const c_char {
     lasting(code_names::device_type(type_))
 }
 
@@ -171,7 +173,7 @@ pub extern "C" fn PMIx_Device_type_string(type_: pmix_device_type_t) -> *const c
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_IOF_channel_string(channel: pmix_iof_channel_t) -> *const c_char {
+pub extern "C-unwind" fn PMIx_IOF_channel_string(channel: pmix_iof_channel_t) -> *const c_char {
     lasting(code_names::iof_channel(channel))
 }
 
@@ -179,7 +181,7 @@ pub extern "C" fn PMIx_IOF_channel_string(channel: pmix_iof_channel_t) -> *const
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_App_string(app: In<'_, pmix_app_t>) -> *mut c_char {
+pub extern "C-unwind" fn PMIx_App_string(app: In<'_, pmix_app_t>) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
         let apps = from_c::apps(app.as_counted());
         apps.map_or(std::ptr::null_mut(), |apps| {
@@ -192,7 +194,7 @@ pub extern "C" fn PMIx_App_string(app: In<'_, pmix_app_t>) -> *mut c_char {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Proc_string(proc: In<'_, pmix_proc_t>) -> *mut c_char {
+pub extern "C-unwind" fn PMIx_Proc_string(proc: In<'_, pmix_proc_t>) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
         let Ok(proc) = proc.get("process") else { return std::ptr::null_mut() };
         let Ok(name) = pointer::fixed_text(&proc.nspace, "namespace") else { return std::ptr::null_mut() };
@@ -205,7 +207,7 @@ pub extern "C" fn PMIx_Proc_string(proc: In<'_, pmix_proc_t>) -> *mut c_char {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Resource_unit_string(unit: In<'_, pmix_resource_unit_t>) -> *mut c_char {
+pub extern "C-unwind" fn PMIx_Resource_unit_string(unit: In<'_, pmix_resource_unit_t>) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
         let Ok(unit) = unit.get("resource unit") else { return std::ptr::null_mut() };
         let text = format!("{} x {}", unit.count, code_names::device_type(unit.type_));

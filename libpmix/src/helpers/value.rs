@@ -18,7 +18,7 @@ use crate::{from_c, memory};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_load<'a>(
+pub extern "C-unwind" fn PMIx_Value_load<'a>(
     mut val: Out<'a, pmix_value_t>,
     data: Data<'a>,
     type_: TypeCode<'a>,
@@ -74,7 +74,7 @@ fn load_some(value: &mut pmix_value_t, datum: Datum<'_>, data_type: DataType) ->
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_unload(
+pub extern "C-unwind" fn PMIx_Value_unload(
     val: In<'_, pmix_value_t>,
     mut data: DataOut<'_>,
     mut sz: Out<'_, usize>,
@@ -125,7 +125,7 @@ fn unload(value: Whole<'_, pmix_value_t>, mut data: DataOut<'_>, size: &mut usiz
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_xfer(mut dest: Out<'_, pmix_value_t>, src: In<'_, pmix_value_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Value_xfer(mut dest: Out<'_, pmix_value_t>, src: In<'_, pmix_value_t>) -> pmix_status_t {
     guard(|| {
         let from = src.get("value")?.shallow();
         Ok(copy_over(from.whole(), dest.place("value")?)?)
@@ -151,7 +151,7 @@ pub fn copy_over(from: Whole<'_, pmix_value_t>, to: &mut pmix_value_t) -> Result
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_compare(v1: In<'_, pmix_value_t>, v2: In<'_, pmix_value_t>) -> pmix_value_cmp_t {
+pub extern "C-unwind" fn PMIx_Value_compare(v1: In<'_, pmix_value_t>, v2: In<'_, pmix_value_t>) -> pmix_value_cmp_t {
     let not_available = Comparison::NotAvailable.code();
     guard_or(not_available, || match (from_c::value_at(v1), from_c::value_at(v2)) {
         (Ok(one), Ok(other)) => compare::compare(&one, &other).code(),
@@ -163,7 +163,7 @@ pub extern "C" fn PMIx_Value_compare(v1: In<'_, pmix_value_t>, v2: In<'_, pmix_v
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_true(v: In<'_, pmix_value_t>) -> pmix_boolean_t {
+pub extern "C-unwind" fn PMIx_Value_true(v: In<'_, pmix_value_t>) -> pmix_boolean_t {
     guard_or(c_uint::from(NON_BOOL), || v.get("value").map_or(NON_BOOL, truth_of))
 }
 
@@ -198,7 +198,7 @@ fn truth_of_text(text: &str) -> Option<bool> {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_get_size(val: In<'_, pmix_value_t>, mut size: Out<'_, usize>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Value_get_size(val: In<'_, pmix_value_t>, mut size: Out<'_, usize>) -> pmix_status_t {
     guard(|| {
         let value = val.get("value")?;
         let total = size_of_value(value)?;
@@ -220,7 +220,7 @@ pub(super) fn size_of_value(value: Whole<'_, pmix_value_t>) -> Result<usize, Fai
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_get_number<'a>(
+pub extern "C-unwind" fn PMIx_Value_get_number<'a>(
     value: In<'a, pmix_value_t>,
     dest: DataPlace<'a>,
     type_: TypeCode<'a>,
@@ -240,7 +240,7 @@ pub extern "C" fn PMIx_Value_get_number<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Value_string(value: In<'_, pmix_value_t>) -> *mut c_char {
+pub extern "C-unwind" fn PMIx_Value_string(value: In<'_, pmix_value_t>) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
         let value = from_c::value_at(value);
         value.map_or(std::ptr::null_mut(), |value| memory::string(super::print::value(&value).as_bytes()))

@@ -13,7 +13,7 @@ use crate::types::pmix_status_t;
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Register_attributes(function: CText<'_>, attrs: TextArray<'_>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Register_attributes(function: CText<'_>, attrs: TextArray<'_>) -> pmix_status_t {
     guard(|| {
         let process = state::current()?;
         let function = from_c::text(function)?.ok_or(Failure(Status::ERR_BAD_PARAM))?.to_string_lossy();

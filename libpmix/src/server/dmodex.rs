@@ -17,7 +17,7 @@ use crate::types::{pmix_dmodex_response_fn_t, pmix_proc_t, pmix_status_t};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_dmodex_request(
+pub extern "C-unwind" fn PMIx_server_dmodex_request(
     proc: In<'_, pmix_proc_t>,
     cbfunc: Callback<pmix_dmodex_response_fn_t>,
     cbdata: CallerData,

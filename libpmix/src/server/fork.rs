@@ -20,7 +20,7 @@ use crate::types::{pmix_proc_t, pmix_status_t};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_setup_fork(proc: In<'_, pmix_proc_t>, env: InOut<'_, Argv>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_server_setup_fork(proc: In<'_, pmix_proc_t>, env: InOut<'_, Argv>) -> pmix_status_t {
     guard(|| {
         let process = state::here_or_in_parent()?;
         let proc = from_c::some_proc(proc, None)?;

@@ -24,7 +24,7 @@ use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_statu
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_collect_inventory<'a>(
+pub extern "C-unwind" fn PMIx_server_collect_inventory<'a>(
     directives: Items<'a, pmix_info_t>,
     ndirs: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_info_cbfunc_t>,
@@ -70,7 +70,7 @@ fn collect(process: &ServerProcess) -> Result<Vec<Info>, Status> {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_deliver_inventory<'a>(
+pub extern "C-unwind" fn PMIx_server_deliver_inventory<'a>(
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     directives: Items<'a, pmix_info_t, 1>,

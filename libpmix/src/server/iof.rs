@@ -23,7 +23,7 @@ use crate::types::{pmix_byte_object_t, pmix_info_t, pmix_iof_channel_t, pmix_op_
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_IOF_deliver<'a>(
+pub extern "C-unwind" fn PMIx_server_IOF_deliver<'a>(
     source: In<'a, pmix_proc_t>,
     channel: pmix_iof_channel_t,
     bo: In<'a, pmix_byte_object_t>,
@@ -57,7 +57,7 @@ pub extern "C" fn PMIx_server_IOF_deliver<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_IOF_flow_control<'a>(
+pub extern "C-unwind" fn PMIx_server_IOF_flow_control<'a>(
     source: In<'a, pmix_proc_t>,
     channel: pmix_iof_channel_t,
     xoff: bool,

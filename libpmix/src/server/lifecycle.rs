@@ -36,7 +36,7 @@ use crate::{descriptors, from_c, munge, parent, process, spoken, stdin, turns};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_init<'a>(
+pub extern "C-unwind" fn PMIx_server_init<'a>(
     module: ModulePointer<'a>,
     info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
@@ -68,7 +68,7 @@ pub extern "C" fn PMIx_server_init<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_server_finalize() -> pmix_status_t {
     guard(|| {
         let (role, ended) = {
             let _changes = process::begin();

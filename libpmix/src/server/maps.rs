@@ -14,7 +14,7 @@ use crate::{from_c, memory, process};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_generate_regex(input: CText<'_>, regex: Out<'_, *mut c_char>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_generate_regex(input: CText<'_>, regex: Out<'_, *mut c_char>) -> pmix_status_t {
     shorten(input, regex, |list| Ok(generate_nodes(&expand_nodes(list, &MapLimits::default()).map_err(refused)?)))
 }
 
@@ -23,7 +23,7 @@ pub extern "C" fn PMIx_generate_regex(input: CText<'_>, regex: Out<'_, *mut c_ch
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_generate_ppn(input: CText<'_>, ppn: Out<'_, *mut c_char>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_generate_ppn(input: CText<'_>, ppn: Out<'_, *mut c_char>) -> pmix_status_t {
     shorten(input, ppn, |list| Ok(generate_ranks(&expand_ranks(list, &MapLimits::default()).map_err(refused)?)))
 }
 
@@ -46,7 +46,7 @@ fn shorten(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_generate_regex2<'a>(
+pub extern "C-unwind" fn PMIx_generate_regex2<'a>(
     input: CText<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
@@ -69,7 +69,7 @@ pub extern "C" fn PMIx_generate_regex2<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_parse_regex2<'a>(
+pub extern "C-unwind" fn PMIx_parse_regex2<'a>(
     regex: In<'a, pmix_regex2_t>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,

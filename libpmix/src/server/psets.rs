@@ -14,7 +14,7 @@ use crate::types::{pmix_proc_t, pmix_status_t};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_define_process_set<'a>(
+pub extern "C-unwind" fn PMIx_server_define_process_set<'a>(
     members: Items<'a, pmix_proc_t>,
     nmembers: Count<'a, pmix_proc_t>,
     pset_name: CText<'a>,
@@ -34,7 +34,7 @@ pub extern "C" fn PMIx_server_define_process_set<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_delete_process_set(pset_name: CText<'_>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_server_delete_process_set(pset_name: CText<'_>) -> pmix_status_t {
     guard(|| {
         let process = state::current()?;
         let name = name_of(pset_name)?;

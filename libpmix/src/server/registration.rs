@@ -25,7 +25,7 @@ const LARGE_DESCRIPTION: usize = 4096;
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_register_nspace<'a>(
+pub extern "C-unwind" fn PMIx_server_register_nspace<'a>(
     nspace: NamespaceText<'a>,
     nlocalprocs: c_int,
     info: Items<'a, pmix_info_t>,
@@ -58,7 +58,7 @@ pub extern "C" fn PMIx_server_register_nspace<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_deregister_nspace(
+pub extern "C-unwind" fn PMIx_server_deregister_nspace(
     nspace: NamespaceText<'_>,
     cbfunc: Callback<pmix_op_cbfunc_t>,
     cbdata: CallerData,
@@ -80,7 +80,7 @@ pub extern "C" fn PMIx_server_deregister_nspace(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_register_client(
+pub extern "C-unwind" fn PMIx_server_register_client(
     proc: In<'_, pmix_proc_t>,
     uid: uid_t,
     gid: gid_t,
@@ -103,7 +103,7 @@ pub extern "C" fn PMIx_server_register_client(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_deregister_client(
+pub extern "C-unwind" fn PMIx_server_deregister_client(
     proc: In<'_, pmix_proc_t>,
     cbfunc: Callback<pmix_op_cbfunc_t>,
     cbdata: CallerData,
@@ -125,7 +125,7 @@ pub extern "C" fn PMIx_server_deregister_client(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_register_resources<'a>(
+pub extern "C-unwind" fn PMIx_server_register_resources<'a>(
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_op_cbfunc_t>,
@@ -148,7 +148,7 @@ pub extern "C" fn PMIx_server_register_resources<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_deregister_resources<'a>(
+pub extern "C-unwind" fn PMIx_server_deregister_resources<'a>(
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
     cbfunc: Callback<pmix_op_cbfunc_t>,

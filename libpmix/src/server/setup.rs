@@ -22,7 +22,7 @@ use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Forward_envars<'a>(
+pub extern "C-unwind" fn PMIx_Forward_envars<'a>(
     nspace: NamespaceText<'a>,
     pattern: CText<'a>,
     directives: Items<'a, pmix_info_t>,
@@ -75,7 +75,7 @@ fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Fa
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_setup_application<'a>(
+pub extern "C-unwind" fn PMIx_server_setup_application<'a>(
     nspace: NamespaceText<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
@@ -112,7 +112,7 @@ fn refused(namespace: &Namespace, error: &SetupError) -> Failure {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_setup_local_support<'a>(
+pub extern "C-unwind" fn PMIx_server_setup_local_support<'a>(
     nspace: NamespaceText<'a>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,

@@ -10,7 +10,7 @@ use crate::types::{pmix_data_buffer_t, pmix_proc_t, pmix_status_t};
 ///
 /// Support: not supported.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_collect_job_info(
+pub extern "C-unwind" fn PMIx_server_collect_job_info(
     _procs: *mut pmix_proc_t,
     _nprocs: usize,
     _dbuf: *mut pmix_data_buffer_t,

@@ -15,7 +15,7 @@ use crate::{from_c, process};
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Compute_distances<'a>(
+pub extern "C-unwind" fn PMIx_Compute_distances<'a>(
     topo: In<'a, pmix_topology_t>,
     cpuset: In<'a, pmix_cpuset_t>,
     info: Marked<'a>,
@@ -37,7 +37,7 @@ pub extern "C" fn PMIx_Compute_distances<'a>(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Compute_distances_nb<'a>(
+pub extern "C-unwind" fn PMIx_Compute_distances_nb<'a>(
     topo: In<'a, pmix_topology_t>,
     cpuset: In<'a, pmix_cpuset_t>,
     info: Items<'a, pmix_info_t>,

@@ -11,7 +11,7 @@ use crate::hwloc::Bitmap;
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get_relative_locality(
+pub extern "C-unwind" fn PMIx_Get_relative_locality(
     locality1: CText<'_>,
     locality2: CText<'_>,
     mut locality: Out<'_, pmix_locality_t>,
@@ -32,7 +32,7 @@ pub extern "C" fn PMIx_Get_relative_locality(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_generate_locality_string(
+pub extern "C-unwind" fn PMIx_server_generate_locality_string(
     cpuset: In<'_, pmix_cpuset_t>,
     mut locality: Out<'_, *mut c_char>,
 ) -> pmix_status_t {
@@ -52,7 +52,7 @@ pub extern "C" fn PMIx_server_generate_locality_string(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_generate_cpuset_string(
+pub extern "C-unwind" fn PMIx_server_generate_cpuset_string(
     cpuset: In<'_, pmix_cpuset_t>,
     mut cpuset_string: Out<'_, *mut c_char>,
 ) -> pmix_status_t {
@@ -71,7 +71,7 @@ pub extern "C" fn PMIx_server_generate_cpuset_string(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Parse_cpuset_string(
+pub extern "C-unwind" fn PMIx_Parse_cpuset_string(
     cpuset_string: CText<'_>,
     mut cpuset: Filled<'_, pmix_cpuset_t>,
 ) -> pmix_status_t {
@@ -87,7 +87,7 @@ pub extern "C" fn PMIx_Parse_cpuset_string(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_server_generate_cpuset(
+pub extern "C-unwind" fn PMIx_server_generate_cpuset(
     cpuset_string: CText<'_>,
     cpuset: Filled<'_, pmix_cpuset_t>,
 ) -> pmix_status_t {
@@ -99,7 +99,10 @@ pub extern "C" fn PMIx_server_generate_cpuset(
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Get_cpuset(cpuset: InOut<'_, pmix_cpuset_t>, r#ref: pmix_bind_envelope_t) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Get_cpuset(
+    cpuset: InOut<'_, pmix_cpuset_t>,
+    r#ref: pmix_bind_envelope_t,
+) -> pmix_status_t {
     guard(|| {
         let set = cpuset.own("place for the set")?;
         is_ours(set.whole().source(), "processor set")?;

@@ -36,7 +36,7 @@ const SOURCE: &[u8] = b"hwloc";
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Load_topology(topo: InOut<'_, pmix_topology_t>) -> pmix_status_t {
+pub extern "C-unwind" fn PMIx_Load_topology(topo: InOut<'_, pmix_topology_t>) -> pmix_status_t {
     guard(|| {
         let place = topo.own("place for the topology")?;
         is_ours(place.whole().source(), "topology")?;
