@@ -43,6 +43,9 @@ pub(super) enum SpawnRefusal {
         /// The variable.
         name: OsString,
     },
+    /// Variables and directories that take too much memory.
+    #[error("the variables and directories of its programs have more than {COPIED_BYTES_MAX} bytes")]
+    TooMuchCopied,
     /// No application, or one without a program.
     #[error("it names no program")]
     NoProgram,
@@ -144,7 +147,7 @@ impl SpawnRefusal {
             | Self::Contradiction => Status::ERR_BAD_PARAM,
             Self::NoProgram => Status::ERR_JOB_NO_EXE_SPECIFIED,
             Self::NoRoom { .. } => Status::ERR_JOB_INSUFFICIENT_RESOURCES,
-            Self::TooManyChanges { .. } | Self::TooManyHosts => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooManyChanges { .. } | Self::TooMuchCopied | Self::TooManyHosts => Status::ERR_OUT_OF_RESOURCE,
             Self::Host { .. } | Self::HostFile { .. } => Status::ERR_JOB_FAILED_TO_MAP,
             Self::NoDirectory(_) => Status::ERR_JOB_WDIR_NOT_FOUND,
             Self::NotFound(_) => Status::ERR_JOB_EXE_NOT_FOUND,
@@ -219,6 +222,7 @@ const HOST_LIST_BYTES_MIN: usize = 32;
 #[derive(Debug, Default)]
 struct Work {
     changed_bytes: usize,
+    copied_bytes: usize,
     host_bytes: usize,
 }
 
@@ -260,6 +264,8 @@ fn read_app(
     let (environment, removed) = environment.finish();
     let arguments = app.argv.iter().skip(1).map(os_string).collect();
     let working_directory = working_directory(app, job, surroundings)?;
+    let of_directory = working_directory.as_ref().map_or(0, |directory| directory.as_os_str().len());
+    work.add_copied(environment.iter().fold(of_directory, |sum, (name, value)| sum + name.len() + value.len()))?;
     Ok(App { count, program, arguments, environment, removed, working_directory })
 }
 
@@ -433,6 +439,13 @@ fn check_hosts(
 }
 
 impl Work {
+    /// Counts the bytes of a program's variables and directory. A job's directives, and the variables of the rank that asks,
+    /// are copied for each program.
+    fn add_copied(&mut self, bytes: usize) -> Result<(), SpawnRefusal> {
+        self.copied_bytes = self.copied_bytes.saturating_add(bytes);
+        if self.copied_bytes > COPIED_BYTES_MAX { Err(SpawnRefusal::TooMuchCopied) } else { Ok(()) }
+    }
+
     /// Counts a list of hosts.
     fn add_hosts(&mut self, bytes: usize) -> Result<(), SpawnRefusal> {
         self.host_bytes = self.host_bytes.saturating_add(bytes.max(HOST_LIST_BYTES_MIN));
@@ -495,6 +508,9 @@ struct Environment<'a> {
 const CHANGED_BYTES_MAX: usize = 64 << 20;
 /// A change of a short value counts as so many bytes.
 const CHANGE_BYTES_MIN: usize = 256;
+
+/// Most bytes of the variables and directories of all programs of a request.
+const COPIED_BYTES_MAX: usize = 64 << 20;
 
 /// A change of a variable by a value and a separator.
 type Change<'a> = fn(&mut Environment<'a>, &OsStr, &OsStr, &OsStr);
@@ -735,6 +751,18 @@ mod tests {
         let program = directory.path().join("pipe");
         let (status, _) = refusal(Vec::new(), vec![app(program.to_str().unwrap(), Vec::new())]);
         assert_eq!(status, Status::ERR_JOB_APP_NOT_EXECUTABLE);
+    }
+
+    /// A directive of a megabyte and thousands of programs took gigabytes of the launcher.
+    #[test]
+    fn the_variables_and_directories_of_all_programs_have_so_many_bytes() {
+        let large = "x".repeat(COPIED_BYTES_MAX / 3);
+        let job = || vec![envar(keys::SET_ENVAR, "LARGE", &large)];
+        let one = || types::App { processes_max: 1, ..app("sh", Vec::new()) };
+        assert!(read_of(job(), vec![one(); 2]).is_ok());
+        for directive in [job().remove(0), info(keys::WDIR, large.as_str())] {
+            assert_eq!(refusal(vec![directive], vec![one(); 4]).0, Status::ERR_OUT_OF_RESOURCE);
+        }
     }
 
     /// A list of 12 MB held the launcher up for three seconds.
