@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-use modex::types::AsStatus;
-use modex::types::Status;
+use modex::types::{AsStatus, Status, with_stack};
+use nix::unistd::{getpid, gettid};
 
 use super::types::pmix_status_t;
 
@@ -28,6 +28,16 @@ pub fn guard_status(body: impl FnOnce() -> Result<Status, Failure>) -> pmix_stat
     let outcome = guard_or(Err(Failure(Status::ERROR)), body);
     outcome.unwrap_or_else(|Failure(status)| status).to_raw()
 }
+
+/// As [`guard_status`], for a body that needs more stack than the smallest thread has. A thread with `PTHREAD_STACK_MIN`,
+/// 16 KiB, has six of them left.
+pub fn guard_with_stack(body: impl FnOnce() -> Result<Status, Failure>) -> pmix_status_t {
+    // The first thread has more, and libc reads a file to know how much.
+    guard_status(|| if gettid() == getpid() { body() } else { with_stack(STACK_BYTES, body) })
+}
+
+/// A build without optimisation needs several times the 16 KiB of another one.
+const STACK_BYTES: usize = 64 << 10;
 
 /// Runs the body of a function with another result; `otherwise` is the result after a panic.
 ///

@@ -30,7 +30,7 @@ pub fn descend<T>(below: impl FnOnce() -> T) -> T {
 }
 
 /// Runs a function that needs this much stack.
-pub(crate) fn with_stack<T>(size_bytes: usize, deep: impl FnOnce() -> T) -> T {
+pub fn with_stack<T>(size_bytes: usize, deep: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(size_bytes, size_bytes, deep)
 }
 

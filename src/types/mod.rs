@@ -24,8 +24,7 @@ mod time;
 mod value;
 
 pub use data_type::DataType;
-pub(crate) use deep::with_stack;
-pub use deep::{BARE_NESTING_MAX, NESTING_MAX, descend};
+pub use deep::{BARE_NESTING_MAX, NESTING_MAX, descend, with_stack};
 pub use footprint::{IntoValue, footprint};
 pub(crate) use footprint::{exceeds, footprint_up_to, has_more_parts, process_footprint};
 pub use key::{Key, KeyError};

@@ -1,4 +1,5 @@
-/* Hosts and clients under low limits: threads with 64 KiB of stack, `ulimit -s 64`, and no descriptor left. */
+/* Hosts and clients under low limits: threads with 64 KiB of stack, clients in the smallest threads, `ulimit -s 64`, and no
+ * descriptor left. */
 #include "host.h"
 
 #include <fcntl.h>
@@ -7,12 +8,12 @@
 #define SMALL_STACK (stock() ? 1 << 20 : 64 << 10)
 #define DESCRIPTORS_MAX 1024
 
-static void in_small_thread(void *(*body)(void *))
+static void in_thread(void *(*body)(void *), size_t stack)
 {
     pthread_t thread;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    CHECK_NUMBER(0, pthread_attr_setstacksize(&attributes, SMALL_STACK));
+    CHECK_NUMBER(0, pthread_attr_setstacksize(&attributes, stack));
     CHECK_NUMBER(0, pthread_create(&thread, &attributes, body, NULL));
     pthread_join(thread, NULL);
     pthread_attr_destroy(&attributes);
@@ -81,7 +82,8 @@ static int client(const char *role)
 {
     if (strcmp(role, "small-limit") == 0) return under_limit("-s 64", "exchange");
     if (strcmp(role, "few-descriptors") == 0) return under_limit("-n 64", "without-descriptors");
-    if (strcmp(role, "small-thread") == 0) in_small_thread(exchange);
+    if (strcmp(role, "small-thread") == 0) in_thread(exchange, SMALL_STACK);
+    if (strcmp(role, "smallest-thread") == 0) in_thread(exchange, (size_t)sysconf(_SC_THREAD_STACK_MIN));
     if (strcmp(role, "exchange") == 0) exchange(NULL);
     if (strcmp(role, "without-descriptors") == 0) without_descriptors();
     return finish();
@@ -95,9 +97,12 @@ static void *small_host(void *unused)
     host_start(&module);
     host_run("small-thread", 2, 2, "small-thread");
     host_run("small-limit", 2, 2, "small-limit");
+    /* PMIx_Init ended with SIGSEGV. */
+    if (!stock()) host_run("smallest-thread", 2, 2, "smallest-thread");
     if (!stock()) host_run("few-descriptors", 1, 1, "few-descriptors"); /* stock returns PMIX_ERR_UNREACH, and prints nothing */
     host_forget("small-thread");
     host_forget("small-limit");
+    if (!stock()) host_forget("smallest-thread");
     if (!stock()) host_forget("few-descriptors");
     host_stop();
     return unused;
@@ -106,6 +111,6 @@ static void *small_host(void *unused)
 int main(int argc, char **argv)
 {
     if (argc > 1) return client(argv[1]);
-    in_small_thread(small_host);
+    in_thread(small_host, SMALL_STACK);
     return finish();
 }

@@ -11,7 +11,7 @@ use super::asynchronous::run;
 use super::{debugger, events};
 use crate::argument::{CText, Count, Items, Marked, Out};
 use crate::client_request::ClientRequest;
-use crate::guard::{Failure, guard, guard_or, guard_status};
+use crate::guard::{Failure, guard, guard_or, guard_with_stack};
 use crate::process::{self, Member, Membership};
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::{descriptors, from_c, munge, spoken, stand_in, stdin, to_c, tool, turns};
@@ -35,7 +35,7 @@ pub extern "C-unwind" fn PMIx_Init<'a>(
     info: Marked<'a>,
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    let status = guard_status(|| {
+    let status = guard_with_stack(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
         let place = proc.optional("place for the process")?;
         refuse_required(&infos)?;
