@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::time::Duration;
 
+use modex::runtime::poller::EVENTS_PER_TURN;
 use modex::types::{Namespace, NamespaceError, ProcId, Status, Time};
 use modex::{Responder, Spawn};
 
@@ -56,8 +57,13 @@ impl JobError {
     }
 }
 
-/// The most ranks that start in one turn of the loop.
-const RANKS_PER_TURN: usize = 64;
+/// The most ranks that start in one turn of the loop. With more, the output of others would wait behind wake-ups of those that
+/// end at once.
+const RANKS_PER_TURN: usize = 4;
+
+/// The wake-ups of a rank that ends at once: its two outputs and its end.
+const WAKEUPS_PER_RANK: usize = 3;
+const _: () = assert!(RANKS_PER_TURN * WAKEUPS_PER_RANK < EVENTS_PER_TURN, "each turn has room for others");
 
 /// How long the name of an ended job stays for the process that spawned it and wants its output.
 const UNHEARD_TIME: Duration = Duration::from_secs(2);
