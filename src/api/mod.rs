@@ -2,6 +2,7 @@
 
 mod border;
 mod client;
+mod debugger;
 mod error;
 pub mod errors;
 mod events;

@@ -82,5 +82,6 @@ pub use shared::parameters::{
 };
 pub use shared::prover::{ProofError, Prover};
 pub use shared::threads::{
-    ActingThread, act_as, acting_thread, is_thread_of_library, spawn as spawn_thread, watch_for_end,
+    ActingThread, act_as, acting_thread, is_thread_of_library, open_inherited_pipe, spawn as spawn_thread,
+    watch_for_end,
 };

@@ -1,0 +1,86 @@
+//! A process that waits for a debugger before it does its work.
+//!
+//! Source: PMIx Standard, chapter on tools and debuggers.
+
+use crate::keys;
+use crate::runtime::EventError;
+use crate::types::codes::range;
+use crate::types::{Info, Key, ProcId, Rank, Status, Value};
+
+use super::client::Client;
+use super::events::NotifyError;
+
+impl Client {
+    /// Whether the job's description holds this process in its initialization (`PMIX_DEBUG_STOP_IN_INIT`).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let own = self.proc();
+        [Rank::Wildcard, own.rank].into_iter().any(|rank| {
+            let found = self.peek_value(rank, keys::DEBUG_STOP_IN_INIT.name());
+            found.and_then(|found| found.into_value().ok()).is_some_and(|value| concerns(own, &value))
+        })
+    }
+
+    /// Calls `heard` when a debugger releases this process, and when the release can't arrive any more: with
+    /// `PMIX_DEBUGGER_RELEASE` and its source, or with `PMIX_ERR_LOST_CONNECTION`. Returns the registration's number.
+    ///
+    /// # Errors
+    /// [`EventError`].
+    #[doc(hidden)]
+    pub fn hear_of_release(
+        &self,
+        heard: impl Fn(Status, Option<ProcId>) + Send + Sync + 'static,
+    ) -> Result<usize, EventError> {
+        let codes = [Status::DEBUGGER_RELEASE, Status::ERR_LOST_CONNECTION];
+        let registration = self.register_event_handler(&codes, &[], move |call| {
+            heard(call.status, call.source.clone());
+            call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+        });
+        registration.wait()
+    }
+
+    /// Tells the host that this process waits in its initialization.
+    ///
+    /// # Errors
+    /// [`NotifyError`].
+    #[doc(hidden)]
+    pub fn say_that_it_waits(&self) -> Result<(), NotifyError> {
+        let breakpoint = Info::new(Key::from_static(keys::BREAKPOINT.name()), "pmix-init");
+        self.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &[breakpoint]).wait()
+    }
+}
+
+/// Whether this process is to be held: `told` names all, a rank, a process, or a list of these.
+fn concerns(own: &ProcId, told: &Value) -> bool {
+    match told {
+        Value::Bool(all) => *all,
+        Value::ProcRank(rank) => *rank == Rank::Wildcard || *rank == own.rank,
+        Value::Proc(proc) => proc.covers(own),
+        Value::DataArray(array) => array.elements.iter().any(|element| concerns(own, element)),
+        number => number.as_u32().is_some_and(|rank| Rank::Process(rank) == own.rank),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::types::{DataArray, DataType, Namespace};
+
+    use super::*;
+
+    #[test]
+    fn those_named_are_held() {
+        let own = ProcId::new(Namespace::new("job").unwrap(), 3);
+        let other = ProcId::new(Namespace::new("job").unwrap(), 4);
+        let ranks = |ranks: [u32; 2]| {
+            let elements = ranks.map(|rank| Value::ProcRank(Rank::Process(rank))).to_vec();
+            Value::DataArray(Box::new(DataArray { element_type: DataType::ProcRank, elements }))
+        };
+        for told in [Value::Bool(true), Value::ProcRank(Rank::Wildcard), Value::from(own.clone()), ranks([1, 3])] {
+            assert!(concerns(&own, &told), "{told:?}");
+        }
+        for told in [Value::Bool(false), Value::ProcRank(Rank::Process(4)), Value::from(other), ranks([0, 1])] {
+            assert!(!concerns(&own, &told), "{told:?}");
+        }
+    }
+}
