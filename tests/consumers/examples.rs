@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use crate::library::{Headers, library, repository, scratch};
 use crate::process::{Consumer, Running, wait_for};
 
-const NAMES: [&str; 9] = ["client", "debuggee", "debugger", "events", "hello", "host", "scheduler", "server", "tool"];
+const NAMES: [&str; 10] =
+    ["client", "debuggee", "debugger", "events", "hello", "host", "indirect", "scheduler", "server", "tool"];
 
 /// The directories of the compiled programs, one for each set of headers.
 fn sets() -> &'static [PathBuf] {
@@ -201,5 +202,17 @@ fn a_debugger_attaches_to_a_job_and_detaches() {
         assert_eq!(debugged.debug(&["attach", &job]), ["rank 0", "rank 1", "detached"]);
         let sees = |rank: u32| format!("daemon 0 sees rank {rank}: sleep, stopped");
         assert_eq!(debugged.kill(), [sees(0), sees(1)]);
+    }
+}
+
+#[test]
+fn a_debugger_starts_a_launcher_that_waits_and_directs_its_job() {
+    for set in sets() {
+        let debugged = Debugged::start(set);
+        let modex = crate::command::built("modex");
+        let tool = program(set, "indirect").env("TMPDIR", debugged.job.temporary()).arg(&debugged.launcher).arg(&modex);
+        let ended = tool.args(["run", "-n", "2", "--"]).arg(set.join("debuggee")).run().success();
+        assert_eq!(ended.text(), "the launcher waits\nthe job waits\nthe job has ended\n", "{}", ended.transcript());
+        assert_eq!(debugged.kill(), ["rank 0 works", "rank 1 works"]);
     }
 }

@@ -16,7 +16,7 @@ pub(super) const KNOWN: [&str; 4] = [
 
 /// Why daemons can't be started.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DaemonsRefusal {
+pub(crate) enum DaemonsRefusal {
     /// Daemons and other ranks in one job.
     #[error("some of its applications are daemons of a debugger and others are not; spawn the daemons on their own")]
     Mixed,

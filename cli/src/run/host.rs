@@ -13,6 +13,7 @@ use modex::{
 };
 
 use super::clock::Clock;
+use super::hold::ToolNews;
 use super::host_attributes;
 use super::launcher_query::LauncherQuery;
 use super::poller::Bell;
@@ -77,6 +78,8 @@ pub(super) enum News {
         /// Its name for the place.
         breakpoint: String,
     },
+    /// Something happened to the tool that has started the launcher.
+    Tool(ToolNews),
     /// Something happened to a process of a job.
     Process {
         /// The process.
@@ -160,15 +163,25 @@ impl LauncherHost {
 
     /// Wakes the launcher's loop.
     fn tell(&self, news: News) {
-        // A closed channel means that the launcher is ending the jobs already.
-        if self.news.send(news).is_ok() {
-            self.bell.wake();
-        }
+        tell(&self.news, &self.bell, news);
+    }
+
+    /// A function that tells the launcher's loop of its tool.
+    pub(super) fn tool_listener(&self) -> impl Fn(ToolNews) + Clone + Send + Sync + use<> {
+        let (sender, bell) = (self.news.clone(), self.bell.clone());
+        move |news| tell(&sender, &bell, News::Tool(news))
     }
 
     /// The loop reads this when it wakes up for another reason: the report must not change the measurement.
     fn note(&self, proc: &ProcId, moment: ProcessNews) {
         let _ = self.news.send(News::Process { proc: proc.clone(), moment });
+    }
+}
+
+fn tell(sender: &Sender<News>, bell: &Bell, news: News) {
+    // A closed channel means that the launcher is ending the jobs already.
+    if sender.send(news).is_ok() {
+        bell.wake();
     }
 }
 

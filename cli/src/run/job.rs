@@ -5,6 +5,7 @@ mod checkpoints;
 mod controlling;
 mod description;
 mod forwarding;
+mod holding;
 mod limits;
 mod logging;
 mod reporting;
@@ -37,6 +38,7 @@ use super::destination::{Destination, OutputFiles, OutputFilesError};
 use super::fair_queue::FairQueue;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
+use super::hold::{self, Hold, HoldError, ToolStart};
 use super::host::{LauncherHost, News, ProcessNews, TimedJob};
 use super::job_record::JobRecord;
 use super::jobs::Jobs;
@@ -94,6 +96,8 @@ pub(super) struct Settings {
     pub(super) reports: Reports,
     /// The file for what processes want to have recorded.
     pub(super) record: Option<Arc<JobRecord>>,
+    /// How a tool has started the launcher.
+    pub(super) tool_start: ToolStart,
 }
 
 /// Why a job could not be run.
@@ -131,6 +135,9 @@ pub(crate) enum JobError {
         /// The operating system's reason.
         reason: io::Error,
     },
+    /// The launcher can't work for the tool that has started it.
+    #[error(transparent)]
+    Hold(#[from] HoldError),
     /// The system refused something the launcher itself needs.
     #[error("the launcher cannot {doing}: {}", explain_start(.reason))]
     System {
@@ -187,6 +194,8 @@ pub(super) struct LaunchedJob {
     terminations: Terminations,
     checkpoints: Checkpoints,
     run_limits: RunLimits,
+    /// The wait for the tool that has started the launcher.
+    hold: Hold,
     awaited_stops: AwaitedStops,
     /// Whether a process has paused ranks. They may have been resumed since.
     has_paused_ranks: bool,
@@ -208,9 +217,14 @@ pub(super) struct LaunchedJob {
 /// Starts the server with all services that one machine can have.
 fn start_server(settings: &Settings, directory: &SessionDirectory, host: LauncherHost) -> Result<Server, JobError> {
     let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
-    let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
+    let file = settings.tool_start.file.clone();
+    let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, file, ..ToolSupport::default() };
+    // A tool that has spawned the launcher looks for a server with the name of the spawned process.
+    let name = settings.tool_start.name.as_ref();
+    let namespace = name.map_or_else(|| format!("modex-run-{}", std::process::id()), |name| name.namespace.to_string());
     let server = Server::builder()
-        .namespace(format!("modex-run-{}", std::process::id()))
+        .namespace(namespace)
+        .rank(name.and_then(|name| name.rank.process()).unwrap_or_default())
         .tmpdir(directory.path())
         .foreign_clients(clients)
         .tools(tools)
@@ -224,7 +238,7 @@ fn start_server(settings: &Settings, directory: &SessionDirectory, host: Launche
 }
 
 impl LaunchedJob {
-    /// Starts server and ranks.
+    /// Starts the server and, unless a tool has to release the launcher first, the ranks.
     pub(super) fn start(mut plan: Plan, mut settings: Settings) -> Result<Self, JobError> {
         plan.io.input = settings.input.targets();
         let clock = Clock::start();
@@ -238,11 +252,9 @@ impl LaunchedJob {
         let has_report = !settings.reports.is_empty();
         let timed = has_report.then(|| TimedJob::new(plan.namespace.clone(), plan.rank_count()));
         let host = LauncherHost::new(sender, bell.clone(), clock, timed);
+        let listener = host.tool_listener();
         let server = start_server(&settings, &directory, host)?;
-        let rank_count = plan.rank_count();
-        let setup = |app: &App| MpiSetup::of(app, app.program_path(variable).as_deref(), settings.pmi, variable);
-        let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(setup).collect();
-        let protocols = mpi_setups.iter().map(|setup| setup.protocol);
+        let hold = Hold::begin(&settings.tool_start, &server, listener)?;
         let mut job = Self {
             server,
             directory,
@@ -266,30 +278,55 @@ impl LaunchedJob {
             terminations: Terminations::default(),
             checkpoints: Checkpoints::default(),
             run_limits: RunLimits::default(),
+            hold,
             awaited_stops: AwaitedStops::default(),
             has_paused_ranks: false,
-            verdict: Verdict::new(rank_count, settings.grace),
-            mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
+            verdict: Verdict::new(0, settings.grace),
+            mpi_search: MpiSearch::new(Vec::new()),
             speaks_pmi: BTreeSet::new(),
             has_output: false,
             timeline: Timeline::new(plan.app_of_rank.len()),
             clock,
             settings,
             jobs: Jobs::new(&plan),
-            plan: plan.clone(),
+            plan,
             guardian,
         };
-        job.register(&plan)?;
-        let first = ProcId::new(plan.namespace.clone(), 0);
-        for (app, mpi_setup) in plan.apps.iter().zip(&mpi_setups) {
-            app.check_environment(&job.set_up(&first, mpi_setup, None)?.environment)?;
-        }
-        job.start_ranks(&plan, &mpi_setups)?;
-        job.report_start(&plan.namespace, true);
-        if let Some(limit) = job.settings.timeout {
-            job.verdict.limit_time(job.clock.now(), limit);
+        if job.is_held() {
+            job.say_that_it_waits();
+        } else {
+            job.begin()?;
         }
         Ok(job)
+    }
+
+    /// Starts the job on the command line.
+    fn begin(&mut self) -> Result<(), JobError> {
+        let mut plan = self.plan.clone();
+        let mpi_setups = self.mpi_setups(&plan);
+        let protocols = mpi_setups.iter().map(|setup| setup.protocol);
+        self.mpi_search = MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect());
+        self.verdict.add(FIRST_JOB, plan.rank_count());
+        self.expect_stops(&plan, &mpi_setups).map_err(HoldError::from)?;
+        self.register(&plan)?;
+        let first = ProcId::new(plan.namespace.clone(), 0);
+        for (app, mpi_setup) in plan.apps.iter().zip(&mpi_setups) {
+            app.check_environment(&self.set_up(&first, mpi_setup, None)?.environment)?;
+        }
+        self.has_paused_ranks |= plan.stops.on_exec.is_some();
+        self.start_ranks(&plan, &mpi_setups)?;
+        if let Some(limit) = plan.run_limit.take().into_iter().chain(self.settings.timeout).min() {
+            self.verdict.limit_time(self.clock.now(), limit);
+        }
+        self.note_start(&plan);
+        Ok(())
+    }
+
+    fn mpi_setups(&self, plan: &Plan) -> Vec<MpiSetup> {
+        plan.apps
+            .iter()
+            .map(|app| MpiSetup::of(app, app.program_path(variable).as_deref(), self.settings.pmi, variable))
+            .collect()
     }
 
     fn register(&self, plan: &Plan) -> Result<(), JobError> {
@@ -316,12 +353,12 @@ impl LaunchedJob {
         let is_merged = self.settings.is_merged;
         Ok(match mpi_setup.protocol {
             Protocol::Pmix => {
-                let removed = PMI_VARIABLES.map(str::to_owned).into();
+                let removed = not_for_ranks().collect();
                 RankSetup { removed, suggested, environment: of_pmix, is_merged, ..RankSetup::default() }
             }
             Protocol::Pmi => {
                 let names = of_pmix.into_iter().map(|(name, _)| name);
-                let removed = names.chain(PMI_VARIABLES.map(str::to_owned)).collect();
+                let removed = names.chain(not_for_ranks()).collect();
                 let number = inherited.map_or(0, |end| end.as_raw_fd());
                 let environment = self.server.pmi_variables(proc, number)?;
                 RankSetup { removed, suggested, environment, inherited, is_merged, ..RankSetup::default() }
@@ -411,7 +448,8 @@ impl LaunchedJob {
         while outcome.is_ok() && self.serve_logs()? {}
         self.complete_all();
         let advice = self.advice_if_alone().filter(|_| outcome.is_ok()).unwrap_or_default();
-        let Self { server, directory, mut children, streams, poller, output_writer, timeline, .. } = self;
+        let Self { server, directory, mut children, streams, poller, output_writer, timeline, hold, .. } = self;
+        drop(hold);
         // In this order the guardian, which ends with the ranks' group, outlives everything that it cleans up.
         drop(server);
         drop(directory);
@@ -427,7 +465,7 @@ impl LaunchedJob {
     }
 
     fn run(&mut self) -> Result<(), JobError> {
-        while self.verdict.running() > 0 {
+        while self.is_held() || self.verdict.running() > 0 {
             let of_lock = if self.is_paused { None } else { self.output_locks.next_tick() };
             let next_ticks =
                 [self.verdict.next_tick(), of_lock, self.spawning.next_tick(self.is_paused), self.next_control()];
@@ -477,6 +515,7 @@ impl LaunchedJob {
                 }
             }
         }
+        self.start_released()?;
         self.answer_queries();
         self.go_on_spawning();
         self.end_unheard();
@@ -594,6 +633,7 @@ impl LaunchedJob {
                     self.report_stop(rank.job, &breakpoint);
                 }
             }
+            News::Tool(news) => self.take_tool_news(news),
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };
                 match moment {
@@ -618,6 +658,9 @@ impl LaunchedJob {
     /// The words about the ranks that have to end for this cause.
     fn notice(&self, cause: &Cause) -> String {
         let count = self.verdict.others(cause);
+        if self.hold.is_waiting() {
+            return "; the job was not started".to_owned();
+        }
         if count == 0 || cause.request() == Signal::SIGKILL {
             return String::new();
         }
@@ -786,6 +829,11 @@ impl LaunchedJob {
         }
         Ok(())
     }
+}
+
+/// Variables that are for the launcher alone.
+fn not_for_ranks() -> impl Iterator<Item = String> {
+    PMI_VARIABLES.iter().chain(&hold::VARIABLES).copied().map(str::to_owned)
 }
 
 /// A variable that ranks inherit from the launcher.

@@ -78,9 +78,20 @@ impl Cause {
             Self::Unfinalized { .. } => Status::ERR_JOB_TERM_WO_SYNC,
             Self::Abort { .. } => Status::ERR_JOB_ABORTED,
             Self::Asked { .. } | Self::Signal(_) => Status::ERR_JOB_KILLED_BY_CMD,
+            Self::ToolGone => Status::ERR_JOB_CANCELED,
             Self::Timeout(_) => Status::ERR_TIMEOUT,
         }
     }
+}
+
+/// The launcher waits for its tool before it starts its job.
+pub(super) fn of_ready(launcher: &ProcId) -> LifeEvent {
+    let infos = vec![
+        info(keys::NSPACE.name(), launcher.namespace.as_str().into()),
+        info(keys::EVENT_AFFECTED_PROC.name(), launcher.clone().into()),
+        info(keys::EVENT_NON_DEFAULT.name(), true.into()),
+    ];
+    LifeEvent { status: Status::LAUNCHER_READY, range: RANGE_SESSION, infos }
 }
 
 /// A job's first process has started, or its last one. `time` is in seconds since 1970.

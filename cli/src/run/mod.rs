@@ -27,6 +27,7 @@ mod exec_stop;
 mod fair_queue;
 mod forward;
 mod guardian;
+mod hold;
 mod host;
 mod host_attributes;
 mod io_request;
@@ -71,6 +72,7 @@ pub(super) use cores::print as print_cores;
 use destination::OutputFiles;
 pub(super) use exec_stop::{SUBCOMMAND as STOPPED_EXEC, become_program};
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
+use hold::ToolStart;
 pub(super) use job::JobError;
 use job_record::JobRecord;
 pub(super) use launcher_query::{OPERATIONS, REQUEST_COUNTS};
@@ -290,9 +292,10 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         pmi: options.pmi,
         record: options.record.as_deref().map(JobRecord::open).transpose()?.map(Arc::new),
         reports: Reports::open(&options.report).map_err(job::JobError::from)?,
+        tool_start: ToolStart::of_environment(),
     };
-    match job::LaunchedJob::start(plan, settings) {
-        Ok(job) => Ok(job.finish()?),
+    match job::LaunchedJob::start(plan, settings).and_then(job::LaunchedJob::finish) {
+        Ok(status) => Ok(status),
         // The command line is at fault, and the exit status shows it.
         Err(job::JobError::App(error)) => Err(error.into()),
         Err(error) => Err(error.into()),

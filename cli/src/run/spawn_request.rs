@@ -24,7 +24,7 @@ use super::plan::{InputTargets, JobIo};
 
 /// Why a job can't be spawned.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SpawnRefusal {
+pub(crate) enum SpawnRefusal {
     /// A directive that must be honoured, and can't.
     #[error("it requires {key}, which modex run does not know")]
     Required {
@@ -194,7 +194,12 @@ pub(super) const KNOWN: [&str; 11] = [
 ];
 
 /// Directives for a job alone. The launcher raises the events for each job.
-pub(super) const KNOWN_OF_JOB: [&str; 16] = [
+pub(super) const KNOWN_OF_JOB: [&str; 18] = [
+    keys::SPAWN_TOOL.name(),
+    keys::LAUNCH_DIRECTIVES.name(),
+    keys::TIMEOUT.name(),
+    keys::SPAWN_TIMEOUT.name(),
+    keys::IOF_REDIRECT.name(),
     keys::NOTIFY_COMPLETION.name(),
     keys::NOTIFY_JOB_EVENTS.name(),
     keys::NOTIFY_PROC_TERMINATION.name(),
@@ -204,9 +209,6 @@ pub(super) const KNOWN_OF_JOB: [&str; 16] = [
     keys::FWD_STDOUT.name(),
     keys::FWD_STDERR.name(),
     keys::IOF_COPY.name(),
-    keys::IOF_REDIRECT.name(),
-    keys::TIMEOUT.name(),
-    keys::SPAWN_TIMEOUT.name(),
     keys::JOB_TIMEOUT.name(),
     keys::DEBUG_STOP_ON_EXEC.name(),
     keys::DEBUG_STOP_IN_INIT.name(),
@@ -217,6 +219,18 @@ pub(super) const KNOWN_OF_JOB: [&str; 16] = [
 const HOST_BYTES_MAX: usize = 256 << 10;
 /// A short list counts as so many bytes.
 const HOST_LIST_BYTES_MIN: usize = 32;
+
+/// Directives of [`KNOWN_OF_JOB`] that mean nothing for the job on the command line.
+const UNKNOWN_OF_LAUNCH: [&str; 5] = [
+    keys::SPAWN_TOOL.name(),
+    keys::LAUNCH_DIRECTIVES.name(),
+    keys::TIMEOUT.name(),
+    keys::SPAWN_TIMEOUT.name(),
+    keys::IOF_REDIRECT.name(),
+];
+
+/// Variable of the tutorial on debuggers: a launcher waits for a tool, of which it may not know the address.
+pub(super) const PAUSE: &str = "PMIX_LAUNCHER_PAUSE_FOR_TOOL";
 
 /// The work for all applications of a request.
 #[derive(Debug, Default)]
@@ -235,11 +249,49 @@ pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) 
     if wanted > room {
         return Err(SpawnRefusal::NoRoom { wanted, room });
     }
-    check_required(&request.job, &KNOWN_OF_JOB)?;
+    check_required(&request.job, |key| is_known(key) || KNOWN_OF_JOB.contains(&key))?;
+    find(&request.job, keys::LAUNCH_DIRECTIVES).try_for_each(|info| launch_directives(&info.value).map(drop))?;
     let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
     let mut work = Work::default();
     check_hosts(&request.job, directory, surroundings, &mut work)?;
     request.apps.iter().map(|app| read_app(app, &request.job, surroundings, &mut work)).collect()
+}
+
+/// The programs of a command line as the directives of a tool change them.
+pub(super) fn directed(
+    job: &[Info],
+    apps: Vec<App>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Vec<App>, SpawnRefusal> {
+    let is_of_launch = |key: &str| KNOWN_OF_JOB.contains(&key) && !UNKNOWN_OF_LAUNCH.contains(&key);
+    check_required(job, |key| ADDED.contains(&key) || KNOWN.contains(&key) || is_of_launch(key))?;
+    let mut work = Work::default();
+    check_hosts(job, None, surroundings, &mut work)?;
+    let apps = apps.into_iter().map(|app| direct(app, job, surroundings, &mut work));
+    let apps = apps.collect::<Result<Vec<App>, _>>()?;
+    apps.iter().try_for_each(|app| program(app, surroundings.lookup).map(drop))?;
+    Ok(apps)
+}
+
+/// The directory of the command line counts more than that of the tool.
+fn direct(app: App, job: &[Info], surroundings: &Surroundings<'_>, work: &mut Work) -> Result<App, SpawnRefusal> {
+    let mut environment = Environment::of(&[], &Surroundings { parent: Some(&app), ..*surroundings });
+    environment.direct(job, &[], work)?;
+    let (environment, removed) = environment.finish();
+    let directed = directed_directory(&[], job, surroundings)?;
+    let working_directory = app.working_directory.clone().or(directed);
+    Ok(App { environment, removed, working_directory, ..app })
+}
+
+/// The infos of `PMIX_LAUNCH_DIRECTIVES`.
+pub(super) fn launch_directives(value: &Value) -> Result<Vec<Info>, SpawnRefusal> {
+    let wrong = || SpawnRefusal::WrongType { key: keys::LAUNCH_DIRECTIVES.name() };
+    let Value::DataArray(array) = value else { return Err(wrong()) };
+    let infos = array.elements.iter().map(|element| match element {
+        Value::Info(info) => Ok((**info).clone()),
+        _ => Err(wrong()),
+    });
+    infos.collect()
 }
 
 fn read_app(
@@ -248,7 +300,7 @@ fn read_app(
     surroundings: &Surroundings<'_>,
     work: &mut Work,
 ) -> Result<App, SpawnRefusal> {
-    check_required(&app.info, &[])?;
+    check_required(&app.info, is_known)?;
     check_hosts(&app.info, app.working_directory.as_ref().map(os_string), surroundings, work)?;
     let program = app.command.as_ref().map(os_string).filter(|program| !program.is_empty());
     let program = program.ok_or(SpawnRefusal::NoProgram)?;
@@ -256,11 +308,10 @@ fn read_app(
     let count = u32::try_from(count).ok().filter(|count| *count > 0);
     let count = count.ok_or_else(|| SpawnRefusal::Count { count: app.processes_max, program: program.clone() })?;
     let mut environment = Environment::of(&app.environment, surroundings);
-    let prefix = [&app.info[..], job].iter().find_map(|infos| text(infos, keys::PREFIX).transpose()).transpose()?;
-    if let Some(prefix) = prefix {
-        environment.add_prefix(Path::new(&prefix));
+    environment.direct(job, &app.info, work)?;
+    if is_held_tool(job) {
+        environment.set(OsStr::new(PAUSE), OsStr::new("1"), OsStr::new(""));
     }
-    job.iter().chain(&app.info).try_for_each(|directive| environment.change(directive, work))?;
     let (environment, removed) = environment.finish();
     let arguments = app.argv.iter().skip(1).map(os_string).collect();
     let working_directory = working_directory(app, job, surroundings)?;
@@ -275,7 +326,17 @@ fn working_directory(
     job: &[Info],
     surroundings: &Surroundings<'_>,
 ) -> Result<Option<PathBuf>, SpawnRefusal> {
-    for infos in [&app.info[..], job] {
+    let own = || app.working_directory.as_ref().map(os_string).filter(|directory| !directory.is_empty());
+    Ok(directed_directory(&app.info, job, surroundings)?.or_else(|| own().map(PathBuf::from)))
+}
+
+/// The directory that the directives of an application name, or those of its job.
+fn directed_directory(
+    app: &[Info],
+    job: &[Info],
+    surroundings: &Surroundings<'_>,
+) -> Result<Option<PathBuf>, SpawnRefusal> {
+    for infos in [app, job] {
         if let Some(directory) = text(infos, keys::WDIR)? {
             return Ok(Some(directory.into()));
         }
@@ -283,13 +344,22 @@ fn working_directory(
             return Ok(Some(surroundings.session_directory.to_owned()));
         }
     }
-    Ok(app.working_directory.as_ref().map(os_string).filter(|directory| !directory.is_empty()).map(PathBuf::from))
+    Ok(None)
 }
 
-/// Values for the job's description: those that its requester has put into the key space of PMI-1, and directives for kept
-/// output and for the size of deliveries.
+/// Whether the job is a launcher that waits for a tool before it starts its own job.
+fn is_held_tool(job: &[Info]) -> bool {
+    let stops = |info: &Info| {
+        info.key.as_str() == keys::DEBUG_STOP_IN_INIT.name() && matches!(StoppedRanks::of(&info.value), Some(Some(_)))
+    };
+    is_set(job, keys::SPAWN_TOOL) && job.iter().any(stops)
+}
+
+/// Values for the job's description: those that its requester has put into the key space of PMI-1, directives for kept output
+/// and for the size of deliveries, and those of a tool for a launcher.
 pub(super) fn described_values(request: &Spawn) -> impl Iterator<Item = &Info> {
-    let is_described = |key: &str| key.starts_with("pmi.") || OutputSettings::is_directive(key);
+    let is_of_tool = |key: &str| [keys::LAUNCH_DIRECTIVES.name(), keys::SPAWN_TOOL.name()].contains(&key);
+    let is_described = move |key: &str| key.starts_with("pmi.") || OutputSettings::is_directive(key) || is_of_tool(key);
     request.job.iter().filter(move |info| is_described(info.key.as_str()))
 }
 
@@ -380,13 +450,15 @@ fn stdin_target(value: &Value) -> Result<InputTargets, SpawnRefusal> {
     }
 }
 
-fn check_required(infos: &[Info], known: &[&str]) -> Result<(), SpawnRefusal> {
-    let is_known = |key: &str| {
-        ADDED.contains(&key) || KNOWN.contains(&key) || debug_daemons::KNOWN.contains(&key) || known.contains(&key)
-    };
+/// Whether this is a directive for an application.
+fn is_known(key: &str) -> bool {
+    ADDED.contains(&key) || KNOWN.contains(&key) || debug_daemons::KNOWN.contains(&key)
+}
+
+fn check_required(infos: &[Info], is_known: impl Fn(&str) -> bool) -> Result<(), SpawnRefusal> {
     // The target of standard input may have types that the standard does not name. Its reader refuses the others.
     let is_checked_later = |key: &str| key == keys::STDIN_TGT.name() && is_known(key);
-    let is_refused = |info: &Info| keys::is_unmet(info, is_known) && !is_checked_later(info.key.as_str());
+    let is_refused = |info: &Info| keys::is_unmet(info, &is_known) && !is_checked_later(info.key.as_str());
     match infos.iter().find(|info| is_refused(info)) {
         Some(info) => Err(SpawnRefusal::Required { key: info.key.to_string() }),
         None => Ok(()),
@@ -529,6 +601,15 @@ impl<'a> Environment<'a> {
             set.chain(parent.removed.iter().map(|name| (name.clone(), None)))
         });
         Self { changes: inherited.chain(of_app).collect(), lookup: surroundings.lookup }
+    }
+
+    /// Applies the directives of a job and one of its applications.
+    fn direct(&mut self, job: &[Info], app: &[Info], work: &mut Work) -> Result<(), SpawnRefusal> {
+        let prefix = [app, job].iter().find_map(|infos| text(infos, keys::PREFIX).transpose()).transpose()?;
+        if let Some(prefix) = prefix {
+            self.add_prefix(Path::new(&prefix));
+        }
+        job.iter().chain(app).try_for_each(|directive| self.change(directive, work))
     }
 
     /// Applies one directive; others are for somebody else.
@@ -816,6 +897,45 @@ mod tests {
         assert_eq!(limits(vec![info(keys::TIMEOUT, 5), info(keys::SPAWN_TIMEOUT, 0)]), Ok((second(5), None)));
         for wrong in [info(keys::TIMEOUT, -1), info(keys::JOB_TIMEOUT, "5")] {
             assert_eq!(limits(vec![wrong]), Err(Status::ERR_BAD_PARAM));
+        }
+    }
+
+    #[test]
+    fn a_launcher_that_is_to_stop_gets_a_variable() {
+        let is_told = |job: Vec<Info>| {
+            let apps = read_of(job, vec![app("sh", Vec::new())]).unwrap();
+            apps[0]
+                .environment
+                .iter()
+                .any(|(name, value)| (name.as_os_str(), value.as_os_str()) == (PAUSE.as_ref(), "1".as_ref()))
+        };
+        let (tool, stop) = (info(keys::SPAWN_TOOL, true), |value: bool| info(keys::DEBUG_STOP_IN_INIT, value));
+        assert!(is_told(vec![tool.clone(), stop(true)]));
+        assert!(!is_told(vec![tool.clone(), stop(false)]) && !is_told(vec![tool]) && !is_told(vec![stop(true)]));
+    }
+
+    #[test]
+    fn the_programs_of_a_command_line_change_as_a_tool_directs() {
+        let lookup = |name: &str| (name == "PATH").then(|| "/usr/bin:/bin".into());
+        let surroundings =
+            Surroundings { hostname: "n0", session_directory: Path::new("/tmp"), parent: None, lookup: &lookup };
+        let given =
+            App { count: 3, program: "sh".into(), environment: vec![("LIST".into(), "a".into())], ..App::default() };
+        let own = App { working_directory: Some("/usr".into()), ..given.clone() };
+        let job = [envar(keys::PREPEND_ENVAR, "LIST", "b"), info(keys::WDIR, "/"), info(keys::UNSET_ENVAR, "GONE")];
+        let directed = directed(&job, vec![given, own], &surroundings).unwrap();
+        let found = directed.iter().map(|app| (app.count, &app.environment[..], app.working_directory.as_deref()));
+        let list = [("LIST".into(), "b:a".into())];
+        let expected = ["/", "/usr"].map(|place| (3, &list[..], Some(Path::new(place))));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert!(directed.iter().all(|app| app.removed == ["GONE"]));
+        for (status, directive) in [
+            (Status::ERR_NOT_SUPPORTED, info(keys::TIMEOUT, 1_i32)),
+            (Status::ERR_NOT_SUPPORTED, info(keys::DEBUGGER_DAEMONS, true)),
+            (Status::ERR_JOB_FAILED_TO_MAP, info(keys::HOST, "elsewhere")),
+        ] {
+            let required = Info { flags: InfoFlags::REQUIRED.bits(), ..directive };
+            assert_eq!(super::directed(&[required], Vec::new(), &surroundings).unwrap_err().status(), status);
         }
     }
 

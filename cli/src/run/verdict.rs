@@ -104,6 +104,8 @@ pub(super) enum Cause {
     Timeout(Duration),
     /// A user or process sent the launcher this signal.
     Signal(i32),
+    /// The tool that has started the launcher is gone.
+    ToolGone,
 }
 
 impl Cause {
@@ -112,7 +114,7 @@ impl Cause {
         match self {
             Self::Rank { ending, .. } => ending.shell_status(),
             Self::Left { failure, .. } => failure.shell_status(),
-            Self::Unfinalized { .. } => 1,
+            Self::Unfinalized { .. } | Self::ToolGone => 1,
             // Only eight bits reach the shell; a failure must not look like success.
             Self::Abort { status, .. } => u8::try_from(status & 0xFF).ok().filter(|s| *s != 0).unwrap_or(1),
             Self::Asked { .. } => u8::try_from(128 + self.request() as i32).unwrap_or(u8::MAX),
@@ -164,6 +166,7 @@ impl fmt::Display for Cause {
                 Ok(name) => write!(f, "received {name}"),
                 Err(_) => write!(f, "received signal {signal}"),
             },
+            Self::ToolGone => f.write_str("the tool that has started this launcher is gone"),
         }
     }
 }

@@ -19,6 +19,7 @@ mod events;
 mod features;
 mod forwarding;
 mod generate;
+mod hold;
 mod host;
 mod info;
 mod install;

@@ -7,6 +7,7 @@ use modex::types::{Info, Key};
 use nix::sys::sysinfo::sysinfo;
 
 use crate::run::plan::Plan;
+use crate::run::rank_id::FIRST_JOB;
 
 /// All information that the standard requires from a host about a job on one node.
 pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
@@ -30,7 +31,8 @@ pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, Regist
         let own = format!("{directory}/{}.{rank}", plan.namespace);
         description = description.process_value(rank, Key::from_static(keys::PROCDIR.name()), own.as_str());
     }
-    if let Some(parent) = &plan.parent {
+    // The launcher itself has started the job on its command line, also as a tool directs.
+    if let Some(parent) = plan.parent.as_ref().filter(|_| plan.job != FIRST_JOB) {
         description = description.spawned_by(parent.clone());
         for rank in 0..rank_count {
             description =

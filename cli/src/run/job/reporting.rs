@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use modex::types::codes::range::RANGE_SESSION;
 use modex::types::{Namespace, ProcId, Status};
 
 use super::LaunchedJob;
@@ -90,8 +91,11 @@ impl LaunchedJob {
     }
 
     /// The server handles the event before any later call, so nothing waits for it. A failure is only worth a note: the
-    /// jobs go on.
+    /// jobs go on. A tool that has started the launcher hears of all stages of the jobs.
     pub(super) fn raise(&self, event: &LifeEvent) {
+        if event.range == RANGE_SESSION {
+            self.hold.tell(event);
+        }
         let (status, source) = (event.status, Some(self.server.proc()));
         let log = move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot raise an event");
         let pending = self.server.notify_event(status, source, event.range, &event.infos);
@@ -112,7 +116,7 @@ impl Cause {
         match self {
             Self::Rank { rank, .. } | Self::Unfinalized { rank, .. } | Self::Left { rank, .. } => Some(*rank),
             Self::Abort { rank, .. } => *rank,
-            Self::Asked { .. } | Self::Timeout(_) | Self::Signal(_) => None,
+            Self::Asked { .. } | Self::Timeout(_) | Self::Signal(_) | Self::ToolGone => None,
         }
     }
 }

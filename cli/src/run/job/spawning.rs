@@ -11,8 +11,9 @@ use modex::{Responder, Spawn};
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::{App, RANK_COUNT_MAX};
 use crate::run::debug_daemons::DebugDaemons;
-use crate::run::debug_stops::AT_EXEC;
+use crate::run::debug_stops::{AT_EXEC, DebugStops};
 use crate::run::forward::ForwardedStream;
+use crate::run::hold::HoldError;
 use crate::run::host::SpawnCall;
 use crate::run::jobs::Job;
 use crate::run::mpi_library::{PmiChoice, Protocol};
@@ -49,9 +50,10 @@ impl SpawnFailure {
 
 impl JobError {
     /// The status for a process that asked for the job.
-    fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         match self {
             Self::Spawn(error) => error.status(),
+            Self::Hold(HoldError::Directed(refusal)) => refusal.status(),
             _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
         }
     }
@@ -211,7 +213,7 @@ impl LaunchedJob {
 
     /// One turn of a spawn. Returns the name of a job whose ranks have all started.
     fn go_on_with(&mut self, spawn: &mut SpawnUnderWay) -> Result<Option<Namespace>, SpawnFailure> {
-        if !self.verdict.permits_jobs() {
+        if !self.permits_jobs() {
             return Err(SpawnFailure::Ending);
         }
         if let Some((until, limit)) = spawn.deadline
@@ -237,8 +239,8 @@ impl LaunchedJob {
         }
     }
 
-    /// All ranks of a spawned job have started.
-    fn note_start(&mut self, plan: &Plan) {
+    /// All ranks of a job have started.
+    pub(super) fn note_start(&mut self, plan: &Plan) {
         self.report_start(&plan.namespace, true);
         if let Some(limit) = plan.run_limit {
             self.run_limits.start(plan.job, self.clock.now(), limit);
@@ -252,13 +254,7 @@ impl LaunchedJob {
         let daemons = DebugDaemons::of(&request, |target| self.running_of(target)).map_err(SpawnRefusal::Daemons)?;
         daemons.apply(&mut request);
         let room = u64::from(RANK_COUNT_MAX).saturating_sub(self.children.count() as u64);
-        let surroundings = Surroundings {
-            hostname: self.server.hostname(),
-            session_directory: self.server.directory(),
-            parent: self.jobs.app(requester),
-            lookup: &variable,
-        };
-        let apps = spawn_request::read(&request, room, &surroundings)?;
+        let apps = spawn_request::read(&request, room, &self.surroundings(self.jobs.app(requester)))?;
         Ok(SpawnedPrograms { request, daemons, apps, mpi_setups: Vec::new() })
     }
 
@@ -269,14 +265,11 @@ impl LaunchedJob {
         let mut plan = self.plan.spawned(number, requester.clone(), apps)?;
         plan.node_rank_first = self.jobs.node_ranks(plan.rank_count());
         plan.choose_cores(self.jobs.cores());
-        plan.io = spawn_request::io(request, plan.rank_count(), self.settings.is_merged)?;
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
-        plan.is_awaited = spawn_request::is_awaited(request);
-        plan.values = spawn_request::described_values(request).cloned().collect();
-        (_, plan.run_limit) = spawn_request::time_limits(request)?;
+        self.take_directives(&mut plan, request)?;
         plan.values.extend(daemons.target.take());
-        if !daemons.are_daemons {
-            plan.stops = spawn_request::stops(request, plan.rank_count())?;
+        if daemons.are_daemons {
+            plan.stops = DebugStops::default();
         }
         self.jobs.insert(number, Job::of(&plan));
         self.verdict.add(number, plan.rank_count());
@@ -293,6 +286,26 @@ impl LaunchedJob {
         }
     }
 
+    /// Changes a job as its requester directs.
+    pub(super) fn take_directives(&self, plan: &mut Plan, request: &Spawn) -> Result<(), SpawnRefusal> {
+        plan.io = spawn_request::io(request, plan.rank_count(), self.settings.is_merged)?;
+        plan.is_awaited = spawn_request::is_awaited(request);
+        plan.values = spawn_request::described_values(request).cloned().collect();
+        (_, plan.run_limit) = spawn_request::time_limits(request)?;
+        plan.stops = spawn_request::stops(request, plan.rank_count())?;
+        Ok(())
+    }
+
+    /// The machine on which jobs run. `parent` is the program that asks for a job.
+    pub(super) fn surroundings<'a>(&'a self, parent: Option<&'a App>) -> Surroundings<'a> {
+        Surroundings {
+            hostname: self.server.hostname(),
+            session_directory: self.server.directory(),
+            parent,
+            lookup: &variable,
+        }
+    }
+
     /// The number of running processes that a target names.
     fn running_of(&self, target: &ProcId) -> u32 {
         let is_meant = |rank: &RankId| self.jobs.proc(*rank).is_some_and(|proc| target.covers(&proc));
@@ -300,6 +313,15 @@ impl LaunchedJob {
     }
 
     fn prepare(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), SpawnFailure> {
+        self.expect_stops(plan, mpi_setups)?;
+        self.output_writer.open_files(plan.job, plan.rank_count()).map_err(JobError::from)?;
+        self.register(plan)?;
+        self.children.expect(plan.app_of_rank.len(), self.output_writer.file_count());
+        Ok(())
+    }
+
+    /// Counts the ranks that will wait for a debugger.
+    pub(super) fn expect_stops(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), SpawnRefusal> {
         for (stopped, _) in plan.stops.in_init.iter().chain(&plan.stops.in_app) {
             self.awaited_stops.expect(plan.job, plan.rank_count(), stopped);
         }
@@ -307,12 +329,9 @@ impl LaunchedJob {
             let speaks_pmi = |app: &usize| mpi_setups.get(*app).is_some_and(|it| it.protocol == Protocol::Pmi);
             let deaf = plan.ranks().find(|(id, app)| stopped.has(id.rank) && speaks_pmi(app));
             if let Some(app) = deaf.and_then(|(_, app)| plan.apps.get(app)) {
-                return Err(SpawnRefusal::NoInit { program: app.program.clone() }.into());
+                return Err(SpawnRefusal::NoInit { program: app.program.clone() });
             }
         }
-        self.output_writer.open_files(plan.job, plan.rank_count()).map_err(JobError::from)?;
-        self.register(plan)?;
-        self.children.expect(plan.app_of_rank.len(), self.output_writer.file_count());
         Ok(())
     }
 

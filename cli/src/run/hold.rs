@@ -1,0 +1,258 @@
+//! A launcher that a tool has started, as a debugger does: it waits for the tool before it starts its job, takes the tool's
+//! directives, and tells the tool about the job.
+//!
+//! ```text
+//! tool: its address in PMIX_LAUNCHER_RNDZ_URI --> launcher: connects to the tool and to the server that has started it
+//! launcher: PMIX_LAUNCHER_READY ---------------> tool: attaches to the launcher, if it wants to
+//! tool: PMIX_DEBUGGER_RELEASE -----------------> launcher: PMIX_LAUNCH_DIRECTIVES, job, PMIX_LAUNCH_COMPLETE
+//! ```
+//!
+//! The release comes by any of three ways: from the tool's server, from the server that has started the launcher, or from a
+//! tool that is attached to the launcher. A tool of the first two ways hears of the job by the same way.
+//!
+//! Source: PMIx Standard, chapter on tools and debuggers, indirect launch. The launchers of PRRTE wait at the same place.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use modex::keys;
+use modex::ptl::ClientEnvironment;
+use modex::runtime::{self, trusted_variable};
+use modex::types::codes::range::RANGE_CUSTOM;
+use modex::types::{Info, Key, ProcId, Rank, Status};
+use modex::{AttachError, Client, EventError, GetOptions, Server, Tool};
+
+use super::life_events::LifeEvent;
+use super::spawn_request::{self, PAUSE, SpawnRefusal};
+
+/// Variables by which a tool starts a launcher. They are not for the ranks, which are no children of the tool.
+pub(super) const VARIABLES: [&str; 4] =
+    [keys::LAUNCHER_RNDZ_URI.name(), keys::LAUNCHER_RNDZ_FILE.name(), keys::KEEPALIVE_PIPE.name(), PAUSE];
+
+/// How long the tool may take to admit the launcher. Nothing else happens meanwhile.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Why a launcher can't work for the tool that has started it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HoldError {
+    /// No connection.
+    #[error("the launcher can't reach the tool that has started it: {0}")]
+    Unreachable(#[from] AttachError),
+    /// The release would not be heard.
+    #[error("the launcher can't wait for its release by a tool: {0}")]
+    Deaf(#[from] EventError),
+    /// Directives that can't be honoured.
+    #[error("the job can't start as its tool directs: {0}")]
+    Directed(#[from] SpawnRefusal),
+}
+
+/// How a tool has started this launcher.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ToolStart {
+    /// Whether the launcher waits for a tool.
+    is_held: bool,
+    /// The tool's address.
+    address: Option<String>,
+    /// The number of the descriptor of a pipe that the tool's end closes.
+    keepalive: Option<String>,
+    /// A file for the launcher's address.
+    pub(super) file: Option<PathBuf>,
+    /// The launcher's name as a spawned process. A tool knows this name from its spawn.
+    pub(super) name: Option<ProcId>,
+}
+
+impl ToolStart {
+    /// Reads the environment.
+    pub(super) fn of_environment() -> Self {
+        let text = |name: &str| trusted_variable(name).map(|value| value.to_string_lossy().into_owned());
+        let address = runtime::parent_address(&runtime::environment());
+        let is_held = address.is_some() || text(PAUSE).is_some_and(|value| value != "0" && value != "false");
+        Self {
+            is_held,
+            address,
+            keepalive: text(keys::KEEPALIVE_PIPE.name()),
+            file: trusted_variable(keys::LAUNCHER_RNDZ_FILE.name()).map(PathBuf::from),
+            name: Client::launched_as().filter(|_| is_held),
+        }
+    }
+
+    /// Connects to the server that has started this launcher, and to the tool. They may be the same.
+    fn connect(&self, server: &Server) -> Result<Option<Tool>, AttachError> {
+        let builder = Tool::builder().launcher().timeout(CONNECT_TIME_MAX);
+        match &self.address {
+            _ if ClientEnvironment::parse(runtime::environment()).is_ok() => builder.connect().map(Some),
+            Some(address) => builder.name(server.proc().clone()).address(address).connect().map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// News about the tool.
+#[derive(Debug)]
+pub(super) enum ToolNews {
+    /// The job may start.
+    Released {
+        /// The server by which the release came, if it was not the launcher's own.
+        by: Option<ProcId>,
+        /// The tool.
+        tool: Option<ProcId>,
+    },
+    /// A connection is lost by which the release could have come.
+    Lost,
+    /// The pipe from the tool is closed.
+    Ended,
+}
+
+/// The launcher's relation to the tool.
+#[derive(Debug, Default)]
+pub(super) struct Hold {
+    stage: Stage,
+    /// The connections to other servers.
+    tool: Option<Tool>,
+    /// The tool that has released the launcher.
+    released_by: Option<ProcId>,
+    /// The connection by which that tool hears of the job. A tool that is attached to the launcher needs none.
+    way: Option<Arc<Client>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Free,
+    Waiting,
+    Released,
+}
+
+impl Hold {
+    /// Begins to wait if a tool wants that. `hear` is called on other threads.
+    pub(super) fn begin(
+        start: &ToolStart,
+        server: &Server,
+        hear: impl Fn(ToolNews) + Clone + Send + Sync + 'static,
+    ) -> Result<Self, HoldError> {
+        if let Some(number) = &start.keepalive {
+            watch_pipe(number, hear.clone());
+        }
+        if !start.is_held {
+            return Ok(Self::default());
+        }
+        let hear_own = hear.clone();
+        let own = server.register_event_handler(&[Status::DEBUGGER_RELEASE], &[], move |call| {
+            hear_own(ToolNews::Released { by: None, tool: call.source.clone() });
+            call.complete(Status::SUCCESS, Vec::new());
+        });
+        own.wait()?;
+        let mut hold = Self::default();
+        hold.tool = start.connect(server)?;
+        hold.stage = Stage::Waiting;
+        for client in hold.clients() {
+            let (hear, by) = (hear.clone(), client.server().clone());
+            client.hear_of_release(move |status, tool| match status {
+                Status::DEBUGGER_RELEASE => hear(ToolNews::Released { by: Some(by.clone()), tool }),
+                _ => hear(ToolNews::Lost),
+            })?;
+            if client.is_held()
+                && let Err(error) = client.say_that_it_waits()
+            {
+                tracing::warn!(server = %client.server(), %error, "the launcher can't say that it waits for a debugger");
+            }
+        }
+        Ok(hold)
+    }
+
+    fn clients(&self) -> Vec<Arc<Client>> {
+        let Some(tool) = &self.tool else { return Vec::new() };
+        tool.servers().iter().filter_map(|server| tool.client_of(server).ok()).collect()
+    }
+
+    /// Whether the job on the command line has not been started yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.stage != Stage::Free
+    }
+
+    /// The launcher may start its job.
+    pub(super) fn release(&mut self, by: Option<&ProcId>, tool: Option<ProcId>) {
+        if self.stage == Stage::Waiting {
+            self.stage = Stage::Released;
+            self.way = self.clients().into_iter().find(|client| Some(client.server()) == by);
+            self.released_by = tool;
+        }
+    }
+
+    /// Whether the job has to start now.
+    pub(super) fn take_release(&mut self) -> bool {
+        let is_released = self.stage == Stage::Released;
+        if is_released {
+            self.stage = Stage::Free;
+        }
+        is_released
+    }
+
+    /// The tool that has released the launcher.
+    pub(super) const fn released_by(&self) -> Option<&ProcId> {
+        self.released_by.as_ref()
+    }
+
+    /// The tool's directives for the job: they stand in the description of the launcher's own job.
+    pub(super) fn directives(&self) -> Result<Vec<Info>, SpawnRefusal> {
+        for client in self.clients() {
+            let own = ProcId { namespace: client.proc().namespace.clone(), rank: Rank::Wildcard };
+            let found = client.get_value(&own, keys::LAUNCH_DIRECTIVES.name(), &GetOptions::new().immediate());
+            if let Some(value) = found.ok().and_then(|found| found.into_value().ok()) {
+                return spawn_request::launch_directives(&value);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Raises an event at all servers to which the launcher is connected.
+    pub(super) fn tell_all(&self, event: &LifeEvent) {
+        self.clients().iter().for_each(|client| notify(client, event.status, event.range, &event.infos));
+    }
+
+    /// Raises an event about the job in the tool, unless the tool is attached to the launcher.
+    pub(super) fn tell(&self, event: &LifeEvent) {
+        let Some(client) = &self.way else { return };
+        let target = |tool: &ProcId| Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), tool.clone());
+        let target = self.released_by.as_ref().map(target);
+        let range = if target.is_some() { RANGE_CUSTOM } else { event.range };
+        let infos: Vec<Info> = event.infos.iter().cloned().chain(target).collect();
+        notify(client, event.status, range, &infos);
+    }
+}
+
+impl Drop for Hold {
+    /// A server counts a process that leaves without a word as failed.
+    fn drop(&mut self) {
+        if let Some(tool) = self.tool.take() {
+            // The answer changes nothing.
+            let _ = tool.finalize();
+        }
+    }
+}
+
+/// The launcher waits for nobody's answer.
+fn notify(client: &Client, status: Status, range: u8, infos: &[Info]) {
+    let log =
+        move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot tell its tool of an event");
+    let begun = client.notify_event(status, None, range, infos).then(move |result| {
+        if let Err(error) = result {
+            log(&error);
+        }
+    });
+    if let Err(error) = begun {
+        log(&error);
+    }
+}
+
+fn watch_pipe(number: &str, hear: impl Fn(ToolNews) + Send + 'static) {
+    let watched = number.parse().map_err(std::io::Error::other).and_then(|number| {
+        let pipe = runtime::open_inherited_pipe(number)?;
+        runtime::watch_for_end(pipe, move || hear(ToolNews::Ended))
+    });
+    if let Err(error) = watched {
+        tracing::warn!(number, %error, "the pipe in PMIX_KEEPALIVE_PIPE can't be watched; the launcher does not end with its tool");
+    }
+}

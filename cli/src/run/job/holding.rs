@@ -1,0 +1,77 @@
+//! The job on the command line waits for the tool that has started the launcher.
+
+use modex::Spawn;
+
+use super::{JobError, LaunchedJob};
+use crate::run::hold::{HoldError, ToolNews};
+use crate::run::jobs::Job;
+use crate::run::life_events;
+use crate::run::plan::InputTargets;
+use crate::run::rank_id::FIRST_JOB;
+use crate::run::spawn_request::{self, SpawnRefusal};
+use crate::run::verdict::Cause;
+
+impl LaunchedJob {
+    /// Whether the job waits for a tool.
+    pub(super) fn is_held(&self) -> bool {
+        self.hold.is_waiting() && !self.verdict.is_stopped()
+    }
+
+    /// Whether processes may start jobs.
+    pub(super) fn permits_jobs(&self) -> bool {
+        self.is_held() || self.verdict.permits_jobs()
+    }
+
+    /// Tells the tool, and tools that attach to the launcher, that the launcher waits.
+    pub(super) fn say_that_it_waits(&self) {
+        let event = life_events::of_ready(self.server.proc());
+        self.hold.tell_all(&event);
+        self.raise(&event);
+    }
+
+    pub(super) fn take_tool_news(&mut self, news: ToolNews) {
+        match news {
+            ToolNews::Released { by, tool } => self.hold.release(by.as_ref(), tool),
+            // A tool may leave after the release.
+            ToolNews::Lost if !self.is_held() => {}
+            ToolNews::Lost | ToolNews::Ended => {
+                let action = self.verdict.stop(self.clock.now(), Cause::ToolGone);
+                self.act(action);
+            }
+        }
+    }
+
+    /// Starts the job if the tool has released the launcher.
+    pub(super) fn start_released(&mut self) -> Result<(), JobError> {
+        if !self.is_held() || !self.hold.take_release() {
+            return Ok(());
+        }
+        let started =
+            self.direct().map_err(|refusal| JobError::from(HoldError::from(refusal))).and_then(|()| self.begin());
+        if let Err(error) = &started {
+            self.report_failed_start(&self.plan.namespace, error.status());
+        }
+        started
+    }
+
+    /// Changes the job as the tool directs.
+    fn direct(&mut self) -> Result<(), SpawnRefusal> {
+        let job = self.hold.directives()?;
+        if job.is_empty() {
+            return Ok(());
+        }
+        let request = Spawn { job, apps: Vec::new() };
+        let mut plan = self.plan.clone();
+        plan.apps = spawn_request::directed(&request.job, plan.apps, &self.surroundings(None))?;
+        plan.parent = self.hold.released_by().cloned();
+        self.take_directives(&mut plan, &request)?;
+        // The tool's input comes beside the launcher's own, and its output in a copy: the tool may pull it later or never.
+        if plan.io.input == InputTargets::Nobody {
+            plan.io.input = self.plan.io.input;
+        }
+        plan.io.is_redirected = false;
+        self.jobs.insert(FIRST_JOB, Job::of(&plan));
+        self.plan = plan;
+        Ok(())
+    }
+}
