@@ -25,6 +25,7 @@ impl ProcessAnswer {
     /// [`LookupError::Damaged`].
     pub fn read(self) -> Result<RankData, LookupError> {
         let mut entries = self.posted.read()?;
+        entries.retain(|entry| !entry.is_removal());
         for registered in self.registered {
             match entries.iter_mut().find(|entry| is_same_place(entry, &registered)) {
                 Some(entry) if registered.key.is_reserved() => *entry = registered,

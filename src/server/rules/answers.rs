@@ -166,6 +166,7 @@ impl<S: Datastore> ServerCore<S> {
             (None, _) => self.store.job_entries(&proc.namespace),
             (Some(key), Rank::Process(rank)) if tells_all => {
                 let mut entries = self.posted(requested, rank, For::Peer)?.read()?;
+                entries.retain(|entry| !entry.is_removal());
                 let is_qualified = !requested.directives.qualifiers.is_empty();
                 // The key may be registered but not posted.
                 if is_qualified || entries.iter().all(|kval| kval.key != *key) {

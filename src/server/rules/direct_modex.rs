@@ -112,7 +112,7 @@ impl<S: Datastore> ServerCore<S> {
             key => key.as_ref().map(Key::as_str),
         };
         let name = name.filter(|_| !requested.is_static());
-        let is_named = |entry: &&Kval| name.is_none_or(|name| entry.key.as_str() == name);
+        let is_named = |entry: &&Kval| !entry.is_removal() && name.is_none_or(|name| entry.key.as_str() == name);
         let search_bytes = size_of_val(&**entries);
         if !entries.iter().any(|entry| is_named(&entry)) {
             self.refuse(asker, Status::ERR_NOT_FOUND);
@@ -126,7 +126,7 @@ impl<S: Datastore> ServerCore<S> {
                 0
             }
             Asker::Peer(ticket) => {
-                let told = entries.iter().filter(|entry| !is_large || is_named(entry));
+                let told = entries.iter().filter(|entry| !entry.is_removal() && (!is_large || is_named(entry)));
                 let data = RankData { proc: proc.clone(), entries: told.cloned().collect() };
                 let answer_bytes = size_bytes(&data.entries);
                 self.outputs.reply(ticket, Reply::Data(vec![data]));

@@ -4,8 +4,9 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
 use crate::proto::exchange::{ExchangeForm, PackedFence};
+use crate::proto::{Commit, RankData, Reply, Request};
 use crate::server::{Capabilities, FenceData, HostReply, Output, ServerConfig};
-use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status};
+use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status, Value};
 
 const SUCCESS: Status = Status::SUCCESS;
 
@@ -284,6 +285,27 @@ fn a_change_that_only_neighbours_may_see_is_no_change_for_others() {
     rig.complete(id, fenced(Vec::new()));
     rig.put(peer, Scope::Local, "a", 2);
     assert_eq!(collect(&mut rig, &[peer]).1.blocks, []);
+}
+
+/// A fence adds to what other nodes have. So it must say what is gone.
+#[test]
+fn a_fence_carries_removed_values_and_removes_those_of_others() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(2, 1);
+    let gone = || Kval { key: key("a"), value: Value::Undefined };
+    rig.put(peers[0], Scope::Global, "a", 1);
+    let (id, _) = collect(&mut rig, &peers);
+    rig.complete(id, fenced(vec![(proc(1), up_to(1, vec![kval("a", 2), kval("b", 3)]))]));
+    let removal = Commit { parts: vec![(Scope::Global, vec![gone()])] };
+    rig.request(peers[0], Request::Commit(removal));
+    let (id, data) = collect(&mut rig, &peers);
+    assert_eq!(data.blocks, [(proc(0), up_to(2, vec![gone()]))]);
+    rig.complete(id, fenced(vec![(proc(1), up_to(2, vec![gone()]))]));
+    let found =
+        |rig: &mut Rig, name| replies(&rig.request(peers[0], get(&proc(1), Some(name), &[flag("pmix.immediate")])));
+    let value = RankData { proc: proc(1), entries: vec![kval("b", 3)] };
+    assert_eq!(found(&mut rig, "b"), [(peers[0], Reply::Data(vec![value]))]);
+    assert_eq!(found(&mut rig, "a"), [(peers[0], Reply::Status(Status::ERR_NOT_FOUND))]);
 }
 
 /// A communicator's members that fenced in a loop paid for all data each time.

@@ -5,7 +5,7 @@ use crate::client::{Miss, StoreSearch, Stores};
 use crate::gds::{Audience, Lookup, NamespaceReader, ReadError, ValueRef, qualified};
 use crate::runtime::client::fetched::Fetched;
 use crate::runtime::client::readers::Source;
-use crate::types::{Info, Key, Namespace, ProcId, Rank, Scope, Value};
+use crate::types::{DataType, Info, Key, Namespace, ProcId, Rank, Scope, Value};
 
 /// The stores of a session that a Get searches before it asks the server.
 pub(super) struct SessionStores<'a>(pub(super) &'a Session);
@@ -170,7 +170,8 @@ fn posted<'r>(reader: &'r NamespaceReader, rank: Rank, audiences: &[Option<Audie
     let rank = rank.process().ok_or(Miss::NotFound)?;
     let mut values = BTreeMap::new();
     for audience in audiences {
-        for (name, value) in reader.posted(rank, *audience).map_err(miss)? {
+        let posted = reader.posted(rank, *audience).map_err(miss)?.into_iter();
+        for (name, value) in posted.filter(|(_, value)| value.data_type() != DataType::Undefined) {
             values.entry(name).or_insert(value);
         }
     }
