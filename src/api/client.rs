@@ -262,7 +262,7 @@ impl Client {
         self.session.put(scope, keys::QUALIFIED_VALUE.name(), Value::info_array(infos))
     }
 
-    /// Removes a value that this process has put. This process no longer finds it. Those of this node no longer find it
+    /// Removes a value that this process has put. This process no longer finds it from now on. Those of this node no longer find it
     /// after [`Client::commit`], those of other nodes after a collecting fence. A Get of the key then waits for a new value, as
     /// if there had never been one. A qualified value can't be removed.
     ///

@@ -177,7 +177,7 @@ pub enum Miss {
     NotMapped,
     /// The segment can't be trusted.
     Damaged,
-    /// This process has removed the value, and would wait for itself.
+    /// This process has removed the value, and the server still has it.
     Removed,
 }
 
@@ -189,7 +189,7 @@ pub trait Stores {
     /// A value that this process put or stored itself.
     fn staged(&self, search: &StoreSearch<'_>) -> Option<Self::Value>;
 
-    /// Whether this process has removed its own value.
+    /// Whether this process has removed its own value, and the server does not know yet.
     fn has_removed(&self, _: &StoreSearch<'_>) -> bool {
         false
     }

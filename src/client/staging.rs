@@ -308,23 +308,23 @@ impl Staging {
     /// global scope excludes no value that the process has put itself.
     #[must_use]
     pub fn find(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
-        self.newest(proc, key, scope).filter(|value| ***value != Value::Undefined)
+        self.newest(proc, key, scope).map(|slot| &slot.value).filter(|value| ***value != Value::Undefined)
     }
 
-    /// Whether this process has removed its value of a key.
+    /// Whether this process has removed its value of a key, and the server does not know yet.
     #[must_use]
     pub fn has_removed(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> bool {
-        self.newest(proc, key, scope).is_some_and(|value| **value == Value::Undefined)
+        let newest = self.newest(proc, key, scope);
+        newest.is_some_and(|slot| *slot.value == Value::Undefined && slot.put > self.committed)
     }
 
     /// The value put last, or the undefined one of a removal.
-    fn newest(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
-        let slot = match scope {
+    fn newest(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Slot> {
+        match scope {
             _ if *proc == self.own => self.entries.get(key)?.find(scope),
             None | Some(Scope::Internal) => self.others.get(proc)?.get(key),
             Some(Scope::Local | Scope::Remote | Scope::Global) => None,
-        };
-        slot.map(|slot| &slot.value)
+        }
     }
 
     /// A qualified value of a process, without key and qualifiers; otherwise as [`Staging::find`].

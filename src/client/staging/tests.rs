@@ -334,6 +334,10 @@ fn a_removed_value_is_gone_here_at_once_and_for_others_with_the_commit() {
     assert_eq!(staging.own(None).map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["i"]);
     let staged = staging.take_commit().unwrap();
     assert_eq!(staged.commit.parts, [(Scope::Global, vec![Kval { key: key("k"), value: Value::Undefined }])]);
+    assert!(!staging.has_removed(&own(), "k", None), "the server answers from now on");
+    staging.put_back(staged.mark);
+    assert!(staging.has_removed(&own(), "k", None));
+    staging.take_commit().unwrap();
     staging.put(Scope::Local, "k", Value::Uint32(3)).unwrap();
     assert_eq!(seen(&staging, "k"), Some(Value::Uint32(3)));
     // An internal value was never seen by others.
