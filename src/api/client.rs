@@ -262,9 +262,12 @@ impl Client {
         self.session.put(scope, keys::QUALIFIED_VALUE.name(), Value::info_array(infos))
     }
 
-    /// Removes a value that this process has put. This process no longer finds it from now on. Those of this node no longer find it
-    /// after [`Client::commit`], those of other nodes after a collecting fence. A Get of the key then waits for a new value, as
-    /// if there had never been one. A qualified value can't be removed.
+    /// Removes a value that this process has put, as a put of [`Value::Undefined`] does. This process no longer finds it.
+    /// Processes of this node no longer find it after [`Client::commit`], processes of other nodes after a collecting fence.
+    /// After the commit a Get of the key waits for a new value, as if there had never been one.
+    ///
+    /// A qualified value can't be removed. The key counts on towards the limits. Processes of other jobs and processes
+    /// without a segment keep a copy until they refresh it ([`GetOptions::refresh`](crate::GetOptions::refresh)).
     ///
     /// # Errors
     /// [`StagingError`]; [`StagingError::NoRemovals`] at a server of OpenPMIx before 7.0.

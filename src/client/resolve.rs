@@ -177,7 +177,7 @@ pub enum Miss {
     NotMapped,
     /// The segment can't be trusted.
     Damaged,
-    /// This process has removed the value, and the server still has it.
+    /// The own value is removed here, and the server still has it.
     Removed,
 }
 

@@ -462,3 +462,20 @@ fn a_removal_reads_back() {
     let bytes = notification::encode_removal(&notice, dialect).unwrap();
     assert_eq!(notification::decode_removal(&bytes, dialect, &LIMITS()), Ok(notice));
 }
+
+/// Clients of 4.2 drop the values of a partial success.
+#[test]
+fn clients_before_5_0_get_what_a_lookup_found_with_success() {
+    let pdata = crate::types::Pdata {
+        proc: ProcId::new(Namespace::new("job").unwrap(), 1),
+        key: Key::from_static("k"),
+        value: Value::Uint32(1),
+    };
+    let found = Reply::Lookup(vec![pdata]);
+    let partly = found.clone().with_status(Status::ERR_PARTIAL_SUCCESS);
+    for (peer, expected) in [(Version::new(4, 2, 2), &found), (Version::new(5, 0, 0), &partly)] {
+        let dialect = Dialect { codec: Codec::V41, peer };
+        let bytes = reply::encode(&partly, Command::Lookup, dialect).unwrap();
+        assert_eq!(reply::decode(&bytes, Command::Lookup, dialect, &LIMITS()).as_ref(), Ok(expected));
+    }
+}

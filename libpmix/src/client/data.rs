@@ -26,7 +26,8 @@ use crate::{from_c, pointer};
 /// the same name.
 ///
 /// The scopes `PMIX_DEL_LOCAL`, `PMIX_DEL_REMOTE`, `PMIX_DEL_GLOBAL` and `PMIX_DEL_INTERNAL` of OpenPMIx 7.0 remove the value; `val`
-/// is ignored. An OpenPMIx server before 7.0 gives `PMIX_ERR_NOT_SUPPORTED`.
+/// is ignored. A value of type `PMIX_UNDEF` removes, too. Under an OpenPMIx server before 7.0 only `PMIX_DEL_INTERNAL` works; the
+/// others are `PMIX_ERR_NOT_SUPPORTED`.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

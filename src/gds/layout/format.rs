@@ -309,7 +309,7 @@ static LAYOUT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Counts changes of meaning that sizes and offsets don't show.
-const FORMAT_REVISION: u32 = 5;
+const FORMAT_REVISION: u32 = 6;
 
 /// Asserts size and offsets of each structure and lists them in one text.
 macro_rules! structures {

@@ -1,5 +1,7 @@
 //! Data of many remote processes, received in pieces.
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::gds::{Datastore, StoreError, StoreLimits};
 use crate::types::{AsStatus, LentEntry, LentKey, LentValue, Status};
@@ -38,6 +40,21 @@ fn of_a_key_given_twice_the_later_value_counts() {
     let reader = store.reader(&namespace()).unwrap();
     assert_eq!(get(reader, 3, "a"), Ok(Value::from(b"second".to_vec())));
     assert_eq!(get(reader, 3, "b"), Ok(Value::from(b"y".to_vec())));
+}
+
+/// A removal behind the first value was dropped, because readers found nothing yet.
+#[test]
+fn a_removal_behind_a_value_of_its_key_counts() {
+    for earlier in [&[][..], &[entry("other", b"x")][..]] {
+        let mut store = store(BackingKind::Heap);
+        store.register_record(&namespace(), &block_job(1, 10)).unwrap();
+        store.take_arrival(&namespace(), 3, earlier).unwrap();
+        let removal =
+            LentEntry { key: LentKey::new(b"a").unwrap(), value: LentValue::Value(Cow::Owned(Value::Undefined)) };
+        store.take_arrival(&namespace(), 3, &[entry("a", b"value"), removal]).unwrap();
+        store.publish_arrivals(&namespace()).unwrap();
+        assert_eq!(get(store.reader(&namespace()).unwrap(), 3, "a"), Err(ReadError::NotFound));
+    }
 }
 
 #[test]

@@ -185,6 +185,8 @@ fn place_block(
                     false => writer.is_stored(rank, Origin::Remote, key.as_str(), scope, &value)?,
                 };
                 if is_known {
+                    // It counts if the key occurs twice, and is left out then.
+                    block.push(Entry { id: id.0, scope: NOBODY, ..Entry::default() });
                     continue;
                 }
                 image.push_value(&value)?
@@ -197,6 +199,7 @@ fn place_block(
     if block.windows(2).any(|pair| matches!(pair, [one, next] if one.id == next.id)) {
         return Ok(Placed::Ambiguous);
     }
+    block.retain(|entry| entry.scope != NOBODY);
     if block.is_empty() {
         return Ok(Placed::Nothing);
     }
@@ -204,6 +207,9 @@ fn place_block(
     let offset = if is_first { push_block(image, NO_BLOCK, block)? } else { writer.push_block(image, rank, block)? };
     Ok(Placed::At { offset, payload_bytes })
 }
+
+/// Scope of an entry that is not written, because readers find its value already.
+const NOBODY: u8 = 0;
 
 /// Result of placing a rank's values.
 enum Placed {

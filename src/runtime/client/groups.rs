@@ -28,7 +28,7 @@ pub(super) struct Groups {
 pub(super) enum Members {
     /// Our own server knows the current members. This list is the last one that it sent, in the order of their ranks.
     AskServer(Vec<ProcId>),
-    /// This process keeps the list for its foreign server.
+    /// The list of a group at a foreign server, kept here.
     Noted {
         /// In the order of their ranks in the group.
         members: Vec<ProcId>,

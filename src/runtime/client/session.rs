@@ -146,6 +146,9 @@ impl Session {
     pub fn put(&self, scope: Scope, key: &str, value: impl IntoValue) -> Result<(), StagingError> {
         self.staging.lock().check_size(key, value.held_bytes())?;
         let value = value.into();
+        if value == Value::Undefined {
+            return self.remove(scope, Key::for_put(key.to_owned())?);
+        }
         self.check_type(scope, key, &value)?;
         // Release pairs with the Acquire in `may_be_staged`.
         self.has_put.store(true, Ordering::Release);
@@ -158,6 +161,9 @@ impl Session {
     /// # Errors
     /// [`StagingError`].
     pub fn put_any(&self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
+        if value == Value::Undefined {
+            return self.remove(scope, key);
+        }
         self.check_type(scope, key.as_str(), &value)?;
         // Release pairs with the Acquire in `may_be_staged`.
         self.has_put.store(true, Ordering::Release);

@@ -104,8 +104,8 @@ impl<S: Datastore> ServerCore<S> {
         })?;
         if committed.is_changed {
             self.wake(namespace);
+            self.tell_removals(removals(proc, values));
         }
-        self.tell_removals(removals(proc, values));
         if let Some(client) = self.registry.client_mut(proc) {
             // Older libraries repeat all their values in each commit, and fences must not carry them each time.
             let is_first = client.last_commit() == 0;
@@ -144,6 +144,11 @@ impl<S: Datastore> ServerCore<S> {
             job.stored_mut().note(rank, commit);
         }
         Ok(if is_all { Arrival::Everything } else { Arrival::Changes })
+    }
+
+    /// Whether a client keeps copies of values.
+    pub(super) fn has_copies(&self) -> bool {
+        self.peers.iter().any(|(_, peer)| peer.hears_removals())
     }
 
     /// Tells the clients of a job that keep copies of values about those that its processes have removed. A process

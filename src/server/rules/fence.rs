@@ -84,8 +84,8 @@ impl<S: Datastore> ServerCore<S> {
         if brings_about(status)
             && let Some(operation) = self.collectives.get(id)
         {
-            let has_missed = self.missed_fences.is_missed(&operation.signature().procs);
-            let intake = Intake::new(&mut self.store, &mut self.registry, operation.signature(), has_missed);
+            let wanted = (self.missed_fences.is_missed(&operation.signature().procs), self.has_copies());
+            let intake = Intake::new(&mut self.store, &mut self.registry, operation.signature(), wanted);
             let taken = intake.take(gathered, operation.fence().map_or(&[], |fence| &fence.sizes));
             (filled, whole) = (taken.filled, taken.whole);
             status = taken.failure.unwrap_or(status);

@@ -24,6 +24,8 @@ pub(super) struct Intake<'s, S> {
     filled: BTreeSet<Namespace>,
     /// Whether the caller needs to know the processes with complete data.
     has_missed: bool,
+    /// Whether the caller needs to know the removed values.
+    has_copies: bool,
     came_whole: BTreeSet<ProcId>,
     removed: Vec<(ProcId, Key)>,
     failure: Option<Status>,
@@ -46,7 +48,7 @@ impl<'s, S: Datastore> Intake<'s, S> {
         store: &'s mut S,
         registry: &'s mut Registry,
         signature: &'s Signature,
-        has_missed: bool,
+        (has_missed, has_copies): (bool, bool),
     ) -> Self {
         Self {
             store,
@@ -57,6 +59,7 @@ impl<'s, S: Datastore> Intake<'s, S> {
             unpublished: VecDeque::new(),
             filled: BTreeSet::new(),
             has_missed,
+            has_copies,
             came_whole: BTreeSet::new(),
             removed: Vec::new(),
             failure: None,
@@ -114,10 +117,11 @@ impl<'s, S: Datastore> Intake<'s, S> {
             self.filled.insert(namespace.clone());
             self.last = Some(namespace.clone());
         }
-        let removed = entries.iter().filter(|entry| entry.value.is_undefined());
-        self.removed.extend(removed.map(|entry| (ProcId::new(namespace.clone(), rank), entry.key.to_key())));
         match self.store.take_arrival(namespace, rank, entries) {
             Ok(unpublished) => {
+                if self.has_copies {
+                    self.note_removed(namespace, rank, entries);
+                }
                 self.unpublished.push_back((rank, commit, is_all));
                 let count = self.unpublished.len();
                 self.note(count.saturating_sub(unpublished));
@@ -128,6 +132,16 @@ impl<'s, S: Datastore> Intake<'s, S> {
                 self.failure = Some(error.status());
                 ControlFlow::Break(())
             }
+        }
+    }
+
+    fn note_removed(&mut self, namespace: &Namespace, rank: u32, entries: &[LentEntry<'_>]) {
+        let room = REMOVED_MAX - self.removed.len();
+        let mut removed = entries.iter().filter(|entry| entry.value.is_undefined());
+        let noted = removed.by_ref().take(room);
+        self.removed.extend(noted.map(|entry| (ProcId::new(namespace.clone(), rank), entry.key.to_key())));
+        if removed.next().is_some() {
+            tracing::warn!(%namespace, rank, "clients that keep copies don't hear of all values that a fence removes");
         }
     }
 
@@ -171,3 +185,6 @@ impl<'s, S: Datastore> Intake<'s, S> {
         is_whole || self.signature.procs.binary_search(&ProcId::new(namespace.clone(), rank)).is_ok()
     }
 }
+
+/// Removed values of a fence of which clients hear.
+const REMOVED_MAX: usize = 1 << 16;

@@ -204,8 +204,9 @@ mod tests {
     use crate::proto::Dialect;
     use crate::ptl::{Arrival, Stream, StreamLimits};
     use crate::runtime::client::received::ReceivedData;
+    use crate::runtime::shared::message_codec::MessageCodec;
     use crate::runtime::shared::peer_profile::PeerProfile;
-    use crate::types::ProcId;
+    use crate::types::{Key, ProcId};
 
     fn connected() -> (LinkState, Stream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -238,6 +239,24 @@ mod tests {
             assert!(state.stream.has_descriptor());
             assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
         }
+    }
+
+    /// Tag 4, then the process, the scope and the key, as servers of OpenPMIx 7.0 send them.
+    #[test]
+    fn a_copy_of_a_removed_value_is_dropped() {
+        let (mut state, mut theirs) = connected();
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 1);
+        let key = Key::from_static("k");
+        let entries = vec![Kval { key: key.clone(), value: Value::Uint32(1) }];
+        state.received.receive(&[RankData { proc: proc.clone(), entries }]);
+        assert!(state.received.find(&proc, "k").is_some());
+        let notice = RemovalNotice { proc: proc.clone(), scope: 7, key };
+        let server = MessageCodec::to_client(Dialect::OWN, 1 << 20, false);
+        theirs.queue(server.write_removal(&notice).unwrap(), None).unwrap();
+        theirs.flush().unwrap();
+        state.receive(Time::ZERO);
+        state.digest(Time::ZERO);
+        assert_eq!(state.received.find(&proc, "k"), None);
     }
 
     #[test]
