@@ -8,7 +8,8 @@ use crate::types::codes::range;
 use crate::types::{Info, Key, ProcId, Rank, Status, Value};
 
 use super::client::Client;
-use super::events::NotifyError;
+use super::events::{Notification, NotifyError};
+use super::pending::Pending;
 
 impl Client {
     /// Whether the job's description holds this process in its initialization (`PMIX_DEBUG_STOP_IN_INIT`).
@@ -46,8 +47,14 @@ impl Client {
     /// [`NotifyError`].
     #[doc(hidden)]
     pub fn say_that_it_waits(&self) -> Result<(), NotifyError> {
+        self.word_that_it_waits().wait()
+    }
+
+    /// [`Self::say_that_it_waits`], for callers that wait for no answer.
+    #[doc(hidden)]
+    pub fn word_that_it_waits(&self) -> Pending<Notification> {
         let breakpoint = Info::new(Key::from_static(keys::BREAKPOINT.name()), "pmix-init");
-        self.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &[breakpoint]).wait()
+        self.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &[breakpoint])
     }
 }
 

@@ -21,8 +21,8 @@ use modex::keys;
 use modex::ptl::ClientEnvironment;
 use modex::runtime::{self, trusted_variable};
 use modex::types::codes::range::RANGE_CUSTOM;
-use modex::types::{Info, Key, ProcId, Rank, Status};
-use modex::{AttachError, Client, EventError, GetOptions, Server, Tool};
+use modex::types::{Info, Key, ProcId, Rank, Status, Value};
+use modex::{AsStatus, AttachError, Client, EventError, GetError, GetOptions, Operation, Pending, Server, Tool};
 
 use super::life_events::LifeEvent;
 use super::spawn_request::{self, PAUSE, SpawnRefusal};
@@ -33,6 +33,8 @@ pub(super) const VARIABLES: [&str; 4] =
 
 /// How long the tool may take to admit the launcher. Nothing else happens meanwhile.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a server may take to tell the directives. The launcher does nothing else meanwhile.
+const DIRECTIVES_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Why a launcher can't work for the tool that has started it.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +45,9 @@ pub(crate) enum HoldError {
     /// The release would not be heard.
     #[error("the launcher can't wait for its release by a tool: {0}")]
     Deaf(#[from] EventError),
+    /// Directives that are not known.
+    #[error("the launcher can't learn how its tool directs the job: {0}")]
+    Undirected(#[from] GetError),
     /// Directives that can't be honoured.
     #[error("the job can't start as its tool directs: {0}")]
     Directed(#[from] SpawnRefusal),
@@ -153,10 +158,12 @@ impl Hold {
                 Status::DEBUGGER_RELEASE => hear(ToolNews::Released { by: Some(by.clone()), tool }),
                 _ => hear(ToolNews::Lost),
             })?;
-            if client.is_held()
-                && let Err(error) = client.say_that_it_waits()
-            {
-                tracing::warn!(server = %client.server(), %error, "the launcher can't say that it waits for a debugger");
+            if client.is_held() {
+                let server = client.server().clone();
+                let log = move |error: &dyn Display| {
+                    tracing::warn!(%server, %error, "the launcher can't say that it waits for a debugger");
+                };
+                begin(client.word_that_it_waits(), log);
             }
         }
         Ok(hold)
@@ -165,6 +172,11 @@ impl Hold {
     fn clients(&self) -> Vec<Arc<Client>> {
         let Some(tool) = &self.tool else { return Vec::new() };
         tool.servers().iter().filter_map(|server| tool.client_of(server).ok()).collect()
+    }
+
+    /// Whether only a tool can let the job start.
+    pub(super) fn awaits_release(&self) -> bool {
+        self.stage == Stage::Waiting
     }
 
     /// Whether the job on the command line has not been started yet.
@@ -195,16 +207,23 @@ impl Hold {
         self.released_by.as_ref()
     }
 
-    /// The tool's directives for the job: they stand in the description of the launcher's own job.
-    pub(super) fn directives(&self) -> Result<Vec<Info>, SpawnRefusal> {
+    /// The tool's directives for the job: they stand in the description of the launcher's own job. A server that does not
+    /// answer could have some.
+    pub(super) fn directives(&self) -> Result<Vec<Info>, HoldError> {
+        let mut failed = None;
         for client in self.clients() {
-            let own = ProcId { namespace: client.proc().namespace.clone(), rank: Rank::Wildcard };
-            let found = client.get_value(&own, keys::LAUNCH_DIRECTIVES.name(), &GetOptions::new().immediate());
-            if let Some(value) = found.ok().and_then(|found| found.into_value().ok()) {
-                return spawn_request::launch_directives(&value);
+            match directives_of(&client) {
+                Ok(value) => return Ok(spawn_request::launch_directives(&value)?),
+                Err(error) if error.status() == Status::ERR_NOT_FOUND => {}
+                Err(error) => failed = Some(error),
             }
         }
-        Ok(Vec::new())
+        failed.map_or_else(|| Ok(Vec::new()), |error| Err(error.into()))
+    }
+
+    /// Whether the release can come from a tool that the launcher knows.
+    pub(super) const fn knows_tool(&self) -> bool {
+        self.tool.is_some()
     }
 
     /// Raises an event at all servers to which the launcher is connected.
@@ -233,13 +252,28 @@ impl Drop for Hold {
     }
 }
 
+/// The directives in the description of the launcher's own job.
+fn directives_of(client: &Client) -> Result<Value, GetError> {
+    let proc = ProcId { namespace: client.proc().namespace.clone(), rank: Rank::Wildcard };
+    let key = keys::LAUNCH_DIRECTIVES.name();
+    let options = GetOptions::new().immediate().timeout(DIRECTIVES_TIME_MAX);
+    let value = client.get_value(&proc, key, &options)?.into_value();
+    value.map_err(|_damage| GetError::Damaged { key: key.into(), proc })
+}
+
 /// The launcher waits for nobody's answer.
 fn notify(client: &Client, status: Status, range: u8, infos: &[Info]) {
     let log =
         move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot tell its tool of an event");
-    let begun = client.notify_event(status, None, range, infos).then(move |result| {
+    begin(client.notify_event(status, None, range, infos), log);
+}
+
+/// Begins an operation whose result is of no use but for the log.
+fn begin<O: Operation<Error: Display>>(operation: Pending<O>, log: impl Fn(&dyn Display) + Clone + Send + 'static) {
+    let log_later = log.clone();
+    let begun = operation.then(move |result| {
         if let Err(error) = result {
-            log(&error);
+            log_later(&error);
         }
     });
     if let Err(error) = begun {
@@ -254,5 +288,20 @@ fn watch_pipe(number: &str, hear: impl Fn(ToolNews) + Send + 'static) {
     });
     if let Err(error) = watched {
         tracing::warn!(number, %error, "the pipe in PMIX_KEEPALIVE_PIPE can't be watched; the launcher does not end with its tool");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_released_launcher_needs_its_tool_no_more_also_before_its_job_starts() {
+        let mut hold = Hold::default();
+        hold.stage = Stage::Waiting;
+        assert!(hold.awaits_release());
+        hold.release(None, None);
+        assert!(!hold.awaits_release() && hold.is_waiting());
+        assert!(hold.take_release() && !hold.is_waiting());
     }
 }

@@ -63,6 +63,7 @@ use checkpoints::Checkpoints;
 use controlling::{ControlCall, Terminations};
 use description::describe;
 use forwarding::{Forwarding, PullCall, PushCall, complete, read_and_offer};
+use holding::WAITS;
 use limits::RunLimits;
 use logging::LogCall;
 use spawning::Spawning;
@@ -658,15 +659,13 @@ impl LaunchedJob {
     /// The words about the ranks that have to end for this cause.
     fn notice(&self, cause: &Cause) -> String {
         let count = self.verdict.others(cause);
-        if self.hold.is_waiting() {
-            return "; the job was not started".to_owned();
-        }
+        let not_started = if self.hold.is_waiting() { "; the job was not started" } else { "" };
         if count == 0 || cause.request() == Signal::SIGKILL {
-            return String::new();
+            return not_started.to_owned();
         }
         let ranks = if count == 1 { "rank gets" } else { "ranks get" };
         let those = if cause.is_of_a_rank() { "the other " } else { "" };
-        format!("; {those}{count} {ranks} {} s to end", self.verdict.grace().as_secs_f64())
+        format!("{not_started}; {those}{count} {ranks} {} s to end", self.verdict.grace().as_secs_f64())
     }
 
     fn act(&mut self, action: Option<Action>) {
@@ -703,7 +702,10 @@ impl LaunchedJob {
 
     /// Says which operations wait, and for which ranks. `says_none`: also if there is none.
     fn say_what_waits(&mut self, says_none: bool) {
-        let texts = self.what_waits();
+        let mut texts = self.what_waits();
+        if self.is_held() {
+            texts.push(WAITS.to_owned());
+        }
         if texts.is_empty() && says_none {
             self.say("modex: no operation of the ranks waits\n");
         }

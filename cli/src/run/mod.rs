@@ -223,6 +223,14 @@ Environment:
 ",
     log_help!(),
     "  TMPDIR     Parent of the directory for the job's files [default: /tmp]
+  PMIX_LAUNCHER_RNDZ_URI
+             Address of a tool; the job waits for the tool's release, PMIX_DEBUGGER_RELEASE
+  PMIX_LAUNCHER_PAUSE_FOR_TOOL
+             1: the job waits for the release by any tool
+  PMIX_LAUNCHER_RNDZ_FILE
+             File for the launcher's address, for tools
+  PMIX_KEEPALIVE_PIPE
+             Descriptor of a pipe; the job ends when its other end closes
 
 The ranks get the launcher's environment, the variables of -x, and variables with which they join
 the job, such as PMIX_RANK.

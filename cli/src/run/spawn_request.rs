@@ -280,7 +280,9 @@ fn direct(app: App, job: &[Info], surroundings: &Surroundings<'_>, work: &mut Wo
     let (environment, removed) = environment.finish();
     let directed = directed_directory(&[], job, surroundings)?;
     let working_directory = app.working_directory.clone().or(directed);
-    Ok(App { environment, removed, working_directory, ..app })
+    let app = App { environment, removed, working_directory, ..app };
+    work.add_app(&app)?;
+    Ok(app)
 }
 
 /// The infos of `PMIX_LAUNCH_DIRECTIVES`.
@@ -315,9 +317,9 @@ fn read_app(
     let (environment, removed) = environment.finish();
     let arguments = app.argv.iter().skip(1).map(os_string).collect();
     let working_directory = working_directory(app, job, surroundings)?;
-    let of_directory = working_directory.as_ref().map_or(0, |directory| directory.as_os_str().len());
-    work.add_copied(environment.iter().fold(of_directory, |sum, (name, value)| sum + name.len() + value.len()))?;
-    Ok(App { count, program, arguments, environment, removed, working_directory })
+    let app = App { count, program, arguments, environment, removed, working_directory };
+    work.add_app(&app)?;
+    Ok(app)
 }
 
 /// The libraries of clients always fill in the directory of the application, so directives count more.
@@ -518,6 +520,12 @@ impl Work {
         if self.copied_bytes > COPIED_BYTES_MAX { Err(SpawnRefusal::TooMuchCopied) } else { Ok(()) }
     }
 
+    /// Counts the variables and the directory of an application.
+    fn add_app(&mut self, app: &App) -> Result<(), SpawnRefusal> {
+        let of_directory = app.working_directory.as_ref().map_or(0, |directory| directory.as_os_str().len());
+        self.add_copied(app.environment.iter().fold(of_directory, |sum, (name, value)| sum + name.len() + value.len()))
+    }
+
     /// Counts a list of hosts.
     fn add_hosts(&mut self, bytes: usize) -> Result<(), SpawnRefusal> {
         self.host_bytes = self.host_bytes.saturating_add(bytes.max(HOST_LIST_BYTES_MIN));
@@ -598,7 +606,9 @@ impl<'a> Environment<'a> {
         });
         let inherited = surroundings.parent.into_iter().flat_map(|parent| {
             let set = parent.environment.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
-            set.chain(parent.removed.iter().map(|name| (name.clone(), None)))
+            let removed = parent.removed.iter().map(|name| (name.clone(), None));
+            // A program of a launcher is none that waits.
+            set.chain(removed).filter(|(name, _)| name != PAUSE)
         });
         Self { changes: inherited.chain(of_app).collect(), lookup: surroundings.lookup }
     }
@@ -733,7 +743,10 @@ mod tests {
             _ => None,
         };
         let session_directory = Path::new("/tmp");
-        let parent = App { environment: vec![("OF_PARENT".into(), "x".into())], ..App::default() };
+        let parent = App {
+            environment: [("OF_PARENT", "x"), (PAUSE, "1")].map(|(name, value)| (name.into(), value.into())).into(),
+            ..App::default()
+        };
         let (hostname, parent) = ("node7.site", Some(&parent));
         let surroundings = Surroundings { hostname, session_directory, parent, lookup: &lookup };
         let apps = read(&Spawn::new(job, apps), 4, &surroundings)?;
@@ -929,6 +942,9 @@ mod tests {
         let expected = ["/", "/usr"].map(|place| (3, &list[..], Some(Path::new(place))));
         assert_eq!(found.collect::<Vec<_>>(), expected);
         assert!(directed.iter().all(|app| app.removed == ["GONE"]));
+        let large = "x".repeat(COPIED_BYTES_MAX);
+        let large = App { environment: vec![("LARGE".into(), large.into())], ..App::default() };
+        assert!(matches!(super::directed(&[], vec![large], &surroundings), Err(SpawnRefusal::TooMuchCopied)));
         for (status, directive) in [
             (Status::ERR_NOT_SUPPORTED, info(keys::TIMEOUT, 1_i32)),
             (Status::ERR_NOT_SUPPORTED, info(keys::DEBUGGER_DAEMONS, true)),

@@ -1,6 +1,6 @@
 //! Launchers that a tool has started: they wait for the tool and take its directives.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -148,7 +148,9 @@ fn a_tool_that_attaches_releases_a_launcher_that_does_not_know_it() {
     let job = format!("modex-{}", running.child.id());
     assert_eq!(value(&infos, keys::NSPACE.name()), Some(&job.as_str().into()));
     tool.finalize().unwrap();
-    assert_eq!(running.finish().success(), "runs \n");
+    let ended = running.finish();
+    let waits = "modex: the job waits for a tool; to start it: modex events raise PMIX_DEBUGGER_RELEASE\n";
+    assert_eq!((ended.code(), ended.out.as_str(), ended.err.as_str()), (Some(0), "runs \n", waits), "{ended:?}");
 }
 
 #[test]
@@ -209,7 +211,11 @@ fn the_pipe_of_a_tool_ends_the_launcher_and_its_job() {
     for is_writing_end in [false, true] {
         let (inherited, own) = inherited_pipe(is_writing_end);
         let number = inherited.as_raw_fd().to_string();
-        let launch = script(&["-n", "1", "--grace", "20"], "echo \"runs $PMIX_KEEPALIVE_PIPE\"; exec sleep 1000");
+        let pipe = fs::read_link(format!("/proc/self/fd/{number}")).unwrap();
+        // The ranks get neither the variable nor the descriptor.
+        let find = format!("ls -l /proc/$$/fd | grep -F '{}'", pipe.display());
+        let words = format!("{find}; echo \"runs $PMIX_KEEPALIVE_PIPE\"; exec sleep 1000");
+        let launch = script(&["-n", "1", "--grace", "20"], &words);
         let mut running = launch.env("PMIX_KEEPALIVE_PIPE", &number).start();
         assert_eq!(running.line(), "runs \n");
         drop(File::from(own));

@@ -99,33 +99,63 @@ pub(in crate::runtime) fn without_signals<R>(act: impl FnOnce() -> R) -> io::Res
 }
 
 /// Calls `ended` when the other end of a pipe or socket is closed, on a thread that waits for it. The end of a pipe may be
-/// the reading one, or the writing one, as from OpenPMIx. Bytes that come mean nothing.
+/// the reading one, or the writing one, as from OpenPMIx. Bytes that come mean nothing. Other files count as ended.
 ///
 /// # Errors
 /// No thread can be started.
 pub fn watch_for_end(pipe: File, ended: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let watch = move || {
-        // The kernel always reports a closed end and an error. An interrupted wait begins again; no other one fails.
-        while matches!(poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::empty())], PollTimeout::NONE), Err(Errno::EINTR))
-        {
-        }
+        has_ended(&pipe, PollTimeout::NONE);
         ended();
     };
     spawn("modex-parent", watch).map(drop)
 }
 
-/// Opens a pipe that this process has inherited under this number once more.
+/// Whether the other end is closed. Waits for the end, but not longer than `limit`.
+fn has_ended(pipe: &File, limit: PollTimeout) -> bool {
+    // The kernel never reports the end of such a file.
+    let is_watchable = |kind: fs::FileType| kind.is_fifo() || kind.is_socket();
+    if !pipe.metadata().is_ok_and(|found| is_watchable(found.file_type())) {
+        return true;
+    }
+    // The kernel always reports a closed pipe and an error, and the end of a socket's input on request.
+    let wanted = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
+    let mut polled = [PollFd::new(pipe.as_fd(), wanted)];
+    loop {
+        match poll(&mut polled, limit) {
+            Ok(0) => return false,
+            // An interrupted wait begins again; no other one fails.
+            Err(Errno::EINTR) => {}
+            _ => return true,
+        }
+    }
+}
+
+/// Takes a pipe that this process has inherited under this number. Processes that it starts do not inherit it any more.
 ///
 /// # Errors
-/// There is no such descriptor, or it is no pipe.
+/// There is no such descriptor, or it is no inherited pipe, or one of the three standard streams.
 pub fn open_inherited_pipe(number: u32) -> io::Result<File> {
     let path = format!("/proc/self/fd/{number}");
     // The mode of the link is that of the descriptor. The other end would be a new one of this process.
     let is_writing_end = fs::symlink_metadata(&path)?.permissions().mode() & 0o200 != 0;
-    if !fs::metadata(&path)?.file_type().is_fifo() {
+    if number <= 2 || !is_inherited(number)? || !fs::metadata(&path)?.file_type().is_fifo() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    OpenOptions::new().read(!is_writing_end).write(is_writing_end).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
+    let mut options = OpenOptions::new();
+    let options = options.read(!is_writing_end).write(is_writing_end).custom_flags(OFlag::O_NONBLOCK.bits());
+    let pipe = options.open(path)?;
+    nix::unistd::close(i32::try_from(number).map_err(io::Error::other)?)?;
+    Ok(pipe)
+}
+
+/// Whether a descriptor comes from the program that has started this one: all descriptors of this process's own are closed on
+/// exec.
+fn is_inherited(number: u32) -> io::Result<bool> {
+    let told = fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
+    let flags = told.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    Ok(flags.is_some_and(|flags| flags & OFlag::O_CLOEXEC.bits() == 0))
 }
 
 /// Size of a program's first stack; unused pages cost no memory.
@@ -134,41 +164,64 @@ const STACK_SIZE_BYTES: usize = 8 << 20;
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
 
-    use nix::fcntl::OFlag;
     use nix::unistd::pipe2;
 
     use super::*;
+
+    fn has_ended_by_now(pipe: &File) -> bool {
+        has_ended(pipe, PollTimeout::ZERO)
+    }
+
+    /// The end of a pipe as it is after an exec, and the other end.
+    fn inherited_pipe(is_writing_end: bool) -> (u32, OwnedFd) {
+        let (reading, writing) = pipe2(OFlag::empty()).unwrap();
+        let (own, other) = if is_writing_end { (writing, reading) } else { (reading, writing) };
+        (own.into_raw_fd().try_into().unwrap(), other)
+    }
 
     /// Regression: OpenPMIx gives a launcher the writing end of the pipe. A read from that end fails, and the tool counted as
     /// ended at once.
     #[test]
     fn the_end_of_the_other_side_is_seen_from_both_ends_of_a_pipe() {
         for is_writing_end in [false, true] {
-            let (reading, writing) = pipe2(OFlag::O_CLOEXEC).unwrap();
-            let (own, other) = if is_writing_end { (writing, reading) } else { (reading, writing) };
-            let again = open_inherited_pipe(own.as_raw_fd().try_into().unwrap()).unwrap();
-            let (sender, ended) = mpsc::channel();
-            watch_for_end(again, move || sender.send(()).unwrap()).unwrap();
+            let (number, other) = inherited_pipe(is_writing_end);
+            let pipe = open_inherited_pipe(number).unwrap();
             let mut other = File::from(other);
             // Bytes are no end.
             if !is_writing_end {
                 other.write_all(b"x").unwrap();
             }
-            assert_eq!(ended.try_recv(), Err(mpsc::TryRecvError::Empty));
+            assert!(!has_ended_by_now(&pipe));
             drop(other);
+            assert!(has_ended_by_now(&pipe), "the descriptor of that number is still open, or the end is not seen");
+            let (sender, ended) = mpsc::channel();
+            watch_for_end(pipe, move || sender.send(()).unwrap()).unwrap();
             assert_eq!(ended.recv(), Ok(()));
         }
     }
 
     #[test]
-    fn only_a_pipe_is_opened() {
+    fn the_end_of_a_sockets_input_is_an_end_and_no_other_file_is_watched() {
+        let (own, other) = UnixStream::pair().unwrap();
+        let own = File::from(OwnedFd::from(own));
+        assert!(!has_ended_by_now(&own));
+        other.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(has_ended_by_now(&own));
+        assert!(has_ended_by_now(&File::open("/dev/null").unwrap()));
+        assert!(has_ended_by_now(&tempfile::tempfile().unwrap()));
+    }
+
+    #[test]
+    fn only_an_inherited_pipe_is_opened() {
         let directory = tempfile::tempdir().unwrap();
         let file = File::create(directory.path().join("file")).unwrap();
-        for number in [file.as_raw_fd().try_into().unwrap(), u32::MAX] {
-            assert!(open_inherited_pipe(number).is_err());
+        let (own, _other) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        for number in [file.as_raw_fd().try_into().unwrap(), own.as_raw_fd().try_into().unwrap(), 0, 1, 2, u32::MAX] {
+            assert!(open_inherited_pipe(number).is_err(), "{number}");
         }
     }
 }

@@ -115,7 +115,8 @@ impl LaunchedJob {
         if !is_kill {
             self.alert(targets);
         }
-        if self.verdict.are_all(targets) {
+        // A job that waits for a tool has no ranks yet.
+        if !self.is_held() && self.verdict.are_all(targets) {
             let action = self.verdict.stop(now, Cause::Asked { by: self.name_of(requester), is_kill });
             if action.is_none() && is_kill {
                 return self.signal_trees(targets, Signal::KILL);

@@ -8,8 +8,11 @@ use crate::run::jobs::Job;
 use crate::run::life_events;
 use crate::run::plan::InputTargets;
 use crate::run::rank_id::FIRST_JOB;
-use crate::run::spawn_request::{self, SpawnRefusal};
+use crate::run::spawn_request;
 use crate::run::verdict::Cause;
+
+/// The state of a job that waits for a tool.
+pub(super) const WAITS: &str = "the job waits for a tool; to start it: modex events raise PMIX_DEBUGGER_RELEASE";
 
 impl LaunchedJob {
     /// Whether the job waits for a tool.
@@ -23,17 +26,20 @@ impl LaunchedJob {
     }
 
     /// Tells the tool, and tools that attach to the launcher, that the launcher waits.
-    pub(super) fn say_that_it_waits(&self) {
+    pub(super) fn say_that_it_waits(&mut self) {
         let event = life_events::of_ready(self.server.proc());
         self.hold.tell_all(&event);
         self.raise(&event);
+        if !self.hold.knows_tool() {
+            self.say(&format!("modex: {WAITS}\n"));
+        }
     }
 
     pub(super) fn take_tool_news(&mut self, news: ToolNews) {
         match news {
             ToolNews::Released { by, tool } => self.hold.release(by.as_ref(), tool),
-            // A tool may leave after the release.
-            ToolNews::Lost if !self.is_held() => {}
+            // A tool may leave after the release, also before the job has started.
+            ToolNews::Lost if !self.hold.awaits_release() => {}
             ToolNews::Lost | ToolNews::Ended => {
                 let action = self.verdict.stop(self.clock.now(), Cause::ToolGone);
                 self.act(action);
@@ -46,8 +52,7 @@ impl LaunchedJob {
         if !self.is_held() || !self.hold.take_release() {
             return Ok(());
         }
-        let started =
-            self.direct().map_err(|refusal| JobError::from(HoldError::from(refusal))).and_then(|()| self.begin());
+        let started = self.direct().map_err(JobError::from).and_then(|()| self.begin());
         if let Err(error) = &started {
             self.report_failed_start(&self.plan.namespace, error.status());
         }
@@ -55,7 +60,7 @@ impl LaunchedJob {
     }
 
     /// Changes the job as the tool directs.
-    fn direct(&mut self) -> Result<(), SpawnRefusal> {
+    fn direct(&mut self) -> Result<(), HoldError> {
         let job = self.hold.directives()?;
         if job.is_empty() {
             return Ok(());
