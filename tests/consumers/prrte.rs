@@ -279,7 +279,7 @@ fn a_launcher_without_its_openpmix_is_refused_in_words() {
     let place = tempfile::tempdir_in(scratch()).unwrap();
     let library = library().directory.as_ref().unwrap().join("libpmix.so.2");
     std::fs::copy(library, place.path().join("libpmix.so.2")).unwrap();
-    let ended = launcher(&[], 2).arg(program("ring")).env("LD_LIBRARY_PATH", place.path()).run().code(1);
+    let ended = launcher(&[], 2).arg(program("ring")).env("LD_LIBRARY_PATH", place.path()).run().code(125);
     assert!(ended.err.contains("prterun\" needs pmix_") && ended.err.lines().count() == 1, "{}", ended.err);
 }
 
