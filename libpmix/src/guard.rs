@@ -29,8 +29,8 @@ pub fn guard_status(body: impl FnOnce() -> Result<Status, Failure>) -> pmix_stat
     outcome.unwrap_or_else(|Failure(status)| status).to_raw()
 }
 
-/// As [`guard_status`], for a body that needs more stack than the smallest thread has. A thread with `PTHREAD_STACK_MIN`,
-/// 16 KiB, has six of them left.
+/// As [`guard_status`], for a body that needs more stack than the smallest thread has. Of `PTHREAD_STACK_MIN`, which is
+/// 16 KiB, a thread has 6 KiB left after its start.
 pub fn guard_with_stack(body: impl FnOnce() -> Result<Status, Failure>) -> pmix_status_t {
     // The first thread has more, and libc reads a file to know how much.
     guard_status(|| if gettid() == getpid() { body() } else { with_stack(STACK_BYTES, body) })
@@ -42,8 +42,8 @@ const STACK_BYTES: usize = 64 << 10;
 /// Runs the body of a function with another result; `otherwise` is the result after a panic.
 ///
 /// The calling thread can't be cancelled (`pthread_cancel`) in the body, because a cancellation unwinds the thread without
-/// regard to locks. It takes effect after the body: at the thread's next cancellation point, or with the asynchronous type in
-/// here. So exported functions have the ABI `C-unwind`, and nothing to drop after this one.
+/// regard to locks. It takes effect after the body. A thread of the asynchronous type ends in this function, others at their
+/// next cancellation point. So exported functions have the ABI `C-unwind`, and nothing to drop after this one.
 pub fn guard_or<T: Copy>(otherwise: T, body: impl FnOnce() -> T) -> T {
     let mut state_before = PTHREAD_CANCEL_DISABLE;
     // SAFETY: changes the calling thread alone, and writes its former state to the variable.

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_named_are_held() {
+    fn the_named_ranks_are_held() {
         let own = ProcId::new(Namespace::new("job").unwrap(), 3);
         let other = ProcId::new(Namespace::new("job").unwrap(), 4);
         let ranks = |ranks: [u32; 2]| {

@@ -261,7 +261,7 @@ fn directives_of(client: &Client) -> Result<Value, GetError> {
     value.map_err(|_damage| GetError::Damaged { key: key.into(), proc })
 }
 
-/// The launcher waits for nobody's answer.
+/// The launcher does not wait for an answer.
 fn notify(client: &Client, status: Status, range: u8, infos: &[Info]) {
     let log =
         move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot tell its tool of an event");
