@@ -70,7 +70,7 @@ pub use invitation::{
 };
 pub use job_store::JobStore;
 pub use resolve::{Decision, GetRequest, GetRequestError, Miss, Round, StoreSearch, Stores, resolve};
-pub use staging::{Staged, Staging, StagingError, StagingLimits, StagingMark};
+pub use staging::{Staged, StagedValue, Staging, StagingError, StagingLimits, StagingMark};
 
 #[cfg(test)]
 mod tests;

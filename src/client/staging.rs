@@ -174,6 +174,15 @@ const OF_SERVER: [&str; 22] = [
     keys::SERVER_URI.name(),
 ];
 
+/// What a process has stored last under a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StagedValue<'s> {
+    /// A value.
+    Put(&'s Arc<Value>),
+    /// Nothing: it has removed the value.
+    Removed,
+}
+
 /// The result of [`Staging::take_commit`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Staged {
@@ -308,22 +317,23 @@ impl Staging {
     /// global scope excludes no value that the process has put itself.
     #[must_use]
     pub fn find(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
-        self.newest(proc, key, scope).map(|slot| &slot.value).filter(|value| ***value != Value::Undefined)
+        match self.look(proc, key, scope) {
+            Some(StagedValue::Put(value)) => Some(value),
+            _ => None,
+        }
     }
 
-    /// Whether this process has removed its value of a key, and the server does not know yet.
+    /// As [`Staging::find`], with removals of which the server does not know yet.
     #[must_use]
-    pub fn has_removed(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> bool {
-        let newest = self.newest(proc, key, scope);
-        newest.is_some_and(|slot| *slot.value == Value::Undefined && slot.put > self.committed)
-    }
-
-    /// The value put last, or the undefined one of a removal.
-    fn newest(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Slot> {
-        match scope {
+    pub fn look(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<StagedValue<'_>> {
+        let newest = match scope {
             _ if *proc == self.own => self.entries.get(key)?.find(scope),
             None | Some(Scope::Internal) => self.others.get(proc)?.get(key),
             Some(Scope::Local | Scope::Remote | Scope::Global) => None,
+        };
+        match newest? {
+            slot if *slot.value != Value::Undefined => Some(StagedValue::Put(&slot.value)),
+            slot => (slot.put > self.committed).then_some(StagedValue::Removed),
         }
     }
 

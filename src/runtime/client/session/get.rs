@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::member::with_member;
 use super::stores::SessionStores;
 use super::{Session, derived};
-use crate::client::{Call, CallError, Decision, GetRequest, Outcome, Round, resolve};
+use crate::client::{Call, CallError, Decision, GetRequest, Outcome, Round, StagedValue, resolve};
 use crate::gds::{KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::proto::{Command, RankData};
@@ -45,15 +45,12 @@ impl Session {
     fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         rank.process()?;
         let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
-        let staging = self.staging.lock();
-        let staged = staging.find(&proc, key.name, None).cloned();
-        let is_removed = staging.has_removed(&proc, key.name, None);
-        drop(staging);
-        match staged {
-            Some(value) => Some(Fetched::shared(value)),
-            None if is_removed => None,
-            None => self.quick_published(rank, key).or_else(|| self.peek_published(rank, key)),
+        match self.staging.lock().look(&proc, key.name, None) {
+            Some(StagedValue::Put(value)) => return Some(Fetched::shared(Arc::clone(value))),
+            Some(StagedValue::Removed) => return None,
+            None => {}
         }
+        self.quick_published(rank, key).or_else(|| self.peek_published(rank, key))
     }
 
     fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {

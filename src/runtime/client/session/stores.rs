@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::Session;
-use crate::client::{Miss, StoreSearch, Stores};
-use crate::gds::{Audience, Lookup, NamespaceReader, ReadError, ValueRef, qualified};
+use crate::client::{Miss, StagedValue, StoreSearch, Stores};
+use crate::gds::{Audience, KeyRef, Lookup, NamespaceReader, ReadError, ValueRef, qualified};
 use crate::runtime::client::fetched::Fetched;
 use crate::runtime::client::readers::Source;
 use crate::types::{DataType, Info, Key, Namespace, ProcId, Rank, Scope, Value};
@@ -30,7 +30,9 @@ impl<'a> Stores for SessionStores<'a> {
     fn has_removed(&self, search: &StoreSearch<'_>) -> bool {
         let proc = ProcId::new(search.namespace.clone(), search.rank);
         let key = search.key.filter(|_| proc == *self.0.proc() && search.qualifiers.is_empty());
-        key.is_some_and(|key| self.0.staging().has_removed(&proc, key.name, search.scope))
+        let is_removed =
+            |key: KeyRef<'_>| self.0.staging().look(&proc, key.name, search.scope) == Some(StagedValue::Removed);
+        key.is_some_and(is_removed)
     }
 
     fn published(&self, search: &StoreSearch<'_>) -> Result<Fetched<'a>, Miss> {
