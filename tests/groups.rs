@@ -11,9 +11,9 @@ use std::thread;
 use common::{everybody, hearing, info, job};
 use modex::events::Event;
 use modex::types::AsStatus;
-use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Value};
+use modex::types::{DataArray, DataType, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
 use modex::{Capabilities, Client, FenceOptions, GetOptions, GroupError, Host, Responder, keys};
-use support::{TestServer, namespace, proc, role};
+use support::{TestServer, description, namespace, proc, role};
 
 /// Makes a client answer every invitation inside its handler; the receiver gets the outcomes.
 fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<Vec<ProcId>, Status>> {
@@ -245,6 +245,26 @@ fn an_invitation_to_nobody_is_a_mistake_and_one_to_oneself_a_group() {
     assert_eq!(formed.members, everybody(1));
     clients[0].group_destruct("g", Vec::new()).wait().unwrap();
     assert_eq!(clients[0].group_leave("g", Vec::new()).wait().unwrap_err(), GroupError::NotAMember { id: "g".into() });
+}
+
+/// The job has a process elsewhere, so that only a host could number groups. A required number was left out in silence.
+#[test]
+fn an_invitation_fails_if_a_required_number_is_not_to_be_had() {
+    let node = TestServer::local();
+    let described = description(3, &[("node0", "0,1"), ("node1", "2")]);
+    node.server.register_namespace(&namespace("job"), 2, described).wait().unwrap();
+    (0..2).for_each(|rank| node.register_client("job", rank));
+    let clients: Vec<_> = (0..2).map(|rank| Arc::new(node.connect("job", rank))).collect();
+    let wish = |is_required: bool| {
+        let flags = if is_required { InfoFlags::REQUIRED.bits() } else { 0 };
+        vec![Info { flags, ..info(keys::GROUP_ASSIGN_CONTEXT_ID.name(), true) }]
+    };
+    let ends = answering(&clients[1], true);
+    let error = clients[0].group_invite("g", everybody(2), wish(true)).wait().unwrap_err();
+    assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
+    assert!(ends.recv().unwrap().is_err(), "the other member is not left waiting");
+    let formed = clients[0].group_invite("h", everybody(2), wish(false)).wait().unwrap();
+    assert_eq!((formed.members, formed.context_id), (everybody(2), None));
 }
 
 /// A handler for the end of a leader or a member, with this answer.

@@ -10,8 +10,8 @@ use super::groups::Members;
 use super::session::Session;
 use super::watch::{Ended, Watch};
 use crate::client::{
-    self, ANSWERS, Acceptance, CallError, Conclusion, Construction, ENDINGS, GetDirectives, GetRequest, Invitation,
-    addressed, time_limit,
+    self, ANSWERS, Acceptance, CallError, Conclusion, Construction, DirectiveError, ENDINGS, GetDirectives, GetRequest,
+    Invitation, addressed, time_limit,
 };
 use crate::events::Event;
 use crate::keys;
@@ -19,7 +19,7 @@ use crate::proto::{Command, Group, JobControl, Reply, Request};
 use crate::runtime::shared::event_error::EventError;
 use crate::runtime::shared::events::EventCall;
 use crate::types::codes::range;
-use crate::types::{Info, Key, ProcId, Rank, Status, Text, Value};
+use crate::types::{Info, InfoFlags, Key, ProcId, Rank, Status, Text, Value};
 
 /// A group that was formed by invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,7 @@ impl<T> Drop for Due<T> {
 struct Wishes {
     is_optional: bool,
     wants_context_id: bool,
+    requires_context_id: bool,
     time_limit: Option<Duration>,
 }
 
@@ -104,7 +105,8 @@ impl Session {
         client::refuse_required(directives, &client::UNDERSTOOD_OF_INVITATIONS)?;
         let wishes = Wishes {
             is_optional: flag(directives, keys::GROUP_OPTIONAL.name()),
-            wants_context_id: flag(directives, keys::GROUP_ASSIGN_CONTEXT_ID.name()),
+            wants_context_id: flag(directives, ASSIGNS),
+            requires_context_id: flag(directives, ASSIGNS) && directives.iter().any(requires_context_id),
             time_limit: time_limit(directives)?,
         };
         let invited = self.one_by_one(procs)?;
@@ -301,20 +303,30 @@ fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, c
     if conclusion.members.is_empty() || !wishes.wants_context_id {
         return announce(session, &invitation, conclusion, None, callback);
     }
-    // If the host does not know this directive, the group gets no number.
+    // If the host does not know this directive, the group gets no number, or a required one fails.
     let wish = [
-        Info::new(Key::from_static(keys::GROUP_ASSIGN_CONTEXT_ID.name()), true),
+        Info::new(Key::from_static(ASSIGNS), true),
         Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id)),
     ];
     let control = Request::from(JobControl::new(Vec::new(), wish.into()));
-    let weak = Arc::downgrade(session);
+    let (weak, is_required) = (Arc::downgrade(session), wishes.requires_context_id);
     // If the request can't be sent, dropping the callback reports `Closed`.
     let _ = session.exchange_with(control, wishes.time_limit, move |reply| {
         let context_id = reply.ok().and_then(context_id_in);
-        if let Some(session) = weak.upgrade() {
-            announce(&session, &invitation, conclusion, context_id, callback);
+        let Some(session) = weak.upgrade() else { return };
+        if is_required && context_id.is_none() {
+            take_back(&session, invitation.withdrawal());
+            return callback.give(Err(DirectiveError::NotSupported { key: Key::from_static(ASSIGNS) }.into()));
         }
+        announce(&session, &invitation, conclusion, context_id, callback);
     });
+}
+
+/// The directive by which a leader wants a number for its group.
+const ASSIGNS: &str = keys::GROUP_ASSIGN_CONTEXT_ID.name();
+
+fn requires_context_id(info: &Info) -> bool {
+    info.key.as_str() == ASSIGNS && info.flags().contains(InfoFlags::REQUIRED)
 }
 
 /// Sends the result to all invited processes. A leader who is a member takes part.
