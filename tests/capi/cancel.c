@@ -40,11 +40,12 @@ static int host(void)
 /* ---- The client. */
 static pmix_info_t held_info, other_info;
 
+static pmix_status_t published;
+
 static void *publish_held(void *type)
 {
     CHECK_NUMBER(0, pthread_setcanceltype(*(int *)type, NULL));
-    PMIx_Publish(&held_info, 1);
-    /* The type may be the deferred one. */
+    published = PMIx_Publish(&held_info, 1);
     pthread_testcancel();
     return NULL;
 }
@@ -61,12 +62,15 @@ static int client(void)
     for (int i = 0; !stock() && i < 2; i++) {
         pthread_t thread;
         void *result = NULL;
+        published = PMIX_ERROR;
         CHECK_NUMBER(0, pthread_create(&thread, NULL, publish_held, &types[i]));
         CHECK_NUMBER(1, read(ENTERED, &byte, 1));
         CHECK_NUMBER(0, pthread_cancel(thread));
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&other_info, 1));
         CHECK_NUMBER(0, pthread_join(thread, &result));
         CHECK(result == PTHREAD_CANCELED);
+        /* A thread of the asynchronous type ends in the function, after its work. */
+        CHECK_STATUS(types[i] == PTHREAD_CANCEL_DEFERRED ? PMIX_SUCCESS : PMIX_ERROR, published);
     }
     PMIX_INFO_DESTRUCT(&held_info);
     PMIX_INFO_DESTRUCT(&other_info);
