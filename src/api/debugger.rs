@@ -8,7 +8,7 @@ use crate::types::codes::range;
 use crate::types::{Info, Key, ProcId, Rank, Status, Value};
 
 use super::client::Client;
-use super::events::{Notification, NotifyError};
+use super::events::Notification;
 use super::pending::Pending;
 
 impl Client {
@@ -29,7 +29,7 @@ impl Client {
     /// # Errors
     /// [`EventError`].
     #[doc(hidden)]
-    pub fn hear_of_release(
+    pub fn on_release(
         &self,
         heard: impl Fn(Status, Option<ProcId>) + Send + Sync + 'static,
     ) -> Result<usize, EventError> {
@@ -42,17 +42,8 @@ impl Client {
     }
 
     /// Tells the host that this process waits in its initialization.
-    ///
-    /// # Errors
-    /// [`NotifyError`].
     #[doc(hidden)]
-    pub fn say_that_it_waits(&self) -> Result<(), NotifyError> {
-        self.word_that_it_waits().wait()
-    }
-
-    /// [`Self::say_that_it_waits`], for callers that wait for no answer.
-    #[doc(hidden)]
-    pub fn word_that_it_waits(&self) -> Pending<Notification> {
+    pub fn report_waiting(&self) -> Pending<Notification> {
         let breakpoint = Info::new(Key::from_static(keys::BREAKPOINT.name()), "pmix-init");
         self.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &[breakpoint])
     }

@@ -154,7 +154,7 @@ impl Hold {
         hold.stage = Stage::Waiting;
         for client in hold.clients() {
             let (hear, by) = (hear.clone(), client.server().clone());
-            client.hear_of_release(move |status, tool| match status {
+            client.on_release(move |status, tool| match status {
                 Status::DEBUGGER_RELEASE => hear(ToolNews::Released { by: Some(by.clone()), tool }),
                 _ => hear(ToolNews::Lost),
             })?;
@@ -163,7 +163,7 @@ impl Hold {
                 let log = move |error: &dyn Display| {
                     tracing::warn!(%server, %error, "the launcher can't say that it waits for a debugger");
                 };
-                begin(client.word_that_it_waits(), log);
+                begin(client.report_waiting(), log);
             }
         }
         Ok(hold)

@@ -25,7 +25,16 @@ fn functions() -> [(&'static str, Vec<&'static str>); 12] {
     let lookup = [keys::WAIT.name(), keys::TIMEOUT.name()];
     [
         ("PMIx_Query_info", Fact::keys().collect()),
-        ("PMIx_Spawn", [&spawn_request::KNOWN[..], &spawn_request::KNOWN_OF_JOB, &debug_daemons::KNOWN].concat()),
+        (
+            "PMIx_Spawn",
+            [
+                &spawn_request::KNOWN[..],
+                &spawn_request::KNOWN_OF_JOB,
+                &spawn_request::KNOWN_OF_SPAWN,
+                &debug_daemons::KNOWN,
+            ]
+            .concat(),
+        ),
         (
             "PMIx_Job_control",
             switches.chain([keys::JOB_CTRL_SIGNAL.name()]).chain(control_request::CHECKPOINTS).collect(),

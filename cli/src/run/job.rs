@@ -294,7 +294,7 @@ impl LaunchedJob {
             guardian,
         };
         if job.is_held() {
-            job.say_that_it_waits();
+            job.report_waiting();
         } else {
             job.begin()?;
         }

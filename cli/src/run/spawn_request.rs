@@ -193,13 +193,17 @@ pub(super) const KNOWN: [&str; 11] = [
     keys::FIRST_ENVAR.name(),
 ];
 
-/// Directives for a job alone. The launcher raises the events for each job.
-pub(super) const KNOWN_OF_JOB: [&str; 18] = [
+/// Directives for a spawned job alone. They mean nothing for the job on the command line.
+pub(super) const KNOWN_OF_SPAWN: [&str; 5] = [
     keys::SPAWN_TOOL.name(),
     keys::LAUNCH_DIRECTIVES.name(),
     keys::TIMEOUT.name(),
     keys::SPAWN_TIMEOUT.name(),
     keys::IOF_REDIRECT.name(),
+];
+
+/// Directives for a job alone. The launcher raises the events for each job.
+pub(super) const KNOWN_OF_JOB: [&str; 13] = [
     keys::NOTIFY_COMPLETION.name(),
     keys::NOTIFY_JOB_EVENTS.name(),
     keys::NOTIFY_PROC_TERMINATION.name(),
@@ -219,15 +223,6 @@ pub(super) const KNOWN_OF_JOB: [&str; 18] = [
 const HOST_BYTES_MAX: usize = 256 << 10;
 /// A short list counts as so many bytes.
 const HOST_LIST_BYTES_MIN: usize = 32;
-
-/// Directives of [`KNOWN_OF_JOB`] that mean nothing for the job on the command line.
-const UNKNOWN_OF_LAUNCH: [&str; 5] = [
-    keys::SPAWN_TOOL.name(),
-    keys::LAUNCH_DIRECTIVES.name(),
-    keys::TIMEOUT.name(),
-    keys::SPAWN_TIMEOUT.name(),
-    keys::IOF_REDIRECT.name(),
-];
 
 /// Variable of the tutorial on debuggers: a launcher waits for a tool, of which it may not know the address.
 pub(super) const PAUSE: &str = "PMIX_LAUNCHER_PAUSE_FOR_TOOL";
@@ -249,7 +244,7 @@ pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) 
     if wanted > room {
         return Err(SpawnRefusal::NoRoom { wanted, room });
     }
-    check_required(&request.job, |key| is_known(key) || KNOWN_OF_JOB.contains(&key))?;
+    check_required(&request.job, |key| is_known(key) || KNOWN_OF_JOB.contains(&key) || KNOWN_OF_SPAWN.contains(&key))?;
     find(&request.job, keys::LAUNCH_DIRECTIVES).try_for_each(|info| launch_directives(&info.value).map(drop))?;
     let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
     let mut work = Work::default();
@@ -263,8 +258,7 @@ pub(super) fn directed(
     apps: Vec<App>,
     surroundings: &Surroundings<'_>,
 ) -> Result<Vec<App>, SpawnRefusal> {
-    let is_of_launch = |key: &str| KNOWN_OF_JOB.contains(&key) && !UNKNOWN_OF_LAUNCH.contains(&key);
-    check_required(job, |key| ADDED.contains(&key) || KNOWN.contains(&key) || is_of_launch(key))?;
+    check_required(job, |key| ADDED.contains(&key) || KNOWN.contains(&key) || KNOWN_OF_JOB.contains(&key))?;
     let mut work = Work::default();
     check_hosts(job, None, surroundings, &mut work)?;
     let apps = apps.into_iter().map(|app| direct(app, job, surroundings, &mut work));

@@ -14,12 +14,12 @@ pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
         return Ok(());
     }
     let (sender, receiver) = mpsc::channel();
-    let id = client.hear_of_release(move |status, _| {
+    let id = client.on_release(move |status, _| {
         // The waiting thread may have gone on already.
         let _ = sender.send(status);
     });
     let id = id.map_err(|error| error.status())?;
-    let outcome = match client.say_that_it_waits() {
+    let outcome = match client.report_waiting().wait() {
         Ok(()) => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
         Err(error) => Err(error.status()),
     };

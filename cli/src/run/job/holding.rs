@@ -26,7 +26,7 @@ impl LaunchedJob {
     }
 
     /// Tells the tool, and tools that attach to the launcher, that the launcher waits.
-    pub(super) fn say_that_it_waits(&mut self) {
+    pub(super) fn report_waiting(&mut self) {
         let event = life_events::of_ready(self.server.proc());
         self.hold.tell_all(&event);
         self.raise(&event);
