@@ -42,15 +42,20 @@ fn figure(sample: &Info, key: &str) -> Option<Value> {
     infos.filter(|info| info.key.as_str() == key).map(|info| info.value.clone()).next()
 }
 
+/// The names of the processes in samples, in their order.
+fn procs_of(samples: &[Info]) -> Vec<Value> {
+    let mut procs: Vec<Value> = samples.iter().filter_map(|sample| figure(sample, keys::PROCID.name())).collect();
+    procs.sort_by_key(|proc| format!("{proc:?}"));
+    procs
+}
+
 pub(crate) fn measure_resources() {
     let client = Client::connect().unwrap();
     let of_procs = || info(keys::MONITOR_PROC_RESOURCE_USAGE.name(), Value::Undefined);
-    let samples = monitor(&client, of_procs(), Vec::new()).unwrap();
-    let mut procs: Vec<Value> = samples.iter().filter_map(|sample| figure(sample, keys::PROCID.name())).collect();
-    procs.sort_by_key(|proc| format!("{proc:?}"));
     let own = client.proc().clone();
     let all = [0, 1].map(|rank| Value::from(ProcId::new(own.namespace.clone(), rank)));
-    assert_eq!(procs, all);
+    // The first rank may run before the launcher has started the other one.
+    while procs_of(&monitor(&client, of_procs(), Vec::new()).unwrap()) != all {}
     // One figure of one process, known by its number.
     let pid = std::process::id();
     let by_number = |pid| info(keys::MONITOR_TARGET_PIDS.name(), array(DataType::Pid, vec![Value::Pid(pid)]));
