@@ -533,7 +533,7 @@ impl Connections {
     fn pause(&mut self, id: PeerId) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.pause();
-            self.turns.leave(id);
+            self.turns.leave(&id);
         }
     }
 
@@ -706,7 +706,7 @@ impl Connections {
             self.writes.insert(id);
             // A peer that is gone keeps its turn: only that turn removes the connection before its deadline.
             if !connection.is_ending() {
-                self.turns.leave(id);
+                self.turns.leave(&id);
             }
             self.expect_by(id, Some(now + self.limits.handshake_time_max));
         }
@@ -850,7 +850,7 @@ impl Connections {
         }
         self.memory_quota.set(id, MemoryUse::default());
         self.pending_handshakes.remove(id);
-        self.turns.leave(id);
+        self.turns.leave(&id);
         self.decoder.leave(id);
     }
 

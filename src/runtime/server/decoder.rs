@@ -175,7 +175,7 @@ impl Decoder {
 
     /// Removes a connection.
     pub(super) fn leave(&mut self, id: PeerId) {
-        self.turns.leave(id);
+        self.turns.leave(&id);
         let replies = self.replies.leave(id);
         if !replies.is_empty() {
             self.discard(Box::new(replies));

@@ -19,6 +19,7 @@ pub(super) mod job_setup;
 pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
 pub(super) mod loop_messages;
+pub(super) mod measuring_line;
 pub(super) mod memory_quota;
 pub(super) mod name_desk;
 pub(super) mod newcomers;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
 use super::loop_messages::LoopSender;
+use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
+use super::turns::Share;
 use super::usage_desk::UsageDesk;
 use crate::gds::Store;
 use crate::keys;
@@ -47,12 +49,12 @@ impl OwnServices {
         }
     }
 
-    /// Answers a request, now or later.
+    /// Answers a request, now or later. Without an account it counts for its process.
     pub(super) fn ask(
         &mut self,
         core: &ServerCore<Store>,
         connections: &Connections,
-        requester: &Requester,
+        (requester, account): (&Requester, Option<Account>),
         service: Service,
         reply_to: ReplyTo,
     ) {
@@ -63,7 +65,10 @@ impl OwnServices {
                     Ok(Asked::Sample(request, targets)) => {
                         let is_own = monitor.error != Status::SUCCESS;
                         let alert = if is_own { monitor.error } else { Status::MONITOR_RESUSAGE_UPDATE };
-                        usage.sample(requester, request, alert, targets, reply_to);
+                        let Requester { proc, uid, .. } = requester;
+                        let account = account.unwrap_or_else(|| Account::Process(proc.clone()));
+                        let asker = (proc.clone(), Share { uid: *uid, account });
+                        usage.sample(asker, request, alert, targets, reply_to);
                     }
                     Ok(Asked::Cancel(name)) => usage.cancel(requester.proc.clone(), name, reply_to),
                     Err(status) => answer(&self.loop_sender, reply_to, HostReply::Status(status)),

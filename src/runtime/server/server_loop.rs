@@ -278,7 +278,7 @@ impl ServerLoop {
             (Ok(_), None) => callback(HostReply::Status(Status::ERR_NOT_SUPPORTED)),
             (Err(other), _) => {
                 let reply_to = ReplyTo::Caller(callback);
-                self.own_services.ask(&self.core, &self.connections, &requester, *other, reply_to);
+                self.own_services.ask(&self.core, &self.connections, (&requester, None), *other, reply_to);
             }
         }
     }
@@ -577,7 +577,8 @@ impl ServerLoop {
                 Err(service) if self.core.is_own_service(&service) => {
                     self.count(id, origin);
                     let reply_to = ReplyTo::Core(id);
-                    return self.own_services.ask(&self.core, &self.connections, &requester, *service, reply_to);
+                    let asker = (&requester, origin.map(|origin| origin.account.clone()));
+                    return self.own_services.ask(&self.core, &self.connections, asker, *service, reply_to);
                 }
                 Err(service) => Upcall::Service(requester, *service),
             },

@@ -14,13 +14,13 @@ use std::time::Duration;
 use super::request_quota::Account;
 use crate::server::PeerId;
 
-/// The connections with waiting requests.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
+/// The connections with waiting requests, or other things that wait.
+#[derive(Debug)]
+pub(super) struct Turns<I = PeerId> {
     users: Shares<u32>,
-    processes: BTreeMap<u32, Processes>,
+    processes: BTreeMap<u32, Processes<I>>,
     /// The waiting connections, by number.
-    waiting: BTreeMap<PeerId, WaitingConnection>,
+    waiting: BTreeMap<I, WaitingConnection>,
     /// Number of handled requests.
     requests: u64,
     /// The most requests that were handled while a process without debts waited.
@@ -43,13 +43,26 @@ pub(super) struct Share {
 }
 
 /// The used time of one user's processes, and their waiting connections, longest first.
-#[derive(Debug, Default)]
-struct Processes {
+#[derive(Debug)]
+struct Processes<I> {
     shares: Shares<Account>,
-    connections: BTreeMap<Account, VecDeque<PeerId>>,
+    connections: BTreeMap<Account, VecDeque<I>>,
 }
 
-impl Turns {
+impl<I> Default for Turns<I> {
+    fn default() -> Self {
+        let (users, processes, waiting) = (Shares::default(), BTreeMap::new(), BTreeMap::new());
+        Self { users, processes, waiting, requests: 0, requests_waited_max: 0 }
+    }
+}
+
+impl<I> Default for Processes<I> {
+    fn default() -> Self {
+        Self { shares: Shares::default(), connections: BTreeMap::new() }
+    }
+}
+
+impl<I: Ord + Clone> Turns<I> {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -60,7 +73,16 @@ impl Turns {
     }
 
     /// Adds a connection with a waiting request. A waiting connection keeps its place.
-    pub(super) fn join(&mut self, id: PeerId, share: Share) {
+    pub(super) fn join(&mut self, id: I, share: Share) {
+        self.add(id, share, VecDeque::push_back);
+    }
+
+    /// Adds a connection in front of the others of its process: its last turn did not finish its request.
+    pub(super) fn resume(&mut self, id: I, share: Share) {
+        self.add(id, share, VecDeque::push_front);
+    }
+
+    fn add(&mut self, id: I, share: Share, put: impl FnOnce(&mut VecDeque<I>, I)) {
         if self.waiting.contains_key(&id) {
             return;
         }
@@ -68,7 +90,7 @@ impl Turns {
         let user = self.processes.entry(*uid).or_default();
         let is_first = !user.connections.contains_key(account);
         let owes_nothing = self.users.join(*uid) & user.shares.join(account.clone());
-        user.connections.entry(account.clone()).or_default().push_back(id);
+        put(user.connections.entry(account.clone()).or_default(), id.clone());
         let came_at = (is_first && owes_nothing).then_some(self.requests);
         self.waiting.insert(id, WaitingConnection { share, came_at });
     }
@@ -79,23 +101,23 @@ impl Turns {
     }
 
     /// Takes the next connection. [`Turns::charge`] its share with the used time afterwards.
-    pub(super) fn next(&mut self) -> Option<(PeerId, Share)> {
+    pub(super) fn next(&mut self) -> Option<(I, Share)> {
         let uid = self.users.first()?;
         let user = self.processes.get_mut(&uid)?;
         let account = user.shares.first()?;
-        let id = *user.connections.get(&account)?.front()?;
+        let id = user.connections.get(&account)?.front()?.clone();
         let came_at = self.waiting.get(&id)?.came_at;
         let waited = came_at.map_or(0, |came_at| self.requests.saturating_sub(came_at));
         self.requests_waited_max = self.requests_waited_max.max(waited);
-        self.leave(id).map(|share| (id, share))
+        self.leave(&id).map(|share| (id, share))
     }
 
     /// Removes a connection without a waiting request. Returns its share if it waited.
-    pub(super) fn leave(&mut self, id: PeerId) -> Option<Share> {
-        let WaitingConnection { share, .. } = self.waiting.remove(&id)?;
+    pub(super) fn leave(&mut self, id: &I) -> Option<Share> {
+        let WaitingConnection { share, .. } = self.waiting.remove(id)?;
         let user = self.processes.get_mut(&share.uid)?;
         let connections = user.connections.get_mut(&share.account)?;
-        connections.retain(|other| *other != id);
+        connections.retain(|other| other != id);
         if connections.is_empty() {
             user.connections.remove(&share.account);
             user.shares.leave(&share.account);
@@ -275,7 +297,7 @@ mod tests {
             turns.next().map(|(_, share)| turns.charge(&share, 1, STEP * 2)).unwrap();
         }
         assert!(turns.processes[&1].shares.used.len() <= 2 * FORGET_FROM);
-        assert_eq!(turns.leave(PeerId(9)), None);
+        assert_eq!(turns.leave(&PeerId(9)), None);
     }
 
     proptest! {
@@ -293,7 +315,7 @@ mod tests {
             let (mut paid, mut largest) = (0, 0);
             for (id, uid, rank, cost, leaves) in steps {
                 let id = PeerId(u64::from(uid) * 100 + u64::from(rank) * 10 + id);
-                if leaves { turns.leave(id); } else { turns.join(id, share(uid, rank)); }
+                if leaves { turns.leave(&id); } else { turns.join(id, share(uid, rank)); }
                 let (served, share) = turns.next().unwrap();
                 let cost = cost * 1000;
                 turns.charge(&share, 1, Duration::from_nanos(cost));

@@ -1,22 +1,26 @@
 //! The server's own service of resource usage: requests are measured on a thread of its own, some of them again and
 //! again.
 //!
-//! A request with a period ends with the last connection of its process, with its cancellation, or with the processes
-//! that it measures. Each sample is an event for its process alone.
+//! The thread measures a few processes at a time, in the order of [`MeasuringLine`]. Between them it takes all orders that
+//! have come. A request with a period ends with the last connection of its process, with its cancellation, or with the
+//! processes that it measures. Each sample is an event for its process alone.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::vec::IntoIter;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
-use super::service_desk::{ReplyTo, answer, may_take_all};
+use super::measuring_line::{After, MeasuringLine};
+use super::service_desk::{ReplyTo, answer};
+use super::turns::Share;
 use crate::events::Event;
 use crate::keys;
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::threads::spawn;
-use crate::server::{HostCall, HostReply, Requester};
+use crate::server::{HostCall, HostReply};
 use crate::types::codes::range::RANGE_CUSTOM;
 use crate::types::{Info, Key, ProcId, Status, Time};
 use crate::usage::{Sampler, Target, UsageRequest, ticks_per_second};
@@ -28,32 +32,19 @@ pub(super) struct UsageDesk {
     server: ProcId,
     hostname: String,
     orders: Option<Sender<Order>>,
-    /// The processes that have asked for samples again and again.
+    /// The processes that have asked for samples.
     askers: BTreeSet<ProcId>,
 }
 
 /// A task of the thread.
 enum Order {
-    Sample { asker: Asker, request: UsageRequest, alert: Status, targets: Vec<(ProcId, u32)>, reply_to: ReplyTo },
+    Sample { asker: ProcId, share: Share, measurement: Box<Measurement> },
     Cancel { asker: ProcId, name: Option<String>, reply_to: ReplyTo },
     Ended(ProcId),
 }
 
-/// A process that asks for samples.
-struct Asker {
-    proc: ProcId,
-    uid: u32,
-}
-
-/// Requests with a period of one process, and of all.
-const MONITORS_PER_PROCESS_MAX: usize = 16;
-const MONITORS_MAX: usize = 1024;
-
-/// Processes that the requests with a period measure: those of one process, those of one user, and all. Root and the
-/// server's user may take all.
-const TARGETS_PER_PROCESS_MAX: usize = 4096;
-const TARGETS_PER_USER_MAX: usize = TARGETS_MAX / 2;
-const TARGETS_MAX: usize = 32_768;
+/// Processes that are measured at a time.
+const PIECE_MAX: usize = 8;
 
 impl UsageDesk {
     pub(super) const fn new(loop_sender: LoopSender, clock: Clock, server: ProcId, hostname: String) -> Self {
@@ -67,17 +58,15 @@ impl UsageDesk {
     /// Measures these processes, if the request is about processes.
     pub(super) fn sample(
         &mut self,
-        requester: &Requester,
+        (asker, share): (ProcId, Share),
         request: UsageRequest,
         alert: Status,
         targets: Vec<(ProcId, u32)>,
         reply_to: ReplyTo,
     ) {
-        let asker = Asker { proc: requester.proc.clone(), uid: requester.uid };
-        if request.period.is_some() {
-            self.askers.insert(asker.proc.clone());
-        }
-        self.order(Order::Sample { asker, request, alert, targets, reply_to });
+        self.askers.insert(asker.clone());
+        let measurement = Measurement::new(request, alert, targets, reply_to);
+        self.order(Order::Sample { asker, share, measurement: Box::new(measurement) });
     }
 
     /// Ends the requests of a process with this name, or all. Others may have had it, so an unknown name is no error.
@@ -89,7 +78,7 @@ impl UsageDesk {
         }
     }
 
-    /// Whether a process has asked for samples again and again.
+    /// Whether a process has asked for samples.
     pub(super) fn has_asker(&self, proc: &ProcId) -> bool {
         self.askers.contains(proc)
     }
@@ -108,11 +97,10 @@ impl UsageDesk {
                 Ok(orders) => orders,
                 Err(error) => {
                     tracing::warn!(%error, "the server cannot start a thread that measures resources");
+                    let refused = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
                     match order {
-                        Order::Sample { reply_to, .. } | Order::Cancel { reply_to, .. } => {
-                            let reply = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
-                            answer(&self.loop_sender, reply_to, reply);
-                        }
+                        Order::Sample { mut measurement, .. } => measurement.answer(&self.loop_sender, refused),
+                        Order::Cancel { reply_to, .. } => answer(&self.loop_sender, reply_to, refused),
                         Order::Ended(_) => {}
                     }
                     return;
@@ -130,22 +118,97 @@ impl UsageDesk {
             clock: self.clock,
             server: self.server.clone(),
             hostname: self.hostname.clone(),
-            ticks_per_second: ticks_per_second(),
-            monitors: Vec::new(),
+            line: MeasuringLine::new(),
         };
         spawn("modex-usage", move || thread.run(&receiver))?;
         Ok(orders)
     }
 }
 
-/// A request with a period.
-struct Monitor {
-    asker: Asker,
+/// A request and its samples.
+struct Measurement {
     request: UsageRequest,
     alert: Status,
+    /// Processes before their first sample.
+    named: IntoIter<(ProcId, u32)>,
+    /// The other ones, without those that had ended.
     targets: Vec<Target>,
     sampler: Sampler,
-    due: Time,
+    /// The number of targets that this round has measured, and their samples.
+    measured: usize,
+    samples: Vec<Info>,
+    /// The receiver of the first round.
+    reply_to: Option<ReplyTo>,
+    is_cancelled: bool,
+}
+
+impl Measurement {
+    fn new(request: UsageRequest, alert: Status, named: Vec<(ProcId, u32)>, reply_to: ReplyTo) -> Self {
+        Self {
+            request,
+            alert,
+            named: named.into_iter(),
+            targets: Vec::new(),
+            sampler: Sampler::new(ticks_per_second()),
+            measured: 0,
+            samples: Vec::new(),
+            reply_to: Some(reply_to),
+            is_cancelled: false,
+        }
+    }
+
+    /// Measures a few processes, or a machine. Returns whether the round has ended.
+    fn measure_piece(&mut self, hostname: &str, now: Time) -> bool {
+        let target = |(proc, pid)| Sampler::target(proc, pid);
+        self.targets.extend(self.named.by_ref().take(PIECE_MAX).filter_map(target));
+        let left = self.targets.get(self.measured..).unwrap_or_default();
+        let piece = left.get(..PIECE_MAX).unwrap_or(left);
+        self.samples.extend(self.sampler.sample(&self.request, piece, hostname, now, seconds_since_1970()));
+        self.measured = self.measured.saturating_add(piece.len());
+        self.named.len() == 0 && self.measured >= self.targets.len()
+    }
+
+    /// Gives the samples of a round to its process. Returns the time of the next round, if there is one.
+    fn finish_round(&mut self, asker: &ProcId, server: &ProcId, loop_sender: &LoopSender, now: Time) -> After {
+        let samples = std::mem::take(&mut self.samples);
+        self.measured = 0;
+        let goes_on = if self.reply_to.is_some() {
+            let is_answered = self.request.is_answered_by(samples.len());
+            let reply = if is_answered { done(samples) } else { HostReply::Status(Status::ERR_NOT_FOUND) };
+            self.answer(loop_sender, reply);
+            is_answered
+        } else if samples.is_empty() {
+            // Processes have ended. A disk or a network may come back.
+            self.targets.is_empty()
+        } else {
+            let ignored = ResultReceiver::Callback(Box::new(|_| {}));
+            let event = HostCall::NotifyEvent(self.update(asker, server, samples));
+            let _ = loop_sender.send(LoopMessage::Call(event, ignored));
+            true
+        };
+        match self.request.period {
+            Some(period) if goes_on && !self.is_cancelled => After::Again(now + period),
+            _ => After::Done,
+        }
+    }
+
+    /// Answers the request, once.
+    fn answer(&mut self, loop_sender: &LoopSender, reply: HostReply) {
+        if let Some(reply_to) = self.reply_to.take() {
+            answer(loop_sender, reply_to, reply);
+        }
+    }
+
+    /// The event with a sample.
+    fn update(&self, asker: &ProcId, server: &ProcId, samples: Vec<Info>) -> Event {
+        let info = |key: &'static str, value: crate::types::Value| Info::new(Key::from_static(key), value);
+        let mut infos = samples;
+        infos.extend(self.request.name.as_deref().map(|name| info(keys::MONITOR_ID.name(), name.into())));
+        infos.push(info(keys::EVENT_NON_DEFAULT.name(), true.into()));
+        infos.push(info(keys::EVENT_DO_NOT_CACHE.name(), true.into()));
+        infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), asker.clone().into()));
+        Event { status: self.alert, source: Some(server.clone()), range: RANGE_CUSTOM, info: infos }
+    }
 }
 
 struct UsageThread {
@@ -153,124 +216,64 @@ struct UsageThread {
     clock: Clock,
     server: ProcId,
     hostname: String,
-    ticks_per_second: u64,
-    monitors: Vec<Monitor>,
+    line: MeasuringLine<Box<Measurement>>,
 }
 
 impl UsageThread {
     /// Ends with the sender of orders.
     fn run(&mut self, orders: &Receiver<Order>) {
         loop {
-            let due = self.monitors.iter().map(|monitor| monitor.due).min();
-            let order = match self.clock.until(due) {
+            let order = match self.clock.until(self.line.next_time()) {
                 Some(time) => orders.recv_timeout(time),
                 None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match order {
                 Ok(order) => {
                     self.take(order);
-                    // A round takes a while, so the orders before it come first. Later ones can't hold it up.
+                    // Later orders can't hold the next piece up.
                     orders.try_iter().take(orders.len()).for_each(|order| self.take(order));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.sample_due();
+            self.measure_next();
         }
     }
 
     fn take(&mut self, order: Order) {
+        let Self { loop_sender, line, .. } = self;
         match order {
-            Order::Sample { asker, request, alert, targets, reply_to } => {
-                let target = |(proc, pid)| Sampler::target(proc, pid);
-                let targets: Vec<Target> = targets.into_iter().filter_map(target).collect();
-                let reply = self.begin(asker, request, alert, targets);
-                answer(&self.loop_sender, reply_to, reply.map_or_else(HostReply::Status, done));
+            Order::Sample { asker, share, measurement } => {
+                let size = (measurement.named.len(), measurement.request.period.is_some());
+                if let Err(mut refused) = line.add(asker, share, size, measurement) {
+                    refused.answer(loop_sender, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
+                }
             }
             Order::Cancel { asker, name, reply_to } => {
-                let is_meant =
-                    |monitor: &Monitor| monitor.asker.proc == asker && (name.is_none() || monitor.request.name == name);
-                self.monitors.retain(|monitor| !is_meant(monitor));
-                answer(&self.loop_sender, reply_to, done(Vec::new()));
+                // A request whose first sample is on its way ends with its answer.
+                line.retain(&asker, |measurement| {
+                    measurement.is_cancelled |= name.is_none() || measurement.request.name == name;
+                    !measurement.is_cancelled || measurement.reply_to.is_some()
+                });
+                answer(loop_sender, reply_to, done(Vec::new()));
             }
-            Order::Ended(proc) => self.monitors.retain(|monitor| monitor.asker.proc != proc),
+            Order::Ended(proc) => line.retain(&proc, |measurement| {
+                measurement.answer(loop_sender, HostReply::Status(Status::ERR_LOST_CONNECTION));
+                false
+            }),
         }
     }
 
-    fn begin(
-        &mut self,
-        asker: Asker,
-        request: UsageRequest,
-        alert: Status,
-        targets: Vec<Target>,
-    ) -> Result<Vec<Info>, Status> {
-        if request.period.is_some() && !self.has_room(&asker, targets.len()) {
-            return Err(Status::ERR_OUT_OF_RESOURCE);
-        }
-        let mut sampler = Sampler::new(self.ticks_per_second);
-        let samples = sampler.sample(&request, &targets, &self.hostname, self.clock.now(), seconds_since_1970());
-        if !request.is_answered_by(samples.len()) {
-            return Err(Status::ERR_NOT_FOUND);
-        }
-        if let Some(period) = request.period {
-            let due = self.clock.now() + period;
-            self.monitors.push(Monitor { asker, request, alert, targets, sampler, due });
-        }
-        Ok(samples)
-    }
-
-    /// Whether a process may have another request with a period that measures so many processes.
-    fn has_room(&self, asker: &Asker, added: usize) -> bool {
-        let of_process = |monitor: &&Monitor| monitor.asker.proc == asker.proc;
-        let of_user = |monitor: &&Monitor| monitor.asker.uid == asker.uid;
-        let count = |monitors: &mut dyn Iterator<Item = &Monitor>| {
-            monitors.map(|monitor| monitor.targets.len()).sum::<usize>().saturating_add(added)
-        };
-        let all = || self.monitors.iter();
-        all().filter(of_process).count() < MONITORS_PER_PROCESS_MAX
-            && all().count() < MONITORS_MAX
-            && count(&mut all().filter(of_process)) <= TARGETS_PER_PROCESS_MAX
-            && (may_take_all(asker.uid) || count(&mut all().filter(of_user)) <= TARGETS_PER_USER_MAX)
-            && count(&mut all()) <= TARGETS_MAX
-    }
-
-    fn sample_due(&mut self) {
-        let now = self.clock.now();
-        let Self { loop_sender, clock, server, hostname, monitors, .. } = self;
-        monitors.retain_mut(|monitor| {
-            if monitor.due > now {
-                return true;
-            }
-            let Monitor { request, targets, sampler, .. } = monitor;
-            let samples = sampler.sample(request, targets, hostname, clock.now(), seconds_since_1970());
-            if samples.is_empty() {
-                // Processes have ended. A disk or a network may come back.
-                return targets.is_empty();
-            }
-            let ignored = ResultReceiver::Callback(Box::new(|_| {}));
-            let event = HostCall::NotifyEvent(update(server, monitor, samples));
-            let _ = loop_sender.send(LoopMessage::Call(event, ignored));
-            true
-        });
-        // The periods count from the end of the round, so that a long one leaves time for orders.
+    fn measure_next(&mut self) {
+        let Self { loop_sender, clock, server, hostname, line } = self;
+        let begun = clock.now();
+        let Some((id, measurement)) = line.next(begun) else { return };
+        let is_over = measurement.measure_piece(hostname, begun);
         let end = clock.now();
-        for monitor in monitors.iter_mut().filter(|monitor| monitor.due <= now) {
-            if let Some(period) = monitor.request.period {
-                monitor.due = end + period;
-            }
-        }
+        // The periods count from the end of the round, so that a long one leaves time for others.
+        let after = if is_over { measurement.finish_round(&id.0, server, loop_sender, end) } else { After::Resume };
+        line.settle(id, end.since(begun), after);
     }
-}
-
-/// The event with a sample.
-fn update(server: &ProcId, monitor: &Monitor, samples: Vec<Info>) -> Event {
-    let info = |key: &'static str, value: crate::types::Value| Info::new(Key::from_static(key), value);
-    let mut infos = samples;
-    infos.extend(monitor.request.name.as_deref().map(|name| info(keys::MONITOR_ID.name(), name.into())));
-    infos.push(info(keys::EVENT_NON_DEFAULT.name(), true.into()));
-    infos.push(info(keys::EVENT_DO_NOT_CACHE.name(), true.into()));
-    infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), monitor.asker.proc.clone().into()));
-    Event { status: monitor.alert, source: Some(server.clone()), range: RANGE_CUSTOM, info: infos }
 }
 
 fn done(info: Vec<Info>) -> HostReply {
@@ -284,15 +287,18 @@ fn seconds_since_1970() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
     use crate::runtime::server::poller::{Poller, Token, Waker};
+    use crate::runtime::server::request_quota::Account;
     use crate::types::{Namespace, Value};
 
     fn thread() -> UsageThread {
         let (loop_sender, _) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
         let server = ProcId::new(Namespace::new("server").unwrap(), 0);
         let (clock, hostname) = (Clock::start(), "here".to_owned());
-        UsageThread { loop_sender, clock, server, hostname, ticks_per_second: 100, monitors: Vec::new() }
+        UsageThread { loop_sender, clock, server, hostname, line: MeasuringLine::new() }
     }
 
     fn request(directives: &[Info]) -> UsageRequest {
@@ -300,41 +306,100 @@ mod tests {
         UsageRequest::read(&Info::new(key, Value::Undefined), directives, "here").unwrap().unwrap()
     }
 
-    fn asker(rank: u32, uid: u32) -> Asker {
-        Asker { proc: ProcId::new(Namespace::new("job").unwrap(), rank), uid }
+    fn asker(rank: u32) -> ProcId {
+        ProcId::new(Namespace::new("job").unwrap(), rank)
     }
 
     fn again() -> [Info; 1] {
         [Info::new(Key::from_static(keys::MONITOR_RESOURCE_RATE.name()), 1_u32)]
     }
 
+    fn reply_to() -> (ReplyTo, mpsc::Receiver<HostReply>) {
+        let (sender, replies) = mpsc::channel();
+        (ReplyTo::Caller(Box::new(move |reply| drop(sender.send(reply)))), replies)
+    }
+
+    /// Orders a sample of processes with this number.
+    fn sample(thread: &mut UsageThread, rank: u32, directives: &[Info], pids: Vec<u32>) -> mpsc::Receiver<HostReply> {
+        let (reply_to, replies) = reply_to();
+        let named = pids.into_iter().map(|pid| (asker(0), pid)).collect();
+        let measurement = Measurement::new(request(directives), Status::SUCCESS, named, reply_to);
+        let share = Share { uid: 7, account: Account::Process(asker(rank)) };
+        thread.take(Order::Sample { asker: asker(rank), share, measurement: Box::new(measurement) });
+        replies
+    }
+
+    fn cancel(thread: &mut UsageThread, rank: u32) {
+        let (reply_to, replies) = reply_to();
+        thread.take(Order::Cancel { asker: asker(rank), name: None, reply_to });
+        assert_eq!(replies.try_recv(), Ok(done(Vec::new())));
+    }
+
+    fn samples_of(reply: HostReply) -> usize {
+        let HostReply::Infos { status: Status::SUCCESS, info } = reply else { panic!("{reply:?}") };
+        info.len()
+    }
+
     #[test]
     fn a_request_without_a_running_process_is_refused() {
         let mut thread = thread();
         for directives in [&[][..], &again()] {
-            let begun = thread.begin(asker(0, 7), request(directives), Status::SUCCESS, Vec::new());
-            assert_eq!(begun, Err(Status::ERR_NOT_FOUND));
+            let replies = sample(&mut thread, 0, directives, vec![u32::MAX]);
+            thread.measure_next();
+            assert_eq!(replies.try_recv(), Ok(HostReply::Status(Status::ERR_NOT_FOUND)));
+            assert_eq!(thread.line.next_time(), None);
         }
-        assert!(thread.monitors.is_empty());
+    }
+
+    /// Each request was measured at once, in the order of arrival.
+    #[test]
+    fn a_large_request_is_measured_in_pieces_and_a_small_one_comes_between() {
+        let mut thread = thread();
+        let this = std::process::id();
+        let size = 10 * PIECE_MAX + 1;
+        let large = [(); 3].map(|()| sample(&mut thread, 1, &[], vec![this; size]));
+        thread.measure_next();
+        let small = sample(&mut thread, 2, &[], vec![this]);
+        thread.measure_next();
+        assert_eq!(small.try_recv().map(samples_of), Ok(1));
+        let mut pieces = 1;
+        for replies in large {
+            let reply = std::iter::from_fn(|| {
+                let reply = replies.try_recv();
+                if reply.is_err() {
+                    thread.measure_next();
+                    pieces += 1;
+                }
+                Some(reply)
+            });
+            assert_eq!(reply.flatten().next().map(samples_of), Some(size));
+        }
+        assert_eq!((pieces, thread.line.next_time()), (3 * 11, None));
     }
 
     #[test]
-    fn processes_users_and_all_have_their_bounds() {
+    fn too_many_requests_of_a_process_are_refused() {
         let mut thread = thread();
-        let target = Sampler::target(asker(0, 7).proc, std::process::id()).unwrap();
-        let mut add = |rank, uid| {
-            let has_room = thread.has_room(&asker(rank, uid), TARGETS_PER_PROCESS_MAX);
-            if has_room {
-                let targets = vec![target.clone(); TARGETS_PER_PROCESS_MAX];
-                let (sampler, due) = (Sampler::new(100), Time::ZERO);
-                let (request, alert) = (request(&again()), Status::SUCCESS);
-                thread.monitors.push(Monitor { asker: asker(rank, uid), request, alert, targets, sampler, due });
-            }
-            has_room
-        };
-        let own = nix::unistd::geteuid().as_raw();
-        assert_eq!([add(0, own + 1), add(0, own + 1)], [true, false]);
-        assert_eq!([1, 2, 3, 4].map(|rank| add(rank, own + 1)), [true, true, true, false]);
-        assert_eq!([5, 6, 7, 8, 9].map(|rank| add(rank, own)), [true, true, true, true, false]);
+        let replies = [(); 100].map(|()| sample(&mut thread, 0, &[], vec![std::process::id()]));
+        let refused = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
+        assert!(replies[0].try_recv().is_err() && replies[99].try_recv() == Ok(refused));
+    }
+
+    #[test]
+    fn a_cancellation_waits_for_no_measurement_and_leaves_no_request_without_an_answer() {
+        let mut thread = thread();
+        let this = std::process::id();
+        let others = sample(&mut thread, 1, &[], vec![this; 1000]);
+        let replies = sample(&mut thread, 2, &again(), vec![this]);
+        cancel(&mut thread, 2);
+        (0..2).for_each(|_| thread.measure_next());
+        assert_eq!(replies.try_recv().map(samples_of), Ok(1));
+        sample(&mut thread, 3, &again(), vec![this]);
+        thread.take(Order::Ended(asker(1)));
+        assert_eq!(others.try_recv(), Ok(HostReply::Status(Status::ERR_LOST_CONNECTION)));
+        thread.measure_next();
+        assert!(thread.line.next_time() > Some(Time::ZERO), "it waits for its period");
+        cancel(&mut thread, 3);
+        assert_eq!(thread.line.next_time(), None);
     }
 }
