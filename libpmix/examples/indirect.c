@@ -4,8 +4,9 @@
  *   modex run -n 1 -- sleep 1000 &                        # a launcher that starts the other launcher
  *   ./indirect $! modex run -n 2 -- ./debuggee
  *
- * The number is that of the first launcher's process. The launcher of the job waits until the debugger releases it, and then
- * starts its job as the debugger directs: the processes wait in PMIx_Init. debugger.c shows what debuggers do next.
+ * The number is that of the first launcher's process. With the number 0 the debugger starts the other launcher itself. The launcher
+ * of the job waits until the debugger releases it, and then starts its job as the debugger directs: the processes wait in PMIx_Init.
+ * debugger.c shows what debuggers do next.
  */
 #include <pmix.h>
 #include <pmix_tool.h>
@@ -119,16 +120,19 @@ int main(int argc, char **argv)
     pmix_status_t of_job[3] = {PMIX_LAUNCH_COMPLETE, PMIX_READY_FOR_DEBUG, PMIX_EVENT_JOB_END};
     pmix_nspace_t launcher, job = "";
     pmix_proc_t me;
-    pmix_info_t info;
-    pid_t first = argc > 2 ? (pid_t)strtol(argv[1], NULL, 10) : 0;
+    pmix_info_t info[2];
+    pid_t first = argc > 2 ? (pid_t)strtol(argv[1], NULL, 10) : -1;
+    bool is_alone = first == 0;
 
-    if (first <= 0 || pipe(events) != 0) {
+    if (first < 0 || pipe(events) != 0) {
         fprintf(stderr, "usage: indirect LAUNCHER COMMAND...\n");
         return 1;
     }
-    PMIX_INFO_LOAD(&info, PMIX_SERVER_PIDINFO, &first, PMIX_PID);
-    check(PMIx_tool_init(&me, &info, 1), "PMIx_tool_init");
-    PMIX_INFO_DESTRUCT(&info);
+    PMIX_INFO_LOAD(&info[0], PMIX_LAUNCHER, &is_alone, PMIX_BOOL);
+    if (is_alone) PMIX_INFO_LOAD(&info[1], PMIX_TOOL_DO_NOT_CONNECT, &is_alone, PMIX_BOOL);
+    else PMIX_INFO_LOAD(&info[1], PMIX_SERVER_PIDINFO, &first, PMIX_PID);
+    check(PMIx_tool_init(&me, info, 2), "PMIx_tool_init");
+    for (int i = 0; i < 2; i++) PMIX_INFO_DESTRUCT(&info[i]);
     listen_to(of_launcher, 2);
     start_launcher(argv + 2, launcher);
     await(launcher, PMIX_LAUNCHER_READY);

@@ -216,3 +216,14 @@ fn a_debugger_starts_a_launcher_that_waits_and_directs_its_job() {
         assert_eq!(debugged.kill(), ["rank 0 works", "rank 1 works"]);
     }
 }
+
+#[test]
+fn a_debugger_without_a_server_starts_the_launcher_itself() {
+    for set in sets() {
+        let tool = program(set, "indirect").arg("0").arg(crate::command::built("modex"));
+        let ended = tool.args(["run", "-n", "2", "--"]).arg(set.join("debuggee")).run().success();
+        let expected = ["rank 0 works", "rank 1 works", "the job has ended", "the job waits", "the launcher waits"];
+        assert_eq!(ended.sorted(), expected, "{}", ended.transcript());
+        assert!(!ended.transcript().contains("warning"), "{}", ended.transcript());
+    }
+}

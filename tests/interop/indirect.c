@@ -1,5 +1,5 @@
-/* A debugger that is a launcher without a server: PMIx_Spawn of OpenPMIx starts another launcher as its child, which waits for
- * it. The command line of that launcher are the arguments. The debugger prints the events that come. */
+/* A debugger that is a launcher without a server: PMIx_Spawn starts another launcher as its child, which waits for it. The
+ * arguments are the command line of that launcher. The debugger prints the events that come. */
 #include <pmix.h>
 #include <pmix_tool.h>
 #include <stdbool.h>

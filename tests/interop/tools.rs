@@ -394,22 +394,28 @@ fn a_process_that_nobody_launched_joins_the_system_server() {
     assert_eq!(ended.text().matches("tool singleton.").count(), 2, "{}", ended.transcript());
 }
 
-/// A debugger on OpenPMIx that has no server starts `modex run` itself. The launcher waits for the debugger, and takes its
+/// A debugger that has no other server starts `modex run` itself. The launcher waits for the debugger, and takes its
 /// directives.
 #[test]
-fn a_debugger_on_openpmix_starts_a_launcher_that_waits() {
+fn a_debugger_of_either_library_starts_a_launcher_that_waits() {
+    for library in libraries() {
+        let place = place();
+        let debugger = consumer(&library, program("indirect"), place.path());
+        let words = ["run", "-n", "2", "--", "sh", "-c", "echo \"$WORD from rank $PMIX_RANK$PMIX_SERVER_NSPACE\""];
+        let ended = debugger.arg(crate::command::built("modex")).args(words).run().success();
+        let text = ended.text();
+        let launcher = text.lines().find_map(|line| line.strip_prefix("started ")).unwrap();
+        assert!(text.lines().any(|line| line == format!("-155 {launcher}")), "{}", ended.transcript());
+        for code in ["-174", "-145"] {
+            assert!(text.lines().any(|line| line.starts_with(&format!("{code} modex-"))), "{}", ended.transcript());
+        }
+        for rank in 0..2 {
+            let line = format!("hello from rank {rank}");
+            assert!(text.lines().any(|found| found == line), "{}", ended.transcript());
+        }
+    }
     let place = place();
-    let debugger = consumer(&Library::stock(), program("indirect"), place.path());
-    let words = ["run", "-n", "2", "--", "sh", "-c", "echo \"$WORD from rank $PMIX_RANK\""];
-    let ended = debugger.arg(crate::command::built("modex")).args(words).run().success();
-    let text = ended.text();
-    let launcher = text.lines().find_map(|line| line.strip_prefix("started ")).unwrap();
-    assert!(text.lines().any(|line| line == format!("-155 {launcher}")), "{}", ended.transcript());
-    for code in ["-174", "-145"] {
-        assert!(text.lines().any(|line| line.starts_with(&format!("{code} modex-"))), "{}", ended.transcript());
-    }
-    for rank in 0..2 {
-        let line = format!("hello from rank {rank}");
-        assert!(text.lines().any(|found| found == line), "{}", ended.transcript());
-    }
+    let missing = consumer(library(), program("indirect"), place.path()).arg("/no/such").run().code(1);
+    assert_eq!(missing.text(), "PMIx_Spawn: PMIX_ERR_JOB_EXE_NOT_FOUND\n", "{}", missing.transcript());
+    assert!(missing.err.contains("/no/such: No such file"), "{}", missing.transcript());
 }

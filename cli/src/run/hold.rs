@@ -28,8 +28,14 @@ use super::life_events::LifeEvent;
 use super::spawn_request::{self, PAUSE, SpawnRefusal};
 
 /// Variables by which a tool starts a launcher. They are not for the ranks, which are no children of the tool.
-pub(super) const VARIABLES: [&str; 4] =
-    [keys::LAUNCHER_RNDZ_URI.name(), keys::LAUNCHER_RNDZ_FILE.name(), keys::KEEPALIVE_PIPE.name(), PAUSE];
+pub(super) const VARIABLES: [&str; 6] = [
+    keys::LAUNCHER_RNDZ_URI.name(),
+    keys::LAUNCHER_RNDZ_FILE.name(),
+    keys::KEEPALIVE_PIPE.name(),
+    PAUSE,
+    "PMIX_SERVER_NSPACE",
+    "PMIX_SERVER_RANK",
+];
 
 /// How long the tool may take to admit the launcher. Nothing else happens meanwhile.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
@@ -268,11 +274,17 @@ fn notify(client: &Client, status: Status, range: u8, infos: &[Info]) {
     begin(client.notify_event(status, None, range, infos), log);
 }
 
-/// Begins an operation whose result is of no use but for the log.
-fn begin<O: Operation<Error: Display>>(operation: Pending<O>, log: impl Fn(&dyn Display) + Clone + Send + 'static) {
+/// Begins an operation whose result is of no use but for the log. A server without a host for an event keeps it for the
+/// handlers of its own process.
+fn begin<O: Operation<Error: Display + AsStatus>>(
+    operation: Pending<O>,
+    log: impl Fn(&dyn Display) + Clone + Send + 'static,
+) {
     let log_later = log.clone();
     let begun = operation.then(move |result| {
-        if let Err(error) = result {
+        if let Err(error) = result
+            && error.status() != Status::ERR_NOT_SUPPORTED
+        {
             log_later(&error);
         }
     });

@@ -19,10 +19,11 @@ use crate::types::{
     pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_spawn_cbfunc_t,
     pmix_status_t,
 };
-use crate::{call, from_c, to_c};
+use crate::{call, from_c, server, to_c};
 
 /// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool writes the job's output
-/// to its own, but for channels with `PMIX_FWD_STDOUT` or its like = false. See the standard's function of the same name.
+/// to its own, but for channels with `PMIX_FWD_STDOUT` or its like = false. A tool with a server inside and no other server starts
+/// the processes itself if its host has no function for that. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -37,7 +38,10 @@ pub extern "C-unwind" fn PMIx_Spawn<'a>(
         let request = job(job_info.counted(ninfo), apps.counted(napps))?;
         let place = nspace.optional("place for the namespace")?;
         let shown = ShownSpawn::begin(&request)?;
-        let namespace = namespace_of(call::run(request)?)?;
+        let namespace = match own_job(&request) {
+            Some(job) => server::spawn_children(job)?,
+            None => namespace_of(call::run(request)?)?,
+        };
         shown.settle(&namespace);
         if let Some(place) = place {
             *place = to_c::namespace(&namespace);
@@ -61,6 +65,11 @@ pub extern "C-unwind" fn PMIx_Spawn_nb<'a>(
     guard(|| {
         let request = job(job_info.counted(ninfo), apps.counted(napps))?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        if let Some(job) = own_job(&request).cloned() {
+            let start =
+                move || callback.call(server::spawn_children(&job).map(|namespace| to_c::namespace(&namespace)));
+            return Ok(process::member()?.defer(start)?);
+        }
         let shown = ShownSpawn::begin(&request)?;
         start_with(request, move |result| {
             callback.call(result.and_then(namespace_of).map(|namespace| {
@@ -69,6 +78,14 @@ pub extern "C-unwind" fn PMIx_Spawn_nb<'a>(
             }));
         })
     })
+}
+
+/// A job that this tool starts itself, because it has no other server.
+fn own_job(request: &ClientRequest) -> Option<&Spawn> {
+    match request {
+        ClientRequest::Service(Service::Spawn(job)) if server::is_forking() => Some(job),
+        _ => None,
+    }
 }
 
 fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
@@ -139,7 +156,7 @@ fn job(job_info: Counted<'_, pmix_info_t>, apps: Counted<'_, pmix_app_t>) -> Res
     let (shown_channels, _) = shown(&spawn);
     let Spawn { mut job, apps } = spawn;
     // A tool that shows the output of its job gives it its form.
-    if shown_channels != 0 && process::read(|state| state.tool_count > 0) {
+    if shown_channels != 0 && process::read(|state| state.tool_count > 0) && !server::is_forking() {
         for info in job.iter_mut().filter(|info| OutputStyle::is_form(info.key.as_str())) {
             info.flags &= !InfoFlags::REQUIRED.bits();
         }

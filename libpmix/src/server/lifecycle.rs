@@ -100,6 +100,7 @@ fn choose_progress(infos: List<'_, pmix_info_t>) -> Result<(), Failure> {
 
 fn end(ended: Option<Arc<ServerProcess>>) {
     let Some(process) = ended else { return };
+    process.forked.end();
     // A paused push waits for no host any more.
     process.bridge.flow.end();
     stdin::stop();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use modex::keys;
-use modex::types::{Info, InfoFlags, Namespace, ProcId, Value};
+use modex::types::{Info, InfoFlags, Key, Namespace, ProcId, Value};
 use parking_lot::Mutex;
 
 use crate::argument::Counted;
@@ -57,12 +57,25 @@ impl LocalOutput {
                 given.extend(inner);
             }
         }
+        self.add_directives(namespace, &given);
+        Ok(())
+    }
+
+    /// As [`LocalOutput::describe`], for a job of this process's own.
+    pub(super) fn describe_job(&self, namespace: &Namespace, directives: &[Info], count: u32) {
+        let is_meant = |info: &&Info| concerns_output(info.key.as_str());
+        let size = Info::new(Key::from_static(keys::JOB_SIZE.name()), count);
+        let given: Vec<Info> = directives.iter().filter(is_meant).cloned().chain([size]).collect();
+        self.add_directives(namespace, &given);
+    }
+
+    fn add_directives(&self, namespace: &Namespace, given: &[Info]) {
         if given.is_empty() {
-            return Ok(());
+            return;
         }
         let mut jobs = self.jobs.lock();
         let mut job = jobs.get(namespace).map(|job| JobOutput::clone(job)).unwrap_or_default();
-        for info in &given {
+        for info in given {
             if info.key.as_str() == keys::JOB_SIZE.name() {
                 job.process_count = info.value.as_u32().unwrap_or(job.process_count);
             } else {
@@ -71,7 +84,6 @@ impl LocalOutput {
         }
         job.is_copied = self.is_local_by_default() && !job.style.is_file_only;
         jobs.insert(namespace.clone(), Arc::new(job));
-        Ok(())
     }
 
     /// Forgets a job that is over.
@@ -119,8 +131,6 @@ fn concerns_output(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use modex::types::Key;
-
     use super::*;
 
     /// Regression: with a file among the server's own directives nothing else was written.

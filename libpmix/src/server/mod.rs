@@ -11,12 +11,15 @@
 //!   own process run on the thread that makes them.
 
 pub mod attributes;
+mod child_watch;
+mod children;
 mod completion;
 mod description;
 pub mod dmodex;
 mod environment;
 pub mod fork;
 mod forkable;
+mod forking;
 pub mod inventory;
 pub mod iof;
 pub mod lifecycle;
@@ -34,5 +37,6 @@ mod topology_options;
 pub mod unsupported;
 mod upcall;
 
+pub(crate) use forking::{is_forking, spawn as spawn_children};
 pub(crate) use lifecycle::{end_of_tool, is_server_option, serve_launcher, serve_tool};
 pub use module::ModulePointer;

@@ -11,6 +11,7 @@ use modex::types::{Info, Key, Namespace, ProcId, Status};
 use modex::{EnvironmentChange, Server, keys};
 use parking_lot::Mutex;
 
+use super::children::Forked;
 use super::forkable::Forkable;
 use super::local_output::LocalOutput;
 use super::upcall::Bridge;
@@ -32,6 +33,7 @@ pub(super) struct ServerProcess {
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
     pub(super) output: LocalOutput,
+    pub(super) forked: Arc<Forked>,
 }
 
 /// Facts about a job that `PMIx_server_setup_fork` needs.
@@ -55,8 +57,8 @@ impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
         let (jobs, environment_order) = (Forkable::new(BTreeMap::new()), Mutex::default());
         let output = LocalOutput::new(OutputStyle::default(), origin_of);
-        let kept = KeptValues::default();
-        Self { server, bridge, kept, jobs, environment_order, topology, output }
+        let (kept, forked) = (KeptValues::default(), Arc::default());
+        Self { server, bridge, kept, jobs, environment_order, topology, output, forked }
     }
 
     /// With a style for output that the host does not give another one.
