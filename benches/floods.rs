@@ -5,6 +5,9 @@
 //! The first rows are baselines: a server that only echoes messages, without and with a flood, and a server of ours
 //! beside threads that compute.
 //!
+//! The flooding client is a process of its own, as it is in use. As a thread it would stop the server's: the kernel lets
+//! the threads of a process wait while one of them gives memory back.
+//!
 //! `cargo bench --bench floods -- NAME` takes the floods whose names contain NAME.
 
 #[expect(dead_code, reason = "one function is the test's")]
@@ -16,6 +19,8 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,8 +34,11 @@ use support::Failure;
 
 /// Commits of the measured client, under each flood.
 const COMMITS: u32 = 500;
-/// Shortest time of the measurement under huge requests.
+/// Shortest time of the measurement under small and under huge requests.
+const SMALL_TIME: Duration = Duration::from_millis(300);
 const HUGE_TIME: Duration = Duration::from_secs(3);
+/// The first argument of a process that floods. The socket and the flood follow.
+const FLOODER: &str = "--flooder";
 /// Commits before the flood begins. The first one creates the structures that the others use.
 const COMMITS_BEFORE: u32 = 50;
 /// Bytes of a message to the bare server, about those of a commit.
@@ -45,6 +53,11 @@ enum Beside {
 }
 
 fn main() -> Result<(), Failure> {
+    if let [Some(FLOODER), Some(path), Some(name)] =
+        [1, 2, 3].map(|index| std::env::args().nth(index)).each_ref().map(Option::as_deref)
+    {
+        return flood_by_name(Path::new(path), name);
+    }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let is_wanted = |flood: Flood| wanted.as_ref().is_none_or(|wanted| format!("{flood:?}").contains(wanted.as_str()));
     println!(
@@ -57,10 +70,30 @@ fn main() -> Result<(), Failure> {
     for count in 0..=2 {
         measure(Beside::BusyThreads(count))?;
     }
-    for flood in Flood::ALL.into_iter().chain(Flood::HUGE).filter(|flood| is_wanted(*flood)) {
+    for flood in floods().filter(|flood| is_wanted(*flood)) {
         measure(Beside::Flood(flood))?;
     }
     Ok(())
+}
+
+fn floods() -> impl Iterator<Item = Flood> {
+    Flood::ALL.into_iter().chain(Flood::HUGE)
+}
+
+/// Floods a server until it ends, or this process is killed.
+fn flood_by_name(path: &Path, name: &str) -> Result<(), Failure> {
+    let flood = floods().find(|flood| format!("{flood:?}") == name).ok_or("no such flood")?;
+    println!();
+    floods::flood(path, flood, u64::MAX, &AtomicBool::new(false))?;
+    Ok(())
+}
+
+/// Starts a process that floods, and waits until it begins.
+fn start_flooder(path: &Path, flood: Flood) -> Result<Child, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let mut flooder = command.arg(FLOODER).arg(path).arg(format!("{flood:?}")).stdout(Stdio::piped()).spawn()?;
+    flooder.stdout.take().ok_or("no output")?.read_exact(&mut [0])?;
+    Ok(flooder)
 }
 
 fn measure(beside: Beside) -> Result<(), Failure> {
@@ -86,17 +119,21 @@ fn measure(beside: Beside) -> Result<(), Failure> {
     let stop = AtomicBool::new(false);
     let stolen_before = stolen_ms();
     let mut times = thread::scope(|scope| {
-        let (path, stop) = (&path, &stop);
-        let mut time_min = Duration::ZERO;
+        let stop = &stop;
+        let (mut flooder, mut time_min) = (None, Duration::ZERO);
         match beside {
             Beside::BusyThreads(count) => (0..count).for_each(|_| drop(scope.spawn(|| compute(stop)))),
             Beside::Flood(flood) => {
-                drop(scope.spawn(move || floods::flood(path, flood, u64::MAX, stop)));
-                time_min = if Flood::HUGE.contains(&flood) { HUGE_TIME } else { Duration::ZERO };
+                flooder = Some(start_flooder(&path, flood)?);
+                time_min = if Flood::HUGE.contains(&flood) { HUGE_TIME } else { SMALL_TIME };
             }
         }
         let times = commits(&victim, COMMITS, time_min);
         stop.store(true, Ordering::Relaxed);
+        if let Some(mut flooder) = flooder {
+            flooder.kill()?;
+            flooder.wait()?;
+        }
         times
     })?;
     let stolen = stolen_ms().saturating_sub(stolen_before);
