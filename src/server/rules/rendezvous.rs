@@ -75,7 +75,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Whether this list of participants, as written, is too long or names too many jobs.
-    fn are_too_many(&self, procs: &[ProcId]) -> bool {
+    pub(super) fn are_too_many(&self, procs: &[ProcId]) -> bool {
         let limits = &self.config.limits;
         let by_job = procs.chunk_by(|one, other| one.namespace == other.namespace);
         let mut namespaces = by_job.filter_map(|procs| procs.first()).map(|proc| &proc.namespace);

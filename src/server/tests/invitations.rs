@@ -438,3 +438,35 @@ fn where_no_host_numbers_groups_the_server_does() {
     let peer = rig.job(1, 1)[0];
     assert_eq!(upcalls(&rig.request(peer, control(&wish, &[]))).len(), 1, "the host numbers groups");
 }
+
+/// A process joined a group of a million jobs that nobody knew. Each later join and leave went through all their names.
+#[test]
+fn a_join_names_few_jobs_and_ties_to_known_ones_alone() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(1, 1);
+    let of_jobs = |count: usize| {
+        let strangers = (0..count).map(|number| ProcId::new(namespace(&format!("unknown{number}")), 0));
+        std::iter::once(proc(0)).chain(strangers).collect::<Vec<_>>()
+    };
+    let outputs = rig.request(peers[0], join("many", &of_jobs(5000)));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_OUT_OF_RESOURCE)]);
+    let outputs = rig.request(peers[0], join("some", &of_jobs(100)));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS)]);
+    let ties = rig.server.holdings().into_iter().find(|(name, _)| *name == "process with ties");
+    assert_eq!(ties, Some(("process with ties", 0)));
+}
+
+/// Each end of a process went through all invited names: 20 leaders with a million each made an Init take 20 s.
+#[test]
+fn open_invitations_name_a_bounded_number_of_processes() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(20, 20);
+    listen(&mut rig, &peers, &[Status::GROUP_INVITED]);
+    let invited: Vec<ProcId> = (0..10_000).map(|rank| ProcId::new(namespace("elsewhere"), rank)).collect();
+    for &peer in &peers {
+        let outputs = rig.request(peer, event(Status::GROUP_INVITED, Some("g"), &invited));
+        assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
+    }
+    let open = rig.server.holdings().into_iter().find(|(name, _)| *name == "invitation");
+    assert_eq!(open, Some(("invitation", 3)), "those of a user name half of all");
+}

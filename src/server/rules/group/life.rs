@@ -77,7 +77,7 @@ impl<S: Datastore> ServerCore<S> {
             return Status::ERR_NOT_A_MEMBER;
         }
         let Some(user) = self.peers.user_of(ticket.peer()) else { return Status::ERR_NOT_AVAILABLE };
-        if members.len() > self.config.limits.participants_max || self.has_too_many_groups(proc, user, members.len()) {
+        if self.are_too_many(&members) || self.has_too_many_groups(proc, user, members.len()) {
             return Status::ERR_OUT_OF_RESOURCE;
         }
         let context_id = find(directives, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
@@ -294,7 +294,7 @@ impl<S: Datastore> ServerCore<S> {
     fn note_invitation(&mut self, now: Time, event: &Event, leader: &ProcId, id: Text, origin: Option<PeerId>) {
         let limits = &self.config.limits;
         let (all, own, own_invited) = self.invitations.counts(leader);
-        let room = limits.participants_max.saturating_sub(own_invited);
+        let room = INVITED_PER_LEADER_MAX.saturating_sub(own_invited).min(self.room_for_invited(leader));
         let Some(invited) = self.all_invited(event, room) else {
             return self.miss_invitation(leader, origin);
         };
@@ -319,6 +319,15 @@ impl<S: Datastore> ServerCore<S> {
         for proc in gone {
             self.end_invitations_of(now, &proc);
         }
+    }
+
+    /// Number of processes that the leaders of a user may still invite. Each end of a process goes through all of them.
+    fn room_for_invited(&self, leader: &ProcId) -> usize {
+        let uid_of = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials().uid);
+        let uid = uid_of(leader);
+        let of_user = self.invitations.invited_count(|other| uid_of(other) == uid);
+        let free = INVITED_MAX.saturating_sub(self.invitations.invited_count(|_| true));
+        free.min((INVITED_MAX / 2).saturating_sub(of_user))
     }
 
     /// An invitation does not fit. Only its leader is marked, because other invitations may be another user's.
@@ -418,3 +427,7 @@ impl<S: Datastore> ServerCore<S> {
 
 /// Open invitations of one leader. When it ends, all of them end in one turn.
 const INVITATIONS_PER_LEADER_MAX: usize = 256;
+/// Processes that the open invitations of one leader, and of all, may name. Beyond it the server does not help with an
+/// invitation.
+const INVITED_PER_LEADER_MAX: usize = 1 << 14;
+const INVITED_MAX: usize = 1 << 16;

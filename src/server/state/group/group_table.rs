@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::leavers::Leavers;
 use crate::keys;
 use crate::server::interface::Limits;
+use crate::server::state::index::take_out;
 use crate::server::state::registry::Registry;
 use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
 
@@ -17,13 +18,16 @@ pub(crate) struct Groups {
     count: usize,
     /// Total number of members.
     member_count: usize,
-    /// Number of groups of each local process.
-    of_process: BTreeMap<ProcId, usize>,
+    /// The groups of each local process.
+    of_process: GroupsOfProcesses,
     /// The last context number that this server has assigned.
     last_number: u64,
     /// Processes that have left groups with remote members.
     leavers: Leavers,
 }
+
+/// The names of the groups that each local process is in: one of a name at most.
+type GroupsOfProcesses = BTreeMap<ProcId, BTreeSet<Text>>;
 
 /// The meaning of group names for one caller. Each name is looked up once.
 #[derive(Debug)]
@@ -125,7 +129,7 @@ impl Groups {
 
     /// Number of all groups, and of a process's groups.
     pub(crate) fn counts(&self, proc: &ProcId) -> (usize, usize) {
-        (self.count, self.of_process.get(proc).copied().unwrap_or(0))
+        (self.count, self.of_process.get(proc).map_or(0, BTreeSet::len))
     }
 
     /// Total number of members.
@@ -136,6 +140,12 @@ impl Groups {
     /// Groups with local members of a user.
     pub(crate) fn of_user(&self, uid: u32) -> impl Iterator<Item = &Group> {
         self.groups.values().flatten().filter(move |group| group.users.contains(&uid))
+    }
+
+    /// The groups that a local process is in, by name.
+    pub(crate) fn of_process(&self, proc: &ProcId) -> impl Iterator<Item = (&Text, &Group)> {
+        let ids = self.of_process.get(proc).into_iter().flatten();
+        ids.filter_map(|id| Some((id, self.of_member(id, proc)?)))
     }
 
     /// All groups, by name.
@@ -169,8 +179,8 @@ impl Groups {
         group.here.iter().for_each(|proc| self.leavers.forget(proc, id));
         self.revise(id, |groups, of_process| {
             for proc in &group.here {
-                abandon(groups, of_process, proc);
-                count(of_process, proc);
+                abandon(groups, of_process, proc, id);
+                count(of_process, proc, id);
             }
             groups.push(group);
         });
@@ -186,9 +196,9 @@ impl Groups {
     ) {
         self.leavers.forget(proc, id);
         self.revise(id, |groups, of_process| {
-            abandon(groups, of_process, proc);
+            abandon(groups, of_process, proc, id);
             groups.retain(|group| !group.here.is_empty());
-            count(of_process, proc);
+            count(of_process, proc, id);
             match groups.iter_mut().find(|group| *group.members == members && group.users.contains(&user)) {
                 Some(group) => drop(group.here.insert(proc.clone())),
                 None => groups.push(Group {
@@ -211,7 +221,7 @@ impl Groups {
             let group = groups.iter_mut().find(|group| group.here.contains(proc))?;
             Arc::make_mut(&mut group.members).retain(|member| member != proc);
             let members = group.members.to_vec();
-            abandon(groups, of_process, proc);
+            abandon(groups, of_process, proc, id);
             Some(members)
         })
     }
@@ -241,7 +251,7 @@ impl Groups {
 
     /// Ends the group of these members.
     pub(crate) fn remove(&mut self, id: &Text, members: &[ProcId]) {
-        self.revise(id, |groups, of_process| retain(groups, of_process, |group| !group.consists_of(members)));
+        self.revise(id, |groups, of_process| retain(groups, of_process, id, |group| !group.consists_of(members)));
     }
 
     /// Drops groups that a removed job was part of.
@@ -249,13 +259,13 @@ impl Groups {
         self.leavers.forget_namespace(namespace);
         let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
         for id in self.groups.keys().cloned().collect::<Vec<_>>() {
-            self.revise(&id, |groups, of_process| retain(groups, of_process, is_elsewhere));
+            self.revise(&id, |groups, of_process| retain(groups, of_process, &id, is_elsewhere));
         }
     }
 
     /// Changes the groups of one name, and their counts. Other groups are not visited, because another user may have
     /// many. A group without local processes is dropped.
-    fn revise<T>(&mut self, id: &Text, change: impl FnOnce(&mut Vec<Group>, &mut BTreeMap<ProcId, usize>) -> T) -> T {
+    fn revise<T>(&mut self, id: &Text, change: impl FnOnce(&mut Vec<Group>, &mut GroupsOfProcesses) -> T) -> T {
         let mut groups = self.groups.remove(id).unwrap_or_default();
         self.account(&groups, usize::saturating_sub);
         let result = change(&mut groups, &mut self.of_process);
@@ -274,33 +284,23 @@ impl Groups {
 }
 
 /// Takes a local process out of its group of this name. The other members still see it.
-fn abandon(groups: &mut [Group], of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
+fn abandon(groups: &mut [Group], of_process: &mut GroupsOfProcesses, proc: &ProcId, id: &Text) {
     for group in groups {
         if group.here.remove(proc) {
-            discount(of_process, proc);
+            take_out(of_process, proc, id);
         }
     }
 }
 
 /// Counts one more group of a process.
-fn count(of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
-    let count = of_process.entry(proc.clone()).or_default();
-    *count = count.saturating_add(1);
+fn count(of_process: &mut GroupsOfProcesses, proc: &ProcId, id: &Text) {
+    of_process.entry(proc.clone()).or_default().insert(id.clone());
 }
 
 /// Drops groups, and updates the counts of their processes.
-fn retain(groups: &mut Vec<Group>, of_process: &mut BTreeMap<ProcId, usize>, is_kept: impl Fn(&Group) -> bool) {
+fn retain(groups: &mut Vec<Group>, of_process: &mut GroupsOfProcesses, id: &Text, is_kept: impl Fn(&Group) -> bool) {
     for group in groups.extract_if(.., |group| !is_kept(group)) {
-        group.here.iter().for_each(|proc| discount(of_process, proc));
-    }
-}
-
-fn discount(of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
-    let left = of_process.get(proc).map_or(0, |count| count.saturating_sub(1));
-    if left == 0 {
-        of_process.remove(proc);
-    } else {
-        of_process.insert(proc.clone(), left);
+        group.here.iter().for_each(|proc| take_out(of_process, proc, id));
     }
 }
 

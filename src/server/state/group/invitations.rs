@@ -78,6 +78,12 @@ impl Invitations {
         (self.open.len(), own().count(), invited)
     }
 
+    /// Number of processes that the invitations of these leaders name.
+    pub(crate) fn invited_count(&self, is_meant: impl Fn(&ProcId) -> bool) -> usize {
+        let meant = self.open.iter().filter(|((leader, _), _)| is_meant(leader));
+        meant.map(|(_, invited)| invited.answers.len()).fold(0, usize::saturating_add)
+    }
+
     /// A process answers a leader; without a name, for all open invitations between the two. Returns the completed
     /// invitations whose members this server must inform.
     pub(crate) fn answer(
