@@ -142,6 +142,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Mourning => self.mourning.due(),
                 Timer::Reviews => self.held_gets.reviews.next_step(),
                 Timer::Advances => self.collectives.next_step(),
+                Timer::FanOut => self.fan_out_due,
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
@@ -156,7 +157,8 @@ impl<S: Datastore> ServerCore<S> {
         let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.watches.len()]
             .into_iter()
             .fold(waits, usize::saturating_add);
-        let steps = [self.mourning.due(), self.held_gets.reviews.next_step(), self.collectives.next_step()];
+        let reviews = self.held_gets.reviews.next_step();
+        let steps = [self.mourning.due(), reviews, self.collectives.next_step(), self.fan_out_due];
         let deliveries = self.forwarding.granted().filter(|pull| pull.collected.deadline.is_some()).count();
         let deadlines = deadlines.saturating_add(steps.iter().flatten().count()).saturating_add(deliveries);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");

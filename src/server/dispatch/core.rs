@@ -5,12 +5,20 @@ use std::collections::BTreeSet;
 use crate::gds::Datastore;
 use crate::proto::Service;
 use crate::server::interface::{Input, Output, PeerId, UpcallId, is_own_service};
-use crate::server::state::{Purpose, ServerCore, Timer};
+use crate::server::state::{NEXT_STEP_IN, Purpose, ServerCore, Timer};
 use crate::types::{Namespace, ProcId, Time};
 
 impl<S: Datastore> ServerCore<S> {
     /// Takes one input. `now` never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
+        self.take_in(now, input);
+        if self.has_fan_out() && self.fan_out_due.is_none() {
+            self.fan_out_due = Some(now + NEXT_STEP_IN);
+            self.timers.arm(self.fan_out_due, Timer::FanOut);
+        }
+    }
+
+    fn take_in(&mut self, now: Time, input: Input) {
         match input {
             Input::Connected(peer, hello) => self.connect(now, peer, hello),
             Input::ToolConnected(peer, hello) => self.connect_tool(now, peer, hello),
@@ -132,6 +140,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Mourning => self.mourn_some(now),
                 Timer::Reviews => self.review_some(now),
                 Timer::Advances => self.advance_some(now),
+                Timer::FanOut => self.send_some(),
             }
         }
     }

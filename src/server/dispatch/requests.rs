@@ -79,6 +79,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Does all steps of a connection's requests.
     fn finish_rest(&mut self, now: Time, peer: PeerId) {
         while self.slices.has(peer) {
+            self.tell_some_removals();
             self.proceed(now, peer);
         }
     }

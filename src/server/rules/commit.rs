@@ -1,5 +1,6 @@
 //! Commits of local processes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -30,6 +31,10 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Publishes the next piece of a commit.
     pub(in crate::server) fn proceed_commit(&mut self, now: Time, peer: PeerId, mut rest: CommitRest) {
+        // Each removed value is told to many connections. Ever more must not wait.
+        if rest.removes_next() && !self.removals.is_empty() {
+            return self.leave_rest(peer, Rest::Commit(rest));
+        }
         // The kernel takes milliseconds for the memory of a large value.
         let large_bytes = rest.next_large_bytes();
         if large_bytes.is_some_and(|bytes| self.store.prepare_some(&rest.proc.namespace, bytes)) {
@@ -154,19 +159,32 @@ impl<S: Datastore> ServerCore<S> {
     /// Tells the clients of a job that keep copies of values about those that its processes have removed. A process
     /// knows of its own ones. Processes of other jobs keep their copies until they ask for newer ones.
     pub(super) fn tell_removals(&mut self, removed: impl IntoIterator<Item = (ProcId, Scope, Key)>) {
-        let mut hearers: Option<(Namespace, Vec<PeerId>)> = None;
+        let mut of_jobs: BTreeMap<Namespace, Vec<Arc<RemovalNotice>>> = BTreeMap::new();
         for (proc, scope, key) in removed {
-            if hearers.as_ref().is_none_or(|(namespace, _)| *namespace != proc.namespace) {
-                let hears = |peer: &Peer| peer.hears_removals() && peer.is_of_job(&proc.namespace);
-                let peers = self.peers.iter().filter(|(_, peer)| hears(peer)).map(|(id, _)| id).collect();
-                hearers = Some((proc.namespace.clone(), peers));
+            let of_job = of_jobs.entry(proc.namespace.clone()).or_default();
+            of_job.push(Arc::new(RemovalNotice { proc, scope: scope.to_removal(), key }));
+        }
+        let is_first = self.removals.is_empty();
+        for (namespace, notices) in of_jobs {
+            let hears = |peer: &Peer| peer.hears_removals() && peer.is_of_job(&namespace);
+            let hearers = self.peers.iter().filter(|(_, peer)| hears(peer)).map(|(id, _)| id).collect();
+            if self.removals.len() > REMOVALS_MAX {
+                tracing::warn!(%namespace, "too many values were removed at once; clients keep old copies of some");
+                continue;
             }
-            let Some((_, peers)) = hearers.as_ref().filter(|(_, peers)| !peers.is_empty()) else { continue };
-            let notice = Arc::new(RemovalNotice { proc, scope: scope.to_removal(), key });
-            for peer in peers {
-                if self.peers.get(*peer).is_some_and(|peer| *peer.proc() != notice.proc) {
-                    self.outputs.push(Output::TellRemoval(*peer, Arc::clone(&notice)));
-                }
+            self.removals.push(hearers, notices);
+        }
+        if is_first {
+            self.tell_some_removals();
+        }
+    }
+
+    /// Sends some notices of removed values.
+    pub(in crate::server) fn tell_some_removals(&mut self) {
+        for _ in 0..REMOVALS_PER_STEP {
+            let Some((peer, notice)) = self.removals.pop() else { return };
+            if self.peers.get(peer).is_some_and(|peer| *peer.proc() != notice.proc) {
+                self.outputs.push(Output::TellRemoval(peer, notice));
             }
         }
     }
@@ -183,6 +201,11 @@ impl<S: Datastore> ServerCore<S> {
         self.review(now, concerned);
     }
 }
+
+/// Notices of removed values that may wait. Only fences can bring more.
+const REMOVALS_MAX: usize = 1 << 24;
+/// Notices of removed values sent in one step.
+const REMOVALS_PER_STEP: usize = 64;
 
 /// The values that a process removes.
 fn removals<'v>(proc: &ProcId, values: &'v [Posted]) -> impl Iterator<Item = (ProcId, Scope, Key)> + use<'v> {

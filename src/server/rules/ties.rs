@@ -12,7 +12,7 @@ use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::server::interface::{GroupOperation, Output, PeerId};
 use crate::server::state::{
-    Collective, CollectiveKind, Jobs, Lost, Participants, Peer, Presence, RegisteredJob, ServerCore, Tie,
+    Collective, CollectiveKind, Handover, Jobs, Lost, Participants, Peer, Presence, RegisteredJob, ServerCore, Tie,
 };
 use crate::types::{Namespace, ProcId, Rank, Text, Time, Value};
 
@@ -85,17 +85,15 @@ impl<S: Datastore> ServerCore<S> {
     /// A job is removed: drops all ties to it, and all ties of its processes.
     pub(super) fn untie_namespace(&mut self, namespace: &Namespace) {
         let lost = self.ties.readers_of(namespace).into_iter().map(|proc| (proc, namespace.clone())).collect();
-        self.take_away(lost);
         self.ties.forget_namespace(namespace);
+        self.take_away(lost);
     }
 
     /// A job was registered: processes already tied to it get its segment.
     pub(super) fn hand_over_new(&mut self, namespace: &Namespace) {
-        for proc in self.ties.readers_of(namespace) {
-            for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
-                self.hand_over_segment(peer, namespace);
-            }
-        }
+        let readers = self.ties.readers_of(namespace);
+        let peers = readers.iter().flat_map(|proc| self.peers.of_process(proc)).collect();
+        self.hand_over_segments([(peers, vec![Handover::Give(namespace.clone())])]);
     }
 
     /// Connections of other jobs that have the segment of a job.
@@ -108,12 +106,11 @@ impl<S: Datastore> ServerCore<S> {
     /// The local processes of a job have changed: some connections may map its segment now, or no longer.
     pub(super) fn review_readers(&mut self, namespace: &Namespace, before: &BTreeSet<PeerId>) {
         let now = self.readers_now(namespace);
-        for peer in now.difference(before) {
-            self.outputs.push(Output::SendSegment(*peer, namespace.clone()));
-        }
-        for peer in before.difference(&now) {
-            self.outputs.push(Output::WithdrawSegment(*peer, namespace.clone()));
-        }
+        let [new, gone] = [now.difference(before), before.difference(&now)].map(|peers| peers.copied().collect());
+        self.hand_over_segments([
+            (new, vec![Handover::Give(namespace.clone())]),
+            (gone, vec![Handover::Take(namespace.clone())]),
+        ]);
     }
 
     /// A job was described, perhaps again: its connected processes may learn the job's spawner.
@@ -127,7 +124,10 @@ impl<S: Datastore> ServerCore<S> {
 
     /// A local process has joined a group formed by invitation.
     pub(super) fn tie_joined(&mut self, id: &Text, proc: &ProcId, members: &[ProcId]) {
-        let namespaces = members.iter().map(|member| member.namespace.clone()).collect();
+        // Names of unknown jobs would make each later change of the ties slow.
+        let by_job = members.chunk_by(|one, other| one.namespace == other.namespace);
+        let namespaces = by_job.filter_map(|procs| procs.first()).map(|proc| &proc.namespace);
+        let namespaces = namespaces.filter(|namespace| self.registry.job(namespace).is_some()).cloned().collect();
         let tie = Tie::Claim(id.clone(), self.ties.next_group());
         self.bind(&tie, namespaces, &BTreeSet::from([proc.clone()]));
     }
@@ -178,29 +178,55 @@ impl<S: Datastore> ServerCore<S> {
             return;
         }
         let jobs = Arc::new(namespaces);
+        let mut handovers = Vec::new();
         for proc in here {
             if self.ties.count(proc) >= self.config.limits.ties_per_process_max {
                 continue;
             }
-            let news: Vec<Namespace> =
-                jobs.iter().filter(|job| **job != proc.namespace && !self.ties.reaches(proc, job)).cloned().collect();
+            let is_new = |job: &&Namespace| **job != proc.namespace && !self.ties.reaches(proc, job);
+            let news = jobs.iter().filter(is_new).cloned().map(Handover::Give).collect();
             self.ties.insert(proc, tie, &jobs);
-            for peer in self.peers.of_process(proc).collect::<Vec<_>>() {
-                news.iter().for_each(|namespace| self.hand_over_segment(peer, namespace));
-            }
+            handovers.push((self.peers.of_process(proc).collect(), news));
         }
+        self.hand_over_segments(handovers);
     }
 
     /// Sends the segments of all jobs that a process is tied to, when it connects (again).
     pub(super) fn hand_over_reach(&mut self, id: PeerId, proc: &ProcId) {
-        for namespace in self.ties.reach(proc) {
-            self.hand_over_segment(id, &namespace);
+        let reach = self.ties.reach(proc).into_iter().map(Handover::Give).collect();
+        self.hand_over_segments([(vec![id], reach)]);
+    }
+
+    /// Gives or takes segments of other jobs. The first ones go at once, unless earlier ones wait: a reply that follows
+    /// then comes behind them.
+    fn hand_over_segments(&mut self, handovers: impl IntoIterator<Item = (Vec<PeerId>, Vec<Handover>)>) {
+        let is_first = self.handovers.is_empty();
+        for (peers, items) in handovers {
+            self.handovers.push(peers, items);
+        }
+        if is_first {
+            self.hand_over_some();
+        }
+        while self.handovers.len() > HANDOVERS_MAX {
+            self.hand_over_some();
         }
     }
 
-    fn hand_over_segment(&mut self, id: PeerId, namespace: &Namespace) {
-        if self.has_segment(id, namespace) {
-            self.outputs.push(Output::SendSegment(id, namespace.clone()));
+    /// Does some of the handovers that still apply.
+    pub(super) fn hand_over_some(&mut self) {
+        for _ in 0..HANDOVERS_PER_STEP {
+            let Some((peer, handover)) = self.handovers.pop() else { return };
+            match handover {
+                Handover::Give(namespace) if self.has_segment(peer, &namespace) => {
+                    self.outputs.push(Output::SendSegment(peer, namespace));
+                }
+                Handover::Take(namespace)
+                    if self.peers.get(peer).is_some_and(Peer::maps_segments) && !self.has_segment(peer, &namespace) =>
+                {
+                    self.outputs.push(Output::WithdrawSegment(peer, namespace));
+                }
+                Handover::Give(_) | Handover::Take(_) => {}
+            }
         }
     }
 
@@ -240,12 +266,14 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn take_away(&mut self, lost: Lost) {
-        for (proc, namespace) in lost {
-            for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
-                if self.peers.get(peer).is_some_and(Peer::maps_segments) {
-                    self.outputs.push(Output::WithdrawSegment(peer, namespace.clone()));
-                }
-            }
-        }
+        let peers_of = |proc: &ProcId| self.peers.of_process(proc).collect();
+        let takes = lost.into_iter().map(|(proc, namespace)| (peers_of(&proc), vec![Handover::Take(namespace)]));
+        let takes: Vec<_> = takes.collect();
+        self.hand_over_segments(takes);
     }
 }
+
+/// Segments of other jobs handed over in one step. Each takes a system call of its own.
+const HANDOVERS_PER_STEP: usize = 32;
+/// Handovers that may wait. Beyond it they are done at once: a process may join and leave groups without end.
+const HANDOVERS_MAX: usize = 1 << 16;

@@ -28,6 +28,16 @@ impl CommitRest {
         u64::try_from(bytes).ok().filter(|_| bytes > PIECE_BYTES_MAX)
     }
 
+    /// Whether the next piece may remove a value.
+    pub(crate) fn removes_next(&self) -> bool {
+        self.values().take(self.entries_max()).any(|entry| entry.value == Value::Undefined)
+    }
+
+    /// Largest number of values of the next piece. A large commit is cut into small pieces: others wait for each.
+    const fn entries_max(&self) -> usize {
+        if self.is_large { STEP_ENTRIES_MAX } else { PIECE_ENTRIES_MAX }
+    }
+
     /// The next values, of one scope or more.
     ///
     /// # Errors
@@ -67,7 +77,7 @@ impl CommitRest {
             left = left.saturating_sub(cost_bytes.unwrap_or_default());
             cost_bytes.is_some()
         };
-        self.values().take(PIECE_ENTRIES_MAX).take_while(fits).count()
+        self.values().take(self.entries_max()).take_while(fits).count()
     }
 
     /// The unpublished values, in order.
@@ -94,8 +104,10 @@ fn extent(value: &Value) -> Option<(usize, usize)> {
     Some((footprint(value).unwrap_or(PIECE_BYTES_MAX), PARTS_MAX.saturating_sub(left)))
 }
 
-/// Number of values published in one step.
+/// Largest number of values that one step publishes. A commit with more has smaller steps.
 pub(crate) const PIECE_ENTRIES_MAX: usize = 256;
+/// Number of values that one step of a large commit publishes. It takes about 60 us.
+const STEP_ENTRIES_MAX: usize = 32;
 /// A step takes no more values after this many bytes.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Largest number of parts of a posted value: an array and its 32,768 elements, for example. A step encodes them one by

@@ -25,6 +25,7 @@
 //! | `cleanups` | paths registered for removal |
 //! | `process_sets` | process sets of the host |
 //! | `tools` | tools that wait for the host |
+//! | `fan_out` | messages that each of many connections gets |
 //! | `ties` | ties of processes to other jobs |
 //! | `signature`, `transitions` | kind and participants of an operation; the effects of events on it |
 //! | `operation`, `collectives`, `early_connect` | one operation of many processes; all of them; the state of one that goes to the host early |
@@ -43,6 +44,7 @@ mod deferred;
 mod early_connect;
 mod events;
 mod exchanges;
+mod fan_out;
 mod forwarding;
 mod group;
 mod hardware;
@@ -107,7 +109,7 @@ pub(super) use signature::{CollectiveKind, Participants, Signature};
 pub(crate) use signature::{UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS};
 pub(super) use sizes::{size_of_infos, size_of_procs};
 pub(super) use slices::Rest;
-pub(super) use ties::{Bond, Jobs, Lost, Tie};
+pub(super) use ties::{Bond, Handover, Jobs, Lost, Tie};
 pub(super) use timers::{NEXT_STEP_IN, Timer};
 pub(super) use transitions::CollectivePhase;
 pub(super) use watches::{Interval, Watch, WatchId};

@@ -41,6 +41,11 @@ impl Outputs {
         self.queue.push_back(output);
     }
 
+    /// Number of outputs of this input so far.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Output> {
         self.queue.pop_front()
     }

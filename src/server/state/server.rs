@@ -1,10 +1,13 @@
 //! The state of a server. Each part has a file. The rules add the server's methods.
 
+use std::sync::Arc;
+
 use super::cleanups::Cleanups;
 use super::collectives::Collectives;
 use super::deferred::Deferred;
 use super::events::Events;
 use super::exchanges::Exchanges;
+use super::fan_out::FanOut;
 use super::forwarding::Forwarding;
 use super::group::bootstraps::Bootstraps;
 use super::group::given::Given;
@@ -20,13 +23,15 @@ use super::pending::PendingUpcalls;
 use super::process_sets::ProcessSets;
 use super::registry::Registry;
 use super::slices::Slices;
-use super::ties::Ties;
+use super::ties::{Handover, Ties};
 use super::timers::Timers;
 use super::tools::Tools;
 use super::watches::Watches;
 use crate::gds::Datastore;
+use crate::proto::notification::RemovalNotice;
 use crate::server::interface::ServerConfig;
 use crate::topo::Inventories;
+use crate::types::Time;
 
 /// The server core over a datastore. See the module's documentation.
 #[derive(Debug)]
@@ -53,6 +58,12 @@ pub struct ServerCore<S: Datastore> {
     pub(in crate::server) upcalls: PendingUpcalls,
     pub(in crate::server) tools: Tools,
     pub(in crate::server) ties: Ties,
+    /// Segments of other jobs for the processes that are tied to them.
+    pub(in crate::server) handovers: FanOut<Handover>,
+    /// Notices of removed values.
+    pub(in crate::server) removals: FanOut<Arc<RemovalNotice>>,
+    /// The time of the next step of handovers and notices.
+    pub(in crate::server) fan_out_due: Option<Time>,
     pub(in crate::server) inventories: Inventories,
     pub(in crate::server) deferred: Deferred,
     pub(in crate::server) slices: Slices,
@@ -87,6 +98,9 @@ impl<S: Datastore> ServerCore<S> {
             upcalls: PendingUpcalls::default(),
             tools: Tools::default(),
             ties: Ties::default(),
+            handovers: FanOut::default(),
+            removals: FanOut::default(),
+            fan_out_due: None,
             inventories: Inventories::default(),
             deferred: Deferred::default(),
             slices: Slices::default(),

@@ -31,6 +31,15 @@ pub(crate) enum Bond {
 /// Jobs of a tie, including the process's own.
 pub(crate) type Jobs = Arc<BTreeSet<Namespace>>;
 
+/// A change of what a connection may map.
+#[derive(Clone, Debug)]
+pub(crate) enum Handover {
+    /// It gets the segment of this job.
+    Give(Namespace),
+    /// It must forget the segment of this job.
+    Take(Namespace),
+}
+
 /// All ties of the local processes.
 #[derive(Debug, Default)]
 pub(crate) struct Ties {

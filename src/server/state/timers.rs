@@ -32,6 +32,8 @@ pub(crate) enum Timer {
     Reviews,
     /// Operations whose processes have changed.
     Advances,
+    /// Messages for many connections that are left.
+    FanOut,
 }
 
 /// Delay of the next step of work that is cut into steps. It comes in the next turn of the server: no earlier, and hardly

@@ -361,3 +361,31 @@ fn clients_that_keep_copies_hear_of_removed_values() {
     let notice = RemovalNotice { proc: proc(0), scope: 7, key: key("a") };
     assert_eq!(told.collect::<Vec<_>>(), [(reader, notice.clone()), (other, notice)]);
 }
+
+/// A commit that removed 250 values made 750,000 notices for 3,000 connections in one turn of 1.1 s.
+#[test]
+fn notices_of_removed_values_go_out_in_steps() {
+    const HEARERS: usize = 100;
+    let mut rig = Rig::new(Capabilities::empty());
+    let owner = rig.job(2, 1)[0];
+    rig.register_client(&proc(1));
+    for number in 0..HEARERS {
+        let (version, id) = (Version::FIRST_WITH_REMOVALS, PeerId(1000 + u64::try_from(number).unwrap()));
+        let hello = Hello { proc: proc(1), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
+        rig.input(Input::Connected(id, hello));
+    }
+    let values = ["a", "b", "c"].map(|name| kval(name, 1));
+    rig.request(owner, parts(&[(Scope::Global, &values)]));
+    let removals = values.map(|Kval { key, .. }| Kval { key, value: Value::Undefined });
+    let told = |outputs: &[Output]| outputs.iter().filter(|output| matches!(output, Output::TellRemoval(..))).count();
+    let outputs = rig.begin(owner, parts(&[(Scope::Global, &removals)]));
+    assert_eq!(statuses(&outputs), [(owner, Status::SUCCESS)]);
+    // More removals wait for these. Other commits don't.
+    let waiting = rig.begin(owner, parts(&[(Scope::Global, &removals[..1])]));
+    assert_eq!(waiting, [Output::Unfinished(owner)]);
+    let mut counts = vec![told(&outputs)];
+    counts.extend(rig.fan_out_steps().iter().map(|step| told(step)));
+    assert_eq!(counts.iter().sum::<usize>(), removals.len() * HEARERS);
+    assert!(counts.iter().all(|count| *count < HEARERS), "{counts:?}");
+    assert_eq!(statuses(&rig.finish(waiting)), [(owner, Status::SUCCESS)]);
+}

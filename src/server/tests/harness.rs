@@ -121,6 +121,16 @@ impl Rig {
         outputs
     }
 
+    /// The outputs of each later step of messages for many connections.
+    pub(super) fn fan_out_steps(&mut self) -> Vec<Vec<Output>> {
+        let mut steps = Vec::new();
+        while self.server.has_fan_out() {
+            self.now = self.now + Duration::from_nanos(1);
+            steps.push(self.input(Input::Timeout));
+        }
+        steps
+    }
+
     pub(super) fn lose(&mut self, peer: PeerId) -> Vec<Output> {
         self.input(Input::Lost(peer))
     }

@@ -14,7 +14,7 @@ use crate::types::{ProcId, Status, Time};
 impl<S: Datastore> ServerCore<S> {
     /// A local process has ended without a finalization. Called once in its life, before operations go on without it.
     pub(in crate::server::rules) fn mourn(&mut self, now: Time, proc: &ProcId) {
-        let groups = self.groups.iter().filter(|(_, group)| group.survives_deaths && group.here.contains(proc));
+        let groups = self.groups.of_process(proc).filter(|(_, group)| group.survives_deaths);
         let groups = groups.map(|(id, _)| (proc.clone(), Loss::Group(id.clone())));
         self.mourning.extend(groups);
         for id in self.collectives.gathering_with(&proc.namespace) {
@@ -34,6 +34,10 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn mourn_some(&mut self, now: Time) {
         let is_late = self.mourning.take_due().is_some();
         for _ in 0..LOSSES_PER_STEP {
+            // A group's event may go to thousands of connections.
+            if self.outputs.len() > OUTPUTS_PER_STEP {
+                break;
+            }
             let Some((proc, loss)) = self.mourning.pop() else { return };
             match loss {
                 Loss::Group(id) => {
@@ -91,3 +95,5 @@ impl<S: Datastore> ServerCore<S> {
 
 /// Number of groups informed in one step.
 const LOSSES_PER_STEP: usize = 32;
+/// Number of events after which a step informs no other group.
+const OUTPUTS_PER_STEP: usize = 256;
