@@ -174,7 +174,7 @@ const OF_SERVER: [&str; 22] = [
     keys::SERVER_URI.name(),
 ];
 
-/// What a process has stored last under a key.
+/// The latest change of a key by its process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StagedValue<'s> {
     /// A value.

@@ -20,7 +20,8 @@ pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
     });
     let id = id.map_err(|error| error.status())?;
     let outcome = match client.report_waiting().wait() {
-        // A server without a host for this event has kept it for the handlers of its own process.
+        // A server without a host for this event has kept it for the handlers of its own process. A tool outside does not
+        // hear of it.
         Err(error) if error.status() != Status::ERR_NOT_SUPPORTED => Err(error.status()),
         _ => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
     };

@@ -1,7 +1,8 @@
-//! Jobs that a tool starts itself: it has a server inside, no other server, and no host's function for spawns. The processes are
-//! children of the tool on this machine. Mostly there is one, a launcher.
+//! Jobs that a tool starts itself: it has a server inside, no other server, and no host's function for spawns. The
+//! processes are children of the tool on this machine. Most tools start one process, a launcher.
 //!
-//! OpenPMIx does the same in such a tool, with the same names of jobs. `child_watch` has the processes after their start.
+//! OpenPMIx does the same in such a tool, with the same names of jobs. `child_watch` reads the output of the processes
+//! and waits for their ends.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

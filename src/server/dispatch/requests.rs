@@ -57,7 +57,7 @@ impl<S: Datastore> ServerCore<S> {
             Request::Disconnect(connect) => self.disconnect_processes(now, ticket, requester.proc, connect),
             Request::GroupConstruct(group) => self.construct_group(now, ticket, requester.proc, group),
             Request::GroupDestruct(group) => self.destruct_group(now, ticket, requester.proc, group),
-            Request::GroupOther(group) => self.group_other(now, ticket, &requester.proc, &group),
+            Request::GroupOther(group) => self.group_other(now, ticket, &requester.proc, group),
             _ => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
         }
     }

@@ -75,13 +75,17 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Whether this list of participants, as written, is too long or names too many jobs.
-    pub(super) fn are_too_many(&self, procs: &[ProcId]) -> bool {
+    pub(super) fn are_too_many<'p>(&self, procs: impl IntoIterator<Item = &'p ProcId>) -> bool {
         let limits = &self.config.limits;
-        let by_job = procs.chunk_by(|one, other| one.namespace == other.namespace);
-        let mut namespaces = by_job.filter_map(|procs| procs.first()).map(|proc| &proc.namespace);
-        let mut known = BTreeSet::new();
-        procs.len() > limits.participants_max
-            || namespaces.any(|namespace| known.insert(namespace) && known.len() > limits.participant_jobs_max)
+        let (mut known, mut last) = (BTreeSet::new(), None);
+        procs.into_iter().enumerate().any(|(place, proc)| {
+            // Neighbours are mostly of one job.
+            if last != Some(&proc.namespace) {
+                known.insert(&proc.namespace);
+                last = Some(&proc.namespace);
+            }
+            place >= limits.participants_max || known.len() > limits.participant_jobs_max
+        })
     }
 
     /// Whether a process may open another operation.

@@ -275,5 +275,6 @@ impl<S: Datastore> ServerCore<S> {
 
 /// Segments of other jobs handed over in one step. Each takes a system call of its own.
 const HANDOVERS_PER_STEP: usize = 32;
-/// Handovers that may wait, of about 10 bytes each. Beyond it they are done at once: a process may join and leave without end.
+/// Handovers that may wait, of about 10 bytes each. Beyond it they are done at once, because a process may join and
+/// leave groups without end.
 const HANDOVERS_MAX: usize = 1 << 22;

@@ -38,6 +38,15 @@ pub(super) fn membership(info: &[Info]) -> Option<Vec<ProcId>> {
     membership_in(&find(info, keys::GROUP_MEMBERSHIP)?.value)
 }
 
+/// The processes that a membership names, as they stand there.
+pub(super) fn named_members(info: &[Info]) -> impl Iterator<Item = &ProcId> {
+    let array = find(info, keys::GROUP_MEMBERSHIP).and_then(|info| match &info.value {
+        Value::DataArray(array) => Some(&array.elements),
+        _ => None,
+    });
+    array.into_iter().flatten().filter_map(|value| if let Value::Proc(proc) = value { Some(&**proc) } else { None })
+}
+
 pub(super) fn membership_in(value: &Value) -> Option<Vec<ProcId>> {
     let Value::DataArray(array) = value else { return None };
     let member = |value: &Value| match value {

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::directives::{group_of, membership, membership_in, name_of};
+use super::directives::{group_of, membership, membership_in, name_of, named_members};
 use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Command};
-use crate::server::interface::{Capabilities, GroupOperation, Output, PeerId, Upcall, find, flag, processes};
+use crate::server::interface::{Capabilities, Garbage, GroupOperation, Output, PeerId, Upcall, find, flag, processes};
 use crate::server::state::{
     Bereaved, CollectiveKind, Invited, OperationId, OperationStage, Pool, Presence, Remote, ServerCore, Signature,
     Ticket,
@@ -18,17 +18,21 @@ use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value
 
 impl<S: Datastore> ServerCore<S> {
     /// Joins and leaves; invitations are events, and have no request of their own.
-    pub(in crate::server) fn group_other(&mut self, now: Time, ticket: Ticket, proc: &ProcId, group: &proto::Group) {
-        let Some(id) = name_of(group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
+    pub(in crate::server) fn group_other(&mut self, now: Time, ticket: Ticket, proc: &ProcId, group: proto::Group) {
+        let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
         let status = match Command::from_raw(group.command) {
             Some(Command::GroupJoin) => self.join_group(&ticket, proc, id, &group.directives),
             Some(Command::GroupLeave) => self.leave_group(now, proc, id, &group.directives),
             // This command carries only the verdicts of our own clients.
             Some(Command::GroupInvite) => {
-                self.take_verdict(now, ticket.peer(), proc, group).unwrap_or(Status::ERR_NOT_SUPPORTED)
+                self.take_verdict(now, ticket.peer(), proc, &group).unwrap_or(Status::ERR_NOT_SUPPORTED)
             }
             _ => Status::ERR_NOT_SUPPORTED,
         };
+        if status == Status::ERR_OUT_OF_RESOURCE {
+            // A list of a million processes takes long to free.
+            self.outputs.push(Output::Discard(Garbage::new(group)));
+        }
         self.outputs.reply_status(ticket, status);
     }
 
@@ -69,6 +73,9 @@ impl<S: Datastore> ServerCore<S> {
 
     /// A process reports that it is in a group formed by invitation. It speaks only for itself.
     fn join_group(&mut self, ticket: &Ticket, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
+        if self.are_too_many(named_members(directives)) {
+            return Status::ERR_OUT_OF_RESOURCE;
+        }
         let members = membership(directives).unwrap_or_default();
         if self.is_a_jobs_name(&id) {
             return Status::ERR_BAD_PARAM;
@@ -77,7 +84,7 @@ impl<S: Datastore> ServerCore<S> {
             return Status::ERR_NOT_A_MEMBER;
         }
         let Some(user) = self.peers.user_of(ticket.peer()) else { return Status::ERR_NOT_AVAILABLE };
-        if self.are_too_many(&members) || self.has_too_many_groups(proc, user, members.len()) {
+        if self.has_too_many_groups(proc, user, members.len()) {
             return Status::ERR_OUT_OF_RESOURCE;
         }
         let context_id = find(directives, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
