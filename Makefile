@@ -111,7 +111,7 @@ msrv: packages ## compile everything with the oldest compiler that Cargo.toml pe
 
 unit: lib ## unit, property and integration tests
 	$(CARGO) build --all-features --examples
-	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
+	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests --no-fail-fast
 
 explore: build ## the property tests with new seeds and many cases (EXPLORE_CASES=20000; suites whose cases take longer try fewer), three operations in the search of their states, and as many simulated clusters of drawn shapes
 	first=$$(( $$(date +%s) * 1000000 )); $(TARGET_DIR)/release/modex sim --drawn --seeds $$first..$$(( first + $(EXPLORE_CASES) ))

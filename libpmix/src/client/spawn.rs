@@ -24,8 +24,9 @@ use crate::{call, from_c, server, to_c};
 /// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool writes the job's output
 /// to its own, but for channels with `PMIX_FWD_STDOUT` or its like = false. See the standard's function of the same name.
 ///
-/// Support: passed to the host. A tool with a server inside and no other server starts the processes itself, if its host
-/// has no function for that.
+/// A tool with a server inside and no other server starts the processes itself, if its host has no function for that.
+///
+/// Support: passed to the host.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn PMIx_Spawn<'a>(
     job_info: Items<'a, pmix_info_t>,
