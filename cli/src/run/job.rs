@@ -180,6 +180,8 @@ pub(super) struct LaunchedJob {
     output_locks: OutputLocks,
     /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
+    /// The stream that was read last.
+    last_read: usize,
     news: Receiver<News>,
     /// Queries for facts of the launcher.
     queries: FairQueue<QueryCall>,
@@ -191,6 +193,8 @@ pub(super) struct LaunchedJob {
     logs: FairQueue<LogCall>,
     /// Whether some of them can be served at once.
     can_log: bool,
+    /// Whether they have filled the writer's queue. The ranks' own output has the next turn.
+    has_logged_much: bool,
     forwarding: Forwarding,
     terminations: Terminations,
     checkpoints: Checkpoints,
@@ -269,12 +273,14 @@ impl LaunchedJob {
             output_writer: OutputWriter::new(bell, std::mem::take(&mut settings.files)),
             output_locks: OutputLocks::default(),
             is_paused: false,
+            last_read: 0,
             news,
             queries: FairQueue::default(),
             memory: None,
             controls: FairQueue::default(),
             logs: FairQueue::default(),
             can_log: false,
+            has_logged_much: false,
             forwarding: Forwarding::default(),
             terminations: Terminations::default(),
             checkpoints: Checkpoints::default(),
@@ -752,6 +758,7 @@ impl LaunchedJob {
             let _ = self.poller.forget(stream.fd());
             return Ok(());
         }
+        self.last_read = index;
         let mut lines = Vec::new();
         let progress =
             if stream.is_pulled { read_and_offer(stream, &self.server, &mut lines) } else { stream.read(&mut lines) };
@@ -827,7 +834,10 @@ impl LaunchedJob {
         if self.is_paused && self.output_writer.has_room() {
             self.is_paused = false;
             self.output_locks.resume(self.clock.now());
-            self.streams.keys().try_for_each(|index| self.listen(*index))?;
+            // The system reports them in this order. The first ones may fill the queue again.
+            let next = self.last_read.saturating_add(1);
+            let mut in_turn = self.streams.range(next..).chain(self.streams.range(..next));
+            in_turn.try_for_each(|(index, _)| self.listen(*index))?;
         }
         Ok(())
     }

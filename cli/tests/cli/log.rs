@@ -4,8 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use modex::types::{Info, InfoFlags, Key, Status, Value};
+use modex::types::{Info, InfoFlags, Key, Rank, Status, Value};
 use modex::{AsStatus, Client, keys};
 
 use crate::launch::{Launch, ROLE, modex, wait_until};
@@ -184,4 +186,85 @@ fn ranks_log_to_the_record_if_there_is_one() {
         refused.code() == Some(1) && refused.err.contains("the record /no/such/record cannot be opened"),
         "{refused:?}"
     );
+}
+
+/// The variable that says by which way the other ranks fill the launcher's output.
+const WAY: &str = "MODEX_TEST_WAY";
+
+/// The last rank prints a line when the test wants it. The others write until the test has read that line, or give up.
+pub(crate) fn speak_among_others() {
+    let client = Client::connect().unwrap();
+    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    let size = client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap();
+    if client.proc().rank == Rank::from(size - 1) {
+        wait_until(|| place.join("speak").exists());
+        println!("{MARK}heard");
+        fs::write(place.join("spoken"), "").unwrap();
+        return client.finalize().unwrap();
+    }
+    let is_heard = || place.join("heard").exists();
+    let has_given_up = match std::env::var(WAY).as_deref() {
+        Ok("print") => print_until(is_heard),
+        _ => log_until(&client, is_heard),
+    };
+    if has_given_up {
+        println!("{MARK}{} gives up", client.proc());
+    }
+    client.finalize().unwrap();
+}
+
+/// Returns whether that was in vain.
+fn print_until(is_heard: impl Fn() -> bool) -> bool {
+    let line = "-".repeat(65_000);
+    (0..200).all(|_| {
+        println!("{line}");
+        !is_heard()
+    })
+}
+
+/// Keeps some logs under way, each nearly as large as the launcher's queue. Returns whether that was in vain.
+fn log_until(client: &Client, is_heard: impl Fn() -> bool) -> bool {
+    let text = format!("{}\n", "-".repeat(60)).repeat(16_000);
+    let open = Arc::new(AtomicUsize::new(0));
+    let is_vain = (0..40).all(|_| {
+        open.fetch_add(1, Ordering::Relaxed);
+        let ended = Arc::clone(&open);
+        let end = move |logged: Result<(), _>| {
+            logged.unwrap();
+            ended.fetch_sub(1, Ordering::Relaxed);
+        };
+        client.log(vec![out(&text)], Vec::new()).then(end).unwrap();
+        wait_until(|| open.load(Ordering::Relaxed) < 8);
+        !is_heard()
+    });
+    wait_until(|| open.load(Ordering::Relaxed) == 0);
+    is_vain
+}
+
+/// Ranks that print, or one that logs, filled the launcher's queue each time before the last rank's turn came.
+#[test]
+fn a_rank_is_heard_among_others_that_write_all_the_time() {
+    for (way, ranks) in [("print", "41"), ("log", "2")] {
+        let place = tempfile::tempdir().unwrap();
+        let launch = run(&["-n", ranks], "speak among others").env(PLACE, place.path()).env(WAY, way);
+        let mut running = launch.start();
+        (0..200).for_each(|_| drop(running.line()));
+        fs::write(place.path().join("speak"), "").unwrap();
+        wait_until(|| place.path().join("spoken").exists());
+        let mut read_bytes = 0;
+        // A slow reader: the queue is full most of the time.
+        let read = || {
+            let line = running.line();
+            read_bytes += line.len();
+            if read_bytes > 65_000 {
+                read_bytes = 0;
+                thread::sleep(Duration::from_millis(2));
+            }
+            line
+        };
+        let line = std::iter::repeat_with(read).find(|line| line.contains(MARK));
+        assert!(line.as_ref().is_some_and(|line| line.trim_end().ends_with("#heard")), "{way}: {line:?}");
+        fs::write(place.path().join("heard"), "").unwrap();
+        assert_eq!(running.finish().code(), Some(0), "{way}");
+    }
 }

@@ -67,6 +67,7 @@ fn client_process() {
         Ok("log to several") => log::log_to_several(),
         Ok("log to the record") => log::log_to_the_record(),
         Ok("flood the log") => log::flood_the_log(),
+        Ok("speak among others") => log::speak_among_others(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok("hear the end of another") => events::hear_the_end_of_another(),
         Ok("ask for what can not be") => forwarding::ask_for_what_can_not_be(),

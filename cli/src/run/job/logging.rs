@@ -2,7 +2,8 @@
 //!
 //! A text for the launcher's outputs follows what its rank has written before, and takes the same way. A request is
 //! answered when its texts are queued for the writer. While the queue is full, or another rank writes a long line,
-//! requests wait. The server bounds the requests of a process that wait.
+//! requests wait. The server bounds the requests of a process that wait. Logs and the ranks' own output fill the queue in
+//! turns.
 
 use std::path::Path;
 
@@ -55,6 +56,9 @@ enum EntryOutcome {
 impl LaunchedJob {
     /// Serves some of the requests that wait. Returns whether others could be served at once.
     pub(super) fn serve_logs(&mut self) -> Result<bool, JobError> {
+        if !self.is_paused && std::mem::take(&mut self.has_logged_much) {
+            return Ok(true);
+        }
         let (mut blocked_count, mut served_count) = (0, 0);
         while served_count < SERVED_IN_TURN {
             // When all processes are blocked, another look finds nothing new.
@@ -73,6 +77,7 @@ impl LaunchedJob {
             }
             (blocked_count, served_count) = (0, served_count + 1);
             if !self.output_writer.has_room() {
+                self.has_logged_much = true;
                 self.pause();
             }
         }
