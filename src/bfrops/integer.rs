@@ -24,11 +24,13 @@ macro_rules! integers {
 
             #[inline(always)]
             fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-                match reader.small_number() {
-                    // Small enough for every type.
-                    Some(number) => Ok(Self::try_from($from_groups(number)).unwrap_or_default()),
-                    None => Self::read_any(reader),
+                if let Some((number, size_bytes)) = reader.small_number()
+                    && let Ok(number) = Self::try_from($from_groups(number))
+                {
+                    reader.skip(size_bytes);
+                    return Ok(number);
                 }
+                Self::read_any(reader)
             }
 
             #[inline(never)]
@@ -101,21 +103,21 @@ impl Reader<'_> {
         Ok(data_type)
     }
 
-    /// Nearly every number has one byte or two, and is read here. `None`: it is longer.
+    /// The next number and its size in bytes. Nearly every number has one byte to three. `None`: it is longer.
     #[inline(always)]
-    fn small_number(&mut self) -> Option<u64> {
+    fn small_number(&self) -> Option<(u64, usize)> {
         if self.codec().generation.has_fixed_integers() {
             return None;
         }
-        let (number, size_bytes) = match *self.peek() {
-            [only, ..] if only & MORE_FOLLOW == 0 => (only.into(), 1),
-            [low, high, ..] if high & MORE_FOLLOW == 0 => {
-                (u64::from(low & !MORE_FOLLOW) | u64::from(high) << GROUP_BITS, 2)
+        let group = |byte: u8| u64::from(byte & !MORE_FOLLOW);
+        match *self.peek() {
+            [only, ..] if only & MORE_FOLLOW == 0 => Some((only.into(), 1)),
+            [low, high, ..] if high & MORE_FOLLOW == 0 => Some((group(low) | group(high) << GROUP_BITS, 2)),
+            [low, middle, high, ..] if high & MORE_FOLLOW == 0 => {
+                Some((group(low) | group(middle) << GROUP_BITS | group(high) << (2 * GROUP_BITS), 3))
             }
-            _ => return None,
-        };
-        self.skip(size_bytes);
-        Some(number)
+            _ => None,
+        }
     }
 }
 

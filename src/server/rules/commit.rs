@@ -25,7 +25,7 @@ impl<S: Datastore> ServerCore<S> {
         let is_large = commit.parts.iter().any(|(_, values)| values.len() > PIECE_ENTRIES_MAX);
         let parts = commit.parts.into_iter().map(|(scope, values)| (scope, values.into_iter())).collect();
         let (peer, proc) = (ticket.peer(), proc.clone());
-        let rest = CommitRest { ticket, proc, parts, spent: Vec::new(), is_large, malformed: 0 };
+        let rest = CommitRest { ticket, proc, parts, spent: Vec::new(), is_large, goes_on: false, malformed: 0 };
         self.proceed_commit(now, peer, rest);
     }
 
@@ -42,7 +42,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         rest.is_large |= large_bytes.is_some();
         let published = match rest.take_piece() {
-            Ok(piece) => self.publish_piece(&rest.proc, piece, &mut rest.malformed),
+            Ok(piece) => self.publish_piece(&mut rest, piece),
             Err(key) => {
                 let proc = &rest.proc;
                 tracing::warn!(%proc, %key, parts_max = PARTS_MAX, "an array has too many elements; put a byte object");
@@ -58,7 +58,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             return self.leave_rest(peer, Rest::Commit(rest));
         }
-        let CommitRest { ticket, proc, parts, spent, is_large, malformed } = rest;
+        let CommitRest { ticket, proc, parts, spent, is_large, malformed, .. } = rest;
         self.outputs.reply_status(ticket, published.as_ref().err().copied().unwrap_or(Status::SUCCESS));
         if let Ok(values) = &published {
             self.review_piece(now, &proc, values, true);
@@ -79,14 +79,10 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    fn publish_piece(
-        &mut self,
-        proc: &ProcId,
-        piece: Vec<(Scope, Vec<Kval>)>,
-        malformed: &mut usize,
-    ) -> Result<Vec<Posted>, Status> {
-        let values = merge_parts(piece, malformed)?;
-        self.publish_commit(proc, &values)?;
+    fn publish_piece(&mut self, rest: &mut CommitRest, piece: Vec<(Scope, Vec<Kval>)>) -> Result<Vec<Posted>, Status> {
+        let values = merge_parts(piece, &mut rest.malformed)?;
+        self.publish_commit(&rest.proc, &values, rest.goes_on)?;
+        rest.goes_on = true;
         Ok(values)
     }
 
@@ -99,7 +95,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Stores a local process's commit, and records the keys that are new to other nodes.
-    fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Result<(), Status> {
+    fn publish_commit(&mut self, proc: &ProcId, values: &[Posted], goes_on: bool) -> Result<(), Status> {
         let (namespace, rank) = (&proc.namespace, proc.rank.process().ok_or(Status::ERR_BAD_PARAM)?);
         let processes = self.registry.job(namespace).map_or(0, RegisteredJob::local_count);
         self.store.share_among(namespace, processes);
@@ -114,7 +110,8 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(client) = self.registry.client_mut(proc) {
             // Older libraries repeat all their values in each commit, and fences must not carry them each time.
             let is_first = client.last_commit() == 0;
-            client.note_commit(if is_first { keys_for_others(values) } else { committed.keys_for_others });
+            let keys = if is_first { keys_for_others(values) } else { committed.keys_for_others };
+            client.note_commit(keys, goes_on);
         }
         Ok(())
     }

@@ -172,11 +172,11 @@ impl RegisteredClient {
         if self.commits == 0 { 0 } else { self.commit_base.saturating_add(self.commits) }
     }
 
-    /// A commit is applied. It changed these keys for other nodes.
-    pub(crate) fn note_commit(&mut self, changed_keys: impl IntoIterator<Item = Key>) {
+    /// A commit, or a piece of one, is applied. It changed these keys for other nodes. `goes_on`: it is not the first piece.
+    pub(crate) fn note_commit(&mut self, changed_keys: impl IntoIterator<Item = Key>, goes_on: bool) {
         self.commits = self.commits.saturating_add(1);
         let commit = self.last_commit();
-        changed_keys.into_iter().for_each(|key| self.changes.note(key, commit));
+        self.changes.note(changed_keys, commit, goes_on);
     }
 
     /// The keys that changed for other nodes.

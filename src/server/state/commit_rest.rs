@@ -17,6 +17,8 @@ pub(crate) struct CommitRest {
     /// The memory of published parts, if they are large. Freeing a million values takes milliseconds.
     pub(crate) spent: Vec<IntoIter<Kval>>,
     pub(crate) is_large: bool,
+    /// Whether a piece of it is published.
+    pub(crate) goes_on: bool,
     /// Number of invalid qualified values.
     pub(crate) malformed: usize,
 }
@@ -106,8 +108,8 @@ fn extent(value: &Value) -> Option<(usize, usize)> {
 
 /// Largest number of values that one step publishes. A commit with more has smaller steps.
 pub(crate) const PIECE_ENTRIES_MAX: usize = 256;
-/// Number of values that one step of a large commit publishes. The next fence holds a set of keys for each step.
-const STEP_ENTRIES_MAX: usize = 128;
+/// Number of values that one step of a large commit publishes. Other processes wait for each step.
+const STEP_ENTRIES_MAX: usize = 32;
 /// A step takes no more values after this many bytes.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Largest number of parts of a posted value: an array and its 32,768 elements, for example. A step encodes them one by
