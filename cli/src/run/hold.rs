@@ -15,6 +15,7 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::Duration;
 
 use modex::keys;
@@ -37,7 +38,7 @@ pub(super) const VARIABLES: [&str; 6] = [
     "PMIX_SERVER_RANK",
 ];
 
-/// How long the tool may take to admit the launcher. Nothing else happens meanwhile.
+/// How long the tool may take to admit the launcher.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take to tell the directives. The launcher does nothing else meanwhile.
 const DIRECTIVES_TIME_MAX: Duration = Duration::from_secs(10);
@@ -48,6 +49,9 @@ pub(crate) enum HoldError {
     /// No connection.
     #[error("the launcher can't reach the tool that has started it: {0}")]
     Unreachable(#[from] AttachError),
+    /// No thread for the connection.
+    #[error("the launcher can't start a thread that connects to its tool: {0}")]
+    Thread(#[source] std::io::Error),
     /// The release would not be heard.
     #[error("the launcher can't wait for its release by a tool: {0}")]
     Deaf(#[from] EventError),
@@ -89,20 +93,46 @@ impl ToolStart {
         }
     }
 
-    /// Connects to the server that has started this launcher, and to the tool. They may be the same.
-    fn connect(&self, server: &Server) -> Result<Option<Tool>, AttachError> {
+    /// Connects to the server that has started this launcher, and to the tool. They may be the same. `own` is the name of
+    /// the launcher's server.
+    fn connect(&self, own: &ProcId) -> Result<Option<Tool>, AttachError> {
         let builder = Tool::builder().launcher().timeout(CONNECT_TIME_MAX);
         match &self.address {
             _ if ClientEnvironment::parse(runtime::environment()).is_ok() => builder.connect().map(Some),
-            Some(address) => builder.name(server.proc().clone()).address(address).connect().map(Some),
+            Some(address) => builder.name(own.clone()).address(address).connect().map(Some),
             None => Ok(None),
         }
     }
+
+    /// Connects and listens for the release.
+    fn attach(&self, own: &ProcId, hear: &(impl Fn(ToolNews) + Clone + Send + Sync + 'static)) -> Attached {
+        let Some(tool) = self.connect(own)? else { return Ok(None) };
+        for client in clients_of(&tool) {
+            let (hear, by) = (hear.clone(), client.server().clone());
+            client.on_release(move |status, tool| match status {
+                Status::DEBUGGER_RELEASE => hear(ToolNews::Released { by: Some(by.clone()), tool }),
+                _ => hear(ToolNews::Lost),
+            })?;
+            if client.is_held() {
+                let server = client.server().clone();
+                let log = move |error: &dyn Display| {
+                    tracing::warn!(%server, %error, "the launcher can't say that it waits for a debugger");
+                };
+                begin(client.report_waiting(), log);
+            }
+        }
+        Ok(Some(tool))
+    }
 }
+
+/// The connections to the servers of the tool, if the launcher knows it.
+type Attached = Result<Option<Tool>, HoldError>;
 
 /// News about the tool.
 #[derive(Debug)]
 pub(super) enum ToolNews {
+    /// The launcher is connected, and listens for its release; or it can't be.
+    Attached(Box<Attached>),
     /// The job may start.
     Released {
         /// The server by which the release came, if it was not the launcher's own.
@@ -122,10 +152,15 @@ pub(super) struct Hold {
     stage: Stage,
     /// The connections to other servers.
     tool: Option<Tool>,
+    /// Whether these connections are made.
+    is_attached: bool,
+    /// Why the launcher can't work for its tool.
+    failure: Option<HoldError>,
     /// The tool that has released the launcher.
     released_by: Option<ProcId>,
-    /// The connection by which that tool hears of the job. A tool that is attached to the launcher needs none.
-    way: Option<Arc<Client>>,
+    /// The server by which the release came, and by which that tool hears of the job. A tool that is attached to the
+    /// launcher needs none.
+    way: Option<ProcId>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,7 +172,7 @@ enum Stage {
 }
 
 impl Hold {
-    /// Begins to wait if a tool wants that. `hear` is called on other threads.
+    /// Begins to wait if a tool wants that. `hear` is called on other threads, and gets [`ToolNews::Attached`] first.
     pub(super) fn begin(
         start: &ToolStart,
         server: &Server,
@@ -155,29 +190,30 @@ impl Hold {
             call.complete(Status::SUCCESS, Vec::new());
         });
         own.wait()?;
+        let (start, own) = (start.clone(), server.proc().clone());
+        let attach = move || hear(ToolNews::Attached(Box::new(start.attach(&own, &hear))));
+        Builder::new().name("modex-attach".to_owned()).spawn(attach).map_err(HoldError::Thread)?;
         let mut hold = Self::default();
-        hold.tool = start.connect(server)?;
         hold.stage = Stage::Waiting;
-        for client in hold.clients() {
-            let (hear, by) = (hear.clone(), client.server().clone());
-            client.on_release(move |status, tool| match status {
-                Status::DEBUGGER_RELEASE => hear(ToolNews::Released { by: Some(by.clone()), tool }),
-                _ => hear(ToolNews::Lost),
-            })?;
-            if client.is_held() {
-                let server = client.server().clone();
-                let log = move |error: &dyn Display| {
-                    tracing::warn!(%server, %error, "the launcher can't say that it waits for a debugger");
-                };
-                begin(client.report_waiting(), log);
-            }
-        }
         Ok(hold)
     }
 
+    /// The connections are made, or have failed. Returns whether the launcher waits now.
+    pub(super) fn attached(&mut self, attached: Attached) -> bool {
+        match attached {
+            Ok(tool) => (self.tool, self.is_attached) = (tool, true),
+            Err(error) => self.failure = Some(error),
+        }
+        self.is_attached && self.awaits_release()
+    }
+
+    /// Why the launcher can't work for its tool, once.
+    pub(super) const fn take_failure(&mut self) -> Option<HoldError> {
+        self.failure.take()
+    }
+
     fn clients(&self) -> Vec<Arc<Client>> {
-        let Some(tool) = &self.tool else { return Vec::new() };
-        tool.servers().iter().filter_map(|server| tool.client_of(server).ok()).collect()
+        self.tool.as_ref().map_or_else(Vec::new, clients_of)
     }
 
     /// Whether only a tool can let the job start.
@@ -191,17 +227,17 @@ impl Hold {
     }
 
     /// The launcher may start its job.
-    pub(super) fn release(&mut self, by: Option<&ProcId>, tool: Option<ProcId>) {
-        if self.stage == Stage::Waiting {
+    pub(super) fn release(&mut self, by: Option<ProcId>, tool: Option<ProcId>) {
+        if self.awaits_release() {
             self.stage = Stage::Released;
-            self.way = self.clients().into_iter().find(|client| Some(client.server()) == by);
+            self.way = by;
             self.released_by = tool;
         }
     }
 
-    /// Whether the job has to start now.
+    /// Whether the job has to start now. The tool's directives come by the connections.
     pub(super) fn take_release(&mut self) -> bool {
-        let is_released = self.stage == Stage::Released;
+        let is_released = self.stage == Stage::Released && self.is_attached;
         if is_released {
             self.stage = Stage::Free;
         }
@@ -239,12 +275,13 @@ impl Hold {
 
     /// Raises an event about the job in the tool, unless the tool is attached to the launcher.
     pub(super) fn tell(&self, event: &LifeEvent) {
-        let Some(client) = &self.way else { return };
+        let Some(way) = &self.way else { return };
+        let Some(client) = self.clients().into_iter().find(|client| client.server() == way) else { return };
         let target = |tool: &ProcId| Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), tool.clone());
         let target = self.released_by.as_ref().map(target);
         let range = if target.is_some() { RANGE_CUSTOM } else { event.range };
         let infos: Vec<Info> = event.infos.iter().cloned().chain(target).collect();
-        notify(client, event.status, range, &infos);
+        notify(&client, event.status, range, &infos);
     }
 }
 
@@ -256,6 +293,10 @@ impl Drop for Hold {
             let _ = tool.finalize();
         }
     }
+}
+
+fn clients_of(tool: &Tool) -> Vec<Arc<Client>> {
+    tool.servers().iter().filter_map(|server| tool.client_of(server).ok()).collect()
 }
 
 /// The directives in the description of the launcher's own job.
@@ -314,6 +355,8 @@ mod tests {
         assert!(hold.awaits_release());
         hold.release(None, None);
         assert!(!hold.awaits_release() && hold.is_waiting());
+        // A release that comes before the connections are made is not lost.
+        assert!(!hold.take_release() && !hold.attached(Ok(None)));
         assert!(hold.take_release() && !hold.is_waiting());
     }
 }

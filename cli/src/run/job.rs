@@ -299,9 +299,7 @@ impl LaunchedJob {
             plan,
             guardian,
         };
-        if job.is_held() {
-            job.report_waiting();
-        } else {
+        if !job.is_held() {
             job.begin()?;
         }
         Ok(job)

@@ -1,6 +1,7 @@
 //! Launchers that a tool has started: they wait for the tool and take its directives.
 
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -192,6 +193,19 @@ fn a_launcher_that_waits_ends_with_its_tool() {
 fn a_signal_ends_a_launcher_that_waits() {
     let debugger = Debugger::new(Vec::new());
     let running = debugger.start(script(&["-n", "1"], "echo runs"));
+    running.signal(Signal::SIGTERM);
+    let ended = running.finish();
+    let said = "modex: received SIGTERM; the job was not started\n";
+    assert_eq!((ended.code(), ended.out.as_str(), ended.err.as_str()), (Some(143), "", said), "{ended:?}");
+}
+
+/// The launcher heard the signal ten seconds later, and then named the tool as the cause.
+#[test]
+fn a_signal_ends_a_launcher_whose_tool_does_not_answer() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("silent.0;tcp4://{}", silent.local_addr().unwrap());
+    let running = script(&["-n", "1"], "echo runs").env("PMIX_LAUNCHER_RNDZ_URI", address).start();
+    let (_connection, _) = silent.accept().unwrap();
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
     let said = "modex: received SIGTERM; the job was not started\n";

@@ -37,7 +37,12 @@ impl LaunchedJob {
 
     pub(super) fn take_tool_news(&mut self, news: ToolNews) {
         match news {
-            ToolNews::Released { by, tool } => self.hold.release(by.as_ref(), tool),
+            ToolNews::Attached(attached) => {
+                if self.hold.attached(*attached) && self.is_held() {
+                    self.report_waiting();
+                }
+            }
+            ToolNews::Released { by, tool } => self.hold.release(by, tool),
             // A tool may leave after the release, also before the job has started.
             ToolNews::Lost if !self.hold.awaits_release() => {}
             ToolNews::Lost | ToolNews::Ended => {
@@ -49,6 +54,9 @@ impl LaunchedJob {
 
     /// Starts the job if the tool has released the launcher.
     pub(super) fn start_released(&mut self) -> Result<(), JobError> {
+        if let Some(failure) = self.hold.take_failure().filter(|_| self.is_held()) {
+            return Err(failure.into());
+        }
         if !self.is_held() || !self.hold.take_release() {
             return Ok(());
         }
