@@ -7,6 +7,7 @@ mod commits;
 mod connections;
 mod departures;
 mod direct_modex;
+mod ends;
 mod events;
 mod fences;
 mod forwarding;

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::server::rules::get::GetVerdict;
-use crate::server::state::{Asker, Collective, GroupProgress, OperationStage, Presence, Purpose, ServerCore, Timer};
+use crate::server::state::{
+    Asker, Collective, GroupProgress, OperationId, OperationStage, Presence, Purpose, ServerCore, Timer,
+};
 use crate::types::Time;
 
 impl<S: Datastore> ServerCore<S> {
@@ -20,6 +22,8 @@ impl<S: Datastore> ServerCore<S> {
         self.assert_connections_agree();
         self.assert_ties_are_of_the_living();
         self.forwarding.assert_consistent();
+        self.collectives.assert_consistent();
+        self.groups.assert_consistent();
     }
 
     fn assert_tickets_are_held(&self) {
@@ -77,8 +81,12 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn assert_operations_lack_somebody(&self) {
-        let has_step = self.collectives.next_step().is_some();
-        assert!(has_step || !self.collectives.has_due(), "operations that are to be advanced have a step");
+        let advances = &self.collectives.advances;
+        assert!(
+            advances.next_step().is_some() || advances.is_empty(),
+            "operations that are to be advanced have a step"
+        );
+        assert!(self.mourning.due().is_some() || self.mourning.len() == 0, "ends that others do not know have a step");
         let mut gathering = BTreeSet::new();
         for (id, operation) in self.collectives.iter().filter(|(id, _)| !self.collectives.is_due(*id)) {
             let has_elder = gathering.contains(operation.signature());
@@ -86,10 +94,13 @@ impl<S: Datastore> ServerCore<S> {
                 operation.stage() == OperationStage::Gathering || !has_elder,
                 "{id:?} waits for one that still gathers"
             );
-            assert!(!operation.is_ahead() || self.lacks_somebody(operation), "{id:?} is complete but still gathers");
+            assert!(
+                !operation.is_ahead() || self.lacks_somebody(id, operation),
+                "{id:?} is complete but still gathers"
+            );
             match operation.stage() {
                 OperationStage::Gathering => {
-                    assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers");
+                    assert!(self.lacks_somebody(id, operation), "{id:?} is complete but still gathers");
                     gathering.insert(operation.signature());
                 }
                 OperationStage::Answered => {
@@ -110,14 +121,12 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    fn lacks_somebody(&self, operation: &Collective) -> bool {
-        if let Some(group) = operation.group() {
-            if !group.unmourned().is_empty() {
-                return self.mourning.is_about(group.unmourned().iter());
-            }
-            if operation.awaits_decisions() {
-                return group.owing().all(|peer| self.peers.get(peer).is_some());
-            }
+    fn lacks_somebody(&self, id: OperationId, operation: &Collective) -> bool {
+        if self.mourning.holds_up(id, operation.signature()) {
+            return true;
+        }
+        if let Some(group) = operation.group().filter(|_| operation.awaits_decisions()) {
+            return group.owing().all(|peer| self.peers.get(peer).is_some());
         }
         let Some(members) = operation.signature().membership(&self.registry) else { return true };
         let has_come = |proc| operation.contributed().contains(proc) || operation.departed().contains(proc);
@@ -141,7 +150,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Output(pull) => self.forwarding.pull(pull).and_then(|pull| pull.collected.deadline),
                 Timer::Mourning => self.mourning.due(),
                 Timer::Reviews => self.held_gets.reviews.next_step(),
-                Timer::Advances => self.collectives.next_step(),
+                Timer::Advances => self.collectives.advances.next_step(),
                 Timer::FanOut => self.fan_out_due,
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
@@ -158,7 +167,7 @@ impl<S: Datastore> ServerCore<S> {
             .into_iter()
             .fold(waits, usize::saturating_add);
         let reviews = self.held_gets.reviews.next_step();
-        let steps = [self.mourning.due(), reviews, self.collectives.next_step(), self.fan_out_due];
+        let steps = [self.mourning.due(), reviews, self.collectives.advances.next_step(), self.fan_out_due];
         let deliveries = self.forwarding.granted().filter(|pull| pull.collected.deadline.is_some()).count();
         let deadlines = deadlines.saturating_add(steps.iter().flatten().count()).saturating_add(deliveries);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");

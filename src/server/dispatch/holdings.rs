@@ -38,6 +38,7 @@ impl<S: Datastore> ServerCore<S> {
             inventories: _,
             deferred,
             slices,
+            pace: _,
             timers,
             outputs,
         } = self;

@@ -7,7 +7,7 @@ use crate::server::interface::{
     Credentials, HostResult, Output, OutputSettings, PeerId, ProcessFacts, Reason, RegisterClient, RegisterNamespace,
     find,
 };
-use crate::server::state::{Concerned, Presence, RegisteredClient, RegisteredJob, ServerCore};
+use crate::server::state::{Concerned, OperationId, Presence, RegisteredClient, RegisteredJob, ServerCore};
 use crate::types::{AsStatus, Info, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
@@ -140,7 +140,8 @@ impl<S: Datastore> ServerCore<S> {
     /// Removes a job: pending requests end with a status, its connections are closed, its data is dropped.
     pub(in crate::server) fn deregister_namespace(&mut self, now: Time, namespace: &Namespace) -> Status {
         // The youngest first: none must continue because an older one has ended.
-        for operation in self.collectives.with(namespace).into_iter().rev() {
+        let operations: Vec<OperationId> = self.collectives.with(namespace).rev().collect();
+        for operation in operations {
             self.finish_operation(now, operation, Status::ERR_NOT_FOUND);
         }
         for upcall in self.upcalls.fetches_of(namespace) {

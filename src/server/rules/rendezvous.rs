@@ -11,8 +11,8 @@ use crate::server::interface::{
 };
 use crate::server::state::{
     Collective, CollectiveKind, CollectivePhase, Concerned, FenceRequest, Gathered, GroupProgress, HostAnswer,
-    NEXT_STEP_IN, OperationId, OperationStage, Pool, Purpose, Remote, ServerCore, Signature, Ticket, Timer,
-    brings_about, size_of_infos, size_of_procs,
+    LOOKS_PER_STEP, NEXT_STEP_IN, OperationId, OperationStage, Pool, Purpose, Remote, ServerCore, Signature, Ticket,
+    Timer, brings_about, size_of_infos, size_of_procs,
 };
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
 
@@ -173,63 +173,81 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Advances the operations that name a namespace, because its processes have changed. If they name too many
-    /// processes for one turn, later turns advance the rest.
+    /// Advances the operations that name a namespace, because its processes have changed. If they are too many for one
+    /// turn, or name too many processes, later turns advance the rest.
     pub(super) fn advance_with(&mut self, now: Time, namespace: &Namespace) {
-        let mut left = PROCESSES_PER_STEP;
-        for id in self.collectives.gathering_with(namespace) {
-            let Some(signature) = self.collectives.get(id).map(Collective::signature) else { continue };
-            // The work is counted only for lists that are short enough.
-            let work =
-                Some(&signature.procs).filter(|procs| procs.len() <= left).map(|_| signature.work(&self.registry));
-            match work.and_then(|work| left.checked_sub(work)) {
-                Some(rest) => {
-                    left = rest;
-                    self.advance_operation(now, id);
-                }
-                None => self.collectives.put_off(id),
-            }
-        }
-        if self.collectives.has_due() && self.collectives.next_step().is_none() {
+        self.collectives.note_change(namespace);
+        if self.collectives.advances.next_step().is_none() {
+            let left = self.pace.left(now);
+            let looks = self.advance_up_to(now, left, false);
+            self.pace.spend(looks);
             self.set_next_advances(now);
         }
     }
 
-    /// Advances some of the operations that were put off, oldest first, and at least one.
+    /// Advances some of the operations that are to be advanced, and at least one.
     pub(in crate::server) fn advance_some(&mut self, now: Time) {
-        self.collectives.set_next_step(None);
-        let mut left = PROCESSES_PER_STEP;
-        while left > 0 {
-            let Some(id) = self.collectives.pop_due() else { return };
-            let work = self.collectives.get(id).map_or(0, |operation| operation.signature().work(&self.registry));
-            left = left.saturating_sub(work);
-            self.advance_operation(now, id);
+        self.collectives.advances.set_next_step(None);
+        self.advance_up_to(now, LOOKS_PER_STEP, true);
+        // Other jobs do not wait until all operations of one are advanced.
+        self.collectives.advances.rotate();
+        self.set_next_advances(now);
+    }
+
+    /// Advances operations up to a number of looks at their processes. Returns the number.
+    fn advance_up_to(&mut self, now: Time, looks_max: usize, at_least_one: bool) -> usize {
+        let mut looks: usize = 0;
+        while let Some(id) = self.collectives.next_due() {
+            let left = looks_max.saturating_sub(looks);
+            let more = self.looks_to_advance(id, left);
+            if more > left && !(at_least_one && looks == 0) {
+                break;
+            }
+            looks = looks.saturating_add(more);
+            self.collectives.advances.advance(id);
+            looks = looks.saturating_add(self.advance_behind_elders(now, id));
         }
-        if self.collectives.has_due() {
-            self.set_next_advances(now);
+        looks
+    }
+
+    /// Number of looks at processes that an operation takes. They are counted only for a list that is short enough.
+    fn looks_to_advance(&self, id: OperationId, looks_max: usize) -> usize {
+        let Some(operation) = self.collectives.get(id) else { return 1 };
+        let signature = operation.signature();
+        if operation.phase() != CollectivePhase::Gathering || self.mourning.holds_up(id, signature) {
+            return LOOKS_AT_OPERATION;
+        }
+        match signature.procs.len() {
+            long if long > looks_max => long,
+            _ => signature.work(&self.registry).saturating_add(LOOKS_AT_OPERATION),
         }
     }
 
     fn set_next_advances(&mut self, now: Time) {
-        self.collectives.set_next_step(Some(now + NEXT_STEP_IN));
-        self.timers.arm(self.collectives.next_step(), Timer::Advances);
+        if !self.collectives.advances.is_empty() {
+            self.collectives.advances.set_next_step(Some(now + NEXT_STEP_IN));
+            self.timers.arm(self.collectives.advances.next_step(), Timer::Advances);
+        }
     }
 
     /// Completes the local phase if all participants that can arrive have arrived.
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
+        self.advance_behind_elders(now, id);
+    }
+
+    /// As [`Self::advance_operation`]. Returns the number of other operations that came first.
+    fn advance_behind_elders(&mut self, now: Time, id: OperationId) -> usize {
         // Operations of one signature go to the host in their order.
-        while let Some(elder) = self.collectives.take_due_elder(id) {
-            self.advance_one(now, elder);
-        }
+        let elders = self.collectives.due_elders(id);
+        elders.iter().for_each(|elder| self.advance_one(now, *elder));
         self.advance_one(now, id);
+        elders.len()
     }
 
     fn advance_one(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.phase() != CollectivePhase::Gathering
-            || operation.group().is_some_and(|group| !group.unmourned().is_empty())
-        {
+        if operation.phase() != CollectivePhase::Gathering || self.mourning.holds_up(id, operation.signature()) {
             return;
         }
         let is_complete = operation.is_locally_complete(&self.registry, table);
@@ -304,7 +322,7 @@ impl<S: Datastore> ServerCore<S> {
         };
         let Some(operation) = self.collectives.get_mut(id) else { return };
         let deadline = operation.take_deadline();
-        let until = operation.group_mut().and_then(GroupProgress::close);
+        let until = operation.group_mut().and_then(GroupProgress::end_wait);
         self.timers.disarm(deadline, Timer::Operation(id));
         self.timers.disarm(until, Timer::Verdicts(id));
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
@@ -399,7 +417,7 @@ impl<S: Datastore> ServerCore<S> {
 
 /// Number of merged directives from one participant: each is looked up among all others.
 pub(super) const MERGED_DIRECTIVES_MAX: usize = 256;
-/// Participants of operations that are looked up in one step: about a millisecond.
-const PROCESSES_PER_STEP: usize = 8192;
+/// A look at an operation that does not go on costs as much as some looks at processes.
+const LOOKS_AT_OPERATION: usize = 4;
 /// Participants in a list that is freed on another thread. A shorter one is freed faster than handed over.
 const LARGE_LIST_MIN: usize = 8192;

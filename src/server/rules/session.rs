@@ -177,7 +177,7 @@ impl<S: Datastore> ServerCore<S> {
             // waits for it before it ends.
             self.raise_lost_connection(peer.proc());
         }
-        self.go_on_without_verdicts_of(now, id);
+        self.go_on_without_verdicts_of(now, id, peer.proc());
         if peer.is_tool() {
             self.vacate(now, peer.proc());
         }

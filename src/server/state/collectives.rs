@@ -9,13 +9,16 @@
 //! carries only the changes after the earlier one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use super::index::take_out;
 use super::operation::{Collective, FenceRequest, HostAnswer, OperationId, OperationStage};
 use super::outputs::Ticket;
+use super::passes::Passes;
 use super::registry::Registry;
+use super::shares::UserShares;
 use super::signature::{CollectiveKind, Signature};
-use super::transitions::{CollectivePhase, Effect, Happening, Standing, TransitionTable};
+use super::transitions::{Effect, Happening, Standing, TransitionTable};
 use crate::server::interface::{PeerId, UpcallId};
 use crate::types::{Info, Namespace, ProcId, Rank, Text, Time};
 
@@ -29,12 +32,18 @@ pub(crate) struct Collectives {
     by_signature: BTreeMap<Signature, BTreeSet<OperationId>>,
     /// The same by waiting connection.
     by_peer: BTreeMap<PeerId, BTreeSet<OperationId>>,
+    /// The same by arrived process.
+    by_proc: BTreeMap<ProcId, BTreeSet<OperationId>>,
+    /// The same by named job.
+    by_job: BTreeMap<Namespace, BTreeSet<OperationId>>,
+    /// Number of operations of each user.
+    of_users: UserShares,
+    /// Their memory.
+    bytes_of_users: UserShares,
     size_bytes: usize,
     last: u64,
-    /// Operations whose processes have changed, to be advanced in a later step.
-    due: BTreeSet<OperationId>,
-    /// The time of that step.
-    next_step: Option<Time>,
+    /// Jobs whose processes have changed: their operations are to be advanced, oldest first.
+    pub(crate) advances: Passes<Namespace, OperationId>,
 }
 
 impl Collectives {
@@ -136,8 +145,15 @@ impl Collectives {
         self.last = self.last.saturating_add(1);
         let id = OperationId(self.last);
         self.by_signature.entry(signature.clone()).or_default().insert(id);
+        for namespace in signature.procs.namespaces() {
+            self.by_job.entry(namespace.clone()).or_default().insert(id);
+        }
         let operation = Collective::new(now, signature, directives, user);
         self.size_bytes = self.size_bytes.saturating_add(operation.size_bytes());
+        if let Some(uid) = user {
+            self.of_users.take(uid, 1);
+            self.bytes_of_users.take(uid, operation.size_bytes());
+        }
         self.operations.insert(id, operation);
         id
     }
@@ -147,6 +163,7 @@ impl Collectives {
     pub(crate) fn arrive(&mut self, id: OperationId, proc: ProcId, ticket: Ticket) -> Option<&mut Collective> {
         let operation = self.operations.get_mut(&id)?;
         self.by_peer.entry(ticket.peer()).or_default().insert(id);
+        self.by_proc.entry(proc.clone()).or_default().insert(id);
         operation.arrive(proc, ticket);
         Some(operation)
     }
@@ -186,51 +203,85 @@ impl Collectives {
 
     pub(crate) fn remove(&mut self, id: OperationId) -> Option<Collective> {
         let operation = self.operations.remove(&id)?;
-        self.due.remove(&id);
         for peer in operation.waiting_peers() {
             take_out(&mut self.by_peer, &peer, &id);
         }
+        for proc in operation.contributed() {
+            take_out(&mut self.by_proc, proc, &id);
+        }
+        for namespace in operation.signature().procs.namespaces() {
+            take_out(&mut self.by_job, namespace, &id);
+        }
         self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes());
+        if let Some(uid) = operation.user() {
+            self.of_users.give_back(uid, 1);
+            self.bytes_of_users.give_back(uid, operation.size_bytes());
+        }
         take_out(&mut self.by_signature, operation.signature(), &id);
         Some(operation)
     }
 
-    /// Notes an operation that is to be advanced in a later step.
-    pub(crate) fn put_off(&mut self, id: OperationId) {
-        self.due.insert(id);
+    /// Processes of a job have changed: its operations are to be advanced.
+    pub(crate) fn note_change(&mut self, namespace: &Namespace) {
+        if self.by_job.contains_key(namespace) {
+            self.advances.add(namespace.clone());
+        }
     }
 
-    /// Takes the oldest operation that is to be advanced.
-    pub(crate) fn pop_due(&mut self) -> Option<OperationId> {
-        self.due.pop_first()
+    /// The next operation that is to be advanced.
+    pub(crate) fn next_due(&mut self) -> Option<OperationId> {
+        loop {
+            let (namespace, after) = self.advances.first()?;
+            match self.next_with(namespace, after.copied(), OperationId(u64::MAX)) {
+                Some(id) => return Some(id),
+                None => self.advances.finish(),
+            }
+        }
     }
 
-    /// Takes the oldest operation of the same signature, if it is older and is to be advanced.
-    pub(crate) fn take_due_elder(&mut self, id: OperationId) -> Option<OperationId> {
-        if self.due.is_empty() {
+    /// The next operation that names a namespace, behind one and up to another one.
+    pub(crate) fn next_with(
+        &self,
+        namespace: &Namespace,
+        after: Option<OperationId>,
+        until: OperationId,
+    ) -> Option<OperationId> {
+        let ids = self.by_job.get(namespace)?;
+        let next = ids.range((after.map_or(Unbounded, Excluded), Unbounded)).next().copied();
+        next.filter(|id| *id <= until)
+    }
+
+    /// The last operation of all that were opened.
+    pub(crate) const fn last(&self) -> OperationId {
+        OperationId(self.last)
+    }
+
+    /// Older operations of the same signature that are to be advanced, oldest first.
+    pub(crate) fn due_elders(&self, id: OperationId) -> Vec<OperationId> {
+        let reached = self.operations.get(&id).and_then(|operation| self.reached(operation.signature()));
+        let Some((signature, reached)) = reached else { return Vec::new() };
+        let first = reached.map_or(OperationId(0), |OperationId(last)| OperationId(last.saturating_add(1)));
+        let elders = self.by_signature.get(signature).filter(|_| first < id);
+        elders.map_or_else(Vec::new, |ids| ids.range((Included(first), Excluded(id))).copied().collect())
+    }
+
+    /// The operation of a signature behind which all are to be advanced, or none before any. `None`: none is.
+    fn reached<'s>(&self, signature: &'s Signature) -> Option<(&'s Signature, Option<OperationId>)> {
+        if self.advances.is_empty() {
             return None;
         }
-        let ids = self.by_signature.get(self.operations.get(&id)?.signature())?;
-        let elder = *ids.range(..id).find(|elder| self.due.contains(elder))?;
-        self.due.take(&elder)
+        let reached = |namespace| self.advances.reached(namespace).map(|reached| reached.copied());
+        let first = match self.advances.len() < signature.procs.len() {
+            true => self.advances.changes().filter(|namespace| signature.names(namespace)).filter_map(reached).min(),
+            false => signature.procs.namespaces().filter_map(reached).min(),
+        };
+        first.map(|reached| (signature, reached))
     }
 
     /// Whether an operation is to be advanced in a later step.
     pub(crate) fn is_due(&self, id: OperationId) -> bool {
-        self.due.contains(&id)
-    }
-
-    /// Whether any operation is.
-    pub(crate) fn has_due(&self) -> bool {
-        !self.due.is_empty()
-    }
-
-    pub(crate) const fn next_step(&self) -> Option<Time> {
-        self.next_step
-    }
-
-    pub(crate) const fn set_next_step(&mut self, next_step: Option<Time>) {
-        self.next_step = next_step;
+        let reached = self.operations.get(&id).and_then(|operation| self.reached(operation.signature()));
+        reached.is_some_and(|(_, reached)| reached.is_none_or(|reached| reached < id))
     }
 
     /// Takes back a connection's tickets. Its contributions stay.
@@ -239,10 +290,13 @@ impl Collectives {
         ids.iter().filter_map(|id| self.operations.get_mut(id)?.withdraw(peer)).collect()
     }
 
-    /// A connection has ended, and will not decide. Returns the operations that awaited its decisions, oldest first.
-    pub(crate) fn excuse(&mut self, peer: PeerId) -> Vec<OperationId> {
+    /// A connection of a process has ended, and will not decide. Returns the operations that awaited its decisions,
+    /// oldest first.
+    pub(crate) fn excuse(&mut self, peer: PeerId, proc: &ProcId) -> Vec<OperationId> {
         let owed = |operation: &mut Collective| operation.group_mut().is_some_and(|group| group.excuse(peer));
-        self.operations.iter_mut().filter_map(|(id, operation)| owed(operation).then_some(*id)).collect()
+        // Only processes that have arrived are asked for decisions.
+        let ids = self.by_proc.get(proc).into_iter().flatten().copied();
+        ids.filter(|id| self.operations.get_mut(id).is_some_and(owed)).collect()
     }
 
     pub(crate) fn get(&self, id: OperationId) -> Option<&Collective> {
@@ -283,16 +337,15 @@ impl Collectives {
         self.operations.iter().filter(|(_, op)| is_about(op)).map(|(id, _)| *id).collect()
     }
 
-    /// Operations that still gather and name a namespace, oldest first.
-    pub(crate) fn gathering_with(&self, namespace: &Namespace) -> Vec<OperationId> {
-        let is_concerned =
-            |op: &Collective| op.phase() == CollectivePhase::Gathering && op.signature().names(namespace);
-        self.operations.iter().filter(|(_, op)| is_concerned(op)).map(|(id, _)| *id).collect()
+    /// Operations that name a namespace, oldest first.
+    pub(crate) fn with(&self, namespace: &Namespace) -> impl DoubleEndedIterator<Item = OperationId> {
+        self.by_job.get(namespace).into_iter().flatten().copied()
     }
 
-    /// Operations that name a namespace, oldest first.
-    pub(crate) fn with(&self, namespace: &Namespace) -> Vec<OperationId> {
-        self.operations.iter().filter(|(_, op)| op.signature().names(namespace)).map(|(id, _)| *id).collect()
+    /// Operations at which a process has arrived, oldest first.
+    pub(crate) fn of_process(&self, proc: &ProcId) -> impl Iterator<Item = (OperationId, &Collective)> {
+        let ids = self.by_proc.get(proc).into_iter().flatten();
+        ids.filter_map(|id| Some((*id, self.operations.get(id)?)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OperationId, &Collective)> {
@@ -303,13 +356,28 @@ impl Collectives {
         self.operations.len()
     }
 
-    /// Number of operations at which a process has arrived. The search visits all operations, because they are few.
+    /// Checks the indices and counts. For tests and simulations.
+    pub(crate) fn assert_consistent(&self) {
+        let listed = |ids: &BTreeMap<_, BTreeSet<OperationId>>| ids.values().map(BTreeSet::len).sum::<usize>();
+        let jobs = |operation: &Collective| operation.signature().procs.namespaces().count();
+        let all = || self.operations.values();
+        assert_eq!(listed(&self.by_job), all().map(jobs).sum::<usize>(), "operations are listed by job");
+        let arrived = all().map(|operation| operation.contributed().len()).sum::<usize>();
+        let listed = self.by_proc.values().map(BTreeSet::len).sum::<usize>();
+        assert_eq!(listed, arrived, "operations are listed by arrived process");
+        let owned = || all().filter(|operation| operation.user().is_some());
+        let bytes = owned().map(Collective::size_bytes).fold(0, usize::saturating_add);
+        let counted = (self.of_users.sum(), self.bytes_of_users.sum());
+        assert_eq!(counted, (owned().count(), bytes), "operations are counted for their users");
+    }
+
+    /// Number of operations at which a process has arrived.
     pub(crate) fn count_of_process(&self, proc: &ProcId) -> usize {
-        self.operations.values().filter(|op| op.contributed().contains(proc)).count()
+        self.by_proc.get(proc).map_or(0, BTreeSet::len)
     }
 
     pub(crate) fn count_of_user(&self, uid: u32) -> usize {
-        self.of_user(uid).count()
+        self.of_users.of(uid)
     }
 
     /// Memory of participants and directives, in bytes.
@@ -318,16 +386,16 @@ impl Collectives {
     }
 
     pub(crate) fn size_bytes_of_user(&self, uid: u32) -> usize {
-        self.of_user(uid).map(Collective::size_bytes).fold(0, usize::saturating_add)
-    }
-
-    fn of_user(&self, uid: u32) -> impl Iterator<Item = &Collective> {
-        self.operations.values().filter(move |op| op.user() == Some(uid))
+        self.bytes_of_users.of(uid)
     }
 
     /// Adds another participant's directives to the first one's, each info once.
     pub(crate) fn merge_directives(&mut self, id: OperationId, directives: Vec<Info>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        self.size_bytes = self.size_bytes.saturating_add(operation.merge_directives(directives));
+        let added_bytes = operation.merge_directives(directives);
+        self.size_bytes = self.size_bytes.saturating_add(added_bytes);
+        if let Some(uid) = operation.user() {
+            self.bytes_of_users.take(uid, added_bytes);
+        }
     }
 }

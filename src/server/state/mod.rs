@@ -12,6 +12,7 @@
 //! | `shares` | the share of each user in a bounded resource |
 //! | `pending` | upcalls without an answer |
 //! | `held_gets`, `reviews` | held requests for data; their reviews after a change |
+//! | `passes`, `pace` | passes over many things after a change, in steps; the work that ends do at once |
 //! | `commit_number`, `commit_rest` | the number of a commit; the rest of a large one |
 //! | `slices` | unfinished requests |
 //! | `questions`, `query_scope` | queries and the progress of their answers; the subject of a query |
@@ -57,6 +58,8 @@ mod missed_fences;
 mod operation;
 mod output_pull;
 mod outputs;
+mod pace;
+mod passes;
 mod peer;
 mod pending;
 mod process_sets;
@@ -89,7 +92,7 @@ pub(super) use forwarding::{AskedPull, FollowingPull};
 pub(super) use group::bootstraps::{Bootstrap, BootstrapArrival, BootstrapId};
 pub(super) use group::group_table::Group;
 pub(super) use group::invitations::{Bereaved, Invited};
-pub(super) use group::mourning::Loss;
+pub(super) use group::mourning::{EndedProcess, Told};
 pub(super) use group::progress::GroupProgress;
 pub(super) use hardware::{Hardware, Topology};
 pub(super) use held_gets::{Asker, DirectModexData, HeldGet, RequestedData, Review, Settlement};
@@ -97,6 +100,7 @@ pub(super) use interest::{Codes, Listener};
 pub(super) use operation::{Collective, FenceRequest, Gathered, HostAnswer, OperationId, OperationStage, brings_about};
 pub(super) use output_pull::{Collected, OutputPull};
 pub(super) use outputs::{CallTicket, Ticket};
+pub(super) use pace::LOOKS_PER_STEP;
 pub(super) use peer::{Peer, PeerStage};
 pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose, SpawnedOutput};
 pub(super) use query_scope::QueryScope;

@@ -18,6 +18,7 @@ use super::group::vacancies::Vacancies;
 use super::held_gets::HeldGets;
 use super::missed_fences::MissedFences;
 use super::outputs::Outputs;
+use super::pace::Pace;
 use super::peer::Peers;
 use super::pending::PendingUpcalls;
 use super::process_sets::ProcessSets;
@@ -67,6 +68,7 @@ pub struct ServerCore<S: Datastore> {
     pub(in crate::server) inventories: Inventories,
     pub(in crate::server) deferred: Deferred,
     pub(in crate::server) slices: Slices,
+    pub(in crate::server) pace: Pace,
     pub(in crate::server) timers: Timers,
     pub(in crate::server) outputs: Outputs,
 }
@@ -104,6 +106,7 @@ impl<S: Datastore> ServerCore<S> {
             inventories: Inventories::default(),
             deferred: Deferred::default(),
             slices: Slices::default(),
+            pace: Pace::default(),
             timers: Timers::default(),
             outputs: Outputs::default(),
         }

@@ -31,7 +31,7 @@ impl Pool {
 }
 
 /// Units of a resource by user.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct UserShares {
     held: BTreeMap<u32, usize>,
     sum: usize,

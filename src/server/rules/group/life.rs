@@ -65,10 +65,8 @@ impl<S: Datastore> ServerCore<S> {
         let groups = Pool { max: limits.groups_max, used: all };
         let members = Pool { max: limits.group_members_max, used: self.groups.member_count() };
         own >= limits.groups_per_process_max
-            || !self.has_share(uid, groups, 1, || self.groups.of_user(uid).count())
-            || !self.has_share(uid, members, member_count, || {
-                self.groups.of_user(uid).map(|group| group.members.len()).fold(0, usize::saturating_add)
-            })
+            || !self.has_share(uid, groups, 1, || self.groups.counts_of_user(uid).0)
+            || !self.has_share(uid, members, member_count, || self.groups.counts_of_user(uid).1)
     }
 
     /// A process reports that it is in a group formed by invitation. It speaks only for itself.

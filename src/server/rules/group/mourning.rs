@@ -7,76 +7,111 @@ use super::directives::wants_notice_of_deaths;
 use crate::gds::Datastore;
 use crate::server::interface::GroupOperation;
 use crate::server::state::{
-    Collective, CollectiveKind, Loss, NEXT_STEP_IN, OperationId, OperationStage, ServerCore, Timer,
+    Collective, CollectiveKind, EndedProcess, LOOKS_PER_STEP, NEXT_STEP_IN, OperationId, OperationStage, ServerCore,
+    Timer, Told,
 };
-use crate::types::{ProcId, Status, Time};
+use crate::types::{ProcId, Status, Text, Time};
 
 impl<S: Datastore> ServerCore<S> {
     /// A local process has ended without a finalization. Called once in its life, before operations go on without it.
     pub(in crate::server::rules) fn mourn(&mut self, now: Time, proc: &ProcId) {
-        let groups = self.groups.of_process(proc).filter(|(_, group)| group.survives_deaths);
-        let groups = groups.map(|(id, _)| (proc.clone(), Loss::Group(id.clone())));
-        self.mourning.extend(groups);
-        for id in self.collectives.gathering_with(&proc.namespace) {
-            let Some(operation) = self.collectives.get_mut(id) else { continue };
-            if matches!(operation.signature().kind, CollectiveKind::Group(GroupOperation::Construct, _)) {
-                operation.group_mut().into_iter().for_each(|group| group.begin_mourning(proc));
-                self.mourning.extend([(proc.clone(), Loss::Operation(id))]);
-            }
+        let (groups_until, operations_until) = (self.groups.last_entry(), self.collectives.last());
+        let has_groups = self.groups.next_of(proc, None, groups_until).is_some();
+        if has_groups || self.collectives.next_with(&proc.namespace, None, operations_until).is_some() {
+            let told = Told::Groups(None);
+            self.mourning.push(EndedProcess { proc: proc.clone(), groups_until, operations_until, told });
         }
         if self.mourning.due().is_none() {
-            self.mourn_some(now);
+            let left = self.pace.left(now);
+            let looks = self.mourn_up_to(now, left, false);
+            self.pace.spend(looks);
+            self.set_next_mourning(now);
         }
         self.end_invitations_of(now, proc);
     }
 
     /// Informs the members of some groups. The others follow in a later turn.
     pub(in crate::server) fn mourn_some(&mut self, now: Time) {
-        let is_late = self.mourning.take_due().is_some();
-        for _ in 0..LOSSES_PER_STEP {
-            // A group's event may go to thousands of connections.
-            if self.outputs.len() > OUTPUTS_PER_STEP {
-                break;
-            }
-            let Some((proc, loss)) = self.mourning.pop() else { return };
-            match loss {
-                Loss::Group(id) => {
-                    let members = self.groups.of_member(&id, &proc).map(|group| group.members.iter());
-                    let others = members.into_iter().flatten().filter(|member| **member != proc).cloned().collect();
-                    self.tell_of(now, Status::GROUP_MEMBER_FAILED, &proc, &id, others, &[]);
-                }
-                Loss::Operation(id) => {
-                    self.mourn_in_operation(now, id, &proc);
-                    if let Some(group) = self.collectives.get_mut(id).and_then(Collective::group_mut) {
-                        group.end_mourning(&proc);
-                    }
-                    // In the turn of the end itself, all operations are advanced afterwards.
-                    if is_late {
-                        self.advance_operation(now, id);
-                    }
-                }
-            }
-        }
+        self.mourning.take_due();
+        self.mourn_up_to(now, LOOKS_PER_STEP, true);
+        self.set_next_mourning(now);
+    }
+
+    fn set_next_mourning(&mut self, now: Time) {
         if self.mourning.len() > 0 {
             self.mourning.set_due(now + NEXT_STEP_IN);
             self.timers.arm(self.mourning.due(), Timer::Mourning);
         }
     }
 
+    /// Informs members up to a number of looks at operations and processes. Returns the number.
+    fn mourn_up_to(&mut self, now: Time, looks_max: usize, is_late: bool) -> usize {
+        let mut looks: usize = 0;
+        // A group's event may go to thousands of connections.
+        while looks < looks_max
+            && self.outputs.len() <= OUTPUTS_PER_STEP
+            && let Some(ended) = self.mourning.first()
+        {
+            let proc = ended.proc.clone();
+            let more = match &ended.told {
+                Told::Groups(after) => match self.groups.next_of(&proc, after.as_ref(), ended.groups_until).cloned() {
+                    Some(id) => {
+                        self.mourning.advance(Told::Groups(Some(id.clone())));
+                        self.mourn_in_group(now, &id, &proc)
+                    }
+                    None => {
+                        self.mourning.advance(Told::Operations(None));
+                        1
+                    }
+                },
+                Told::Operations(after) => {
+                    match self.collectives.next_with(&proc.namespace, *after, ended.operations_until) {
+                        Some(id) => {
+                            self.mourning.advance(Told::Operations(Some(id)));
+                            let looks = self.mourn_in_operation(now, id, &proc);
+                            // In the turn of the end itself, all operations are advanced afterwards.
+                            if is_late {
+                                self.advance_operation(now, id);
+                            }
+                            looks
+                        }
+                        None => {
+                            self.mourning.finish();
+                            1
+                        }
+                    }
+                }
+            };
+            looks = looks.saturating_add(more);
+        }
+        looks
+    }
+
+    /// Informs the members of a group about the end of one of them. Returns the work as a number of looks.
+    fn mourn_in_group(&mut self, now: Time, id: &Text, proc: &ProcId) -> usize {
+        let group = self.groups.of_member(id, proc).filter(|group| group.survives_deaths);
+        let Some(group) = group else { return LOOKS_AT_OPERATION };
+        let others: Vec<ProcId> = group.members.iter().filter(|member| *member != proc).cloned().collect();
+        let looks = LOOKS_FOR_EVENT.saturating_add(others.len());
+        self.tell_of(now, Status::GROUP_MEMBER_FAILED, proc, id, others, &[]);
+        looks
+    }
+
     /// Informs the processes that form a group about the end of another one. These are the declared leaders, if there
-    /// are any, or all processes if it was a leader itself.
-    fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) {
-        let Some(operation) = self.collectives.get(id) else { return };
-        let CollectiveKind::Group(GroupOperation::Construct, name) = &operation.signature().kind else { return };
+    /// are any, or all processes if it was a leader itself. Returns the work as a number of looks.
+    fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) -> usize {
+        let looks = LOOKS_AT_OPERATION;
+        let Some(operation) = self.collectives.get(id) else { return looks };
+        let CollectiveKind::Group(GroupOperation::Construct, name) = &operation.signature().kind else { return looks };
         if operation.stage() != OperationStage::Gathering || !operation.signature().covers(proc) {
-            return;
+            return looks;
         }
         let name = name.clone();
-        let Some(group) = operation.group() else { return };
+        let Some(group) = operation.group() else { return looks };
         let was_leader = group.leaders().contains(proc);
         let leaders: Vec<ProcId> = group.leaders().iter().filter(|leader| *leader != proc).cloned().collect();
         if !was_leader && !wants_notice_of_deaths(operation.directives()) {
-            return;
+            return looks;
         }
         let others = || self.all_who_form(id).into_iter().filter(|member| member != proc).collect();
         let (status, targets) = match was_leader {
@@ -87,13 +122,17 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(group) = self.collectives.get_mut(id).and_then(Collective::group_mut).filter(|_| was_leader) {
             group.lose_leader(proc);
         }
+        let looks = LOOKS_FOR_EVENT.saturating_add(targets.len());
         if let Some(event) = self.tell_of(now, status, proc, &name, targets, &[]) {
             self.await_verdicts(now, id, &event);
         }
+        looks
     }
 }
 
-/// Number of groups informed in one step.
-const LOSSES_PER_STEP: usize = 32;
+/// A look at a group or operation without an event costs as much as some looks at processes.
+const LOOKS_AT_OPERATION: usize = 2;
+/// An event costs as much as many looks.
+const LOOKS_FOR_EVENT: usize = 256;
 /// Number of events after which a step informs no other group.
 const OUTPUTS_PER_STEP: usize = 256;

@@ -13,7 +13,9 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{GroupOperation, PeerId, find};
-use crate::server::state::{Collective, CollectiveKind, GroupProgress, OperationId, OperationStage, ServerCore, Timer};
+use crate::server::state::{
+    Collective, CollectiveKind, GroupProgress, OperationId, OperationStage, Remote, ServerCore, Timer,
+};
 use crate::types::{ProcId, Status, Text, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
@@ -65,12 +67,10 @@ impl<S: Datastore> ServerCore<S> {
     /// The construction of this name that still gathers and at which a process has arrived.
     fn construction_of(&self, id: &Text, proc: &ProcId) -> Option<OperationId> {
         let kind = CollectiveKind::Group(GroupOperation::Construct, id.clone());
-        let mut operations = self.collectives.iter().filter(|(_, operation)| {
-            operation.signature().kind == kind
-                && operation.stage() == OperationStage::Gathering
-                && operation.contributed().contains(proc)
-        });
-        operations.next().map(|(id, _)| id)
+        let is_meant = |operation: &Collective| {
+            operation.signature().kind == kind && operation.stage() == OperationStage::Gathering
+        };
+        self.collectives.of_process(proc).find(|(_, operation)| is_meant(operation)).map(|(id, _)| id)
     }
 
     /// A connection owes one decision less.
@@ -98,8 +98,8 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// A connection has ended, and will not decide.
-    pub(in crate::server::rules) fn go_on_without_verdicts_of(&mut self, now: Time, peer: PeerId) {
-        for id in self.collectives.excuse(peer) {
+    pub(in crate::server::rules) fn go_on_without_verdicts_of(&mut self, now: Time, peer: PeerId, proc: &ProcId) {
+        for id in self.collectives.excuse(peer, proc) {
             self.stop_waiting_if_all_have_spoken(id);
             self.advance_operation(now, id);
         }
@@ -199,6 +199,9 @@ impl<S: Datastore> ServerCore<S> {
     /// The local processes that have arrived at a construction, and its remote members.
     pub(super) fn all_who_form(&self, id: OperationId) -> Vec<ProcId> {
         let Some(operation) = self.collectives.get(id) else { return Vec::new() };
+        if operation.remote() == Remote::None {
+            return operation.contributed().iter().cloned().collect();
+        }
         let members = self.members_of(operation);
         let elsewhere = members.iter().filter(|proc| self.registry.client(proc).is_none());
         operation.contributed().iter().chain(elsewhere).cloned().collect()

@@ -1,13 +1,14 @@
 //! The table of groups.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use super::leavers::Leavers;
 use crate::keys;
 use crate::server::interface::Limits;
-use crate::server::state::index::take_out;
 use crate::server::state::registry::Registry;
+use crate::server::state::shares::UserShares;
 use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
 
 /// Groups with local members. Disjoint sets of processes may use one name at the same time, for example for groups of
@@ -18,16 +19,22 @@ pub(crate) struct Groups {
     count: usize,
     /// Total number of members.
     member_count: usize,
+    /// Number of groups with local members of each user.
+    of_users: UserShares,
+    /// Number of their members.
+    members_of_users: UserShares,
     /// The groups of each local process.
     of_process: GroupsOfProcesses,
+    /// The number of the last entry of a process into a group.
+    last_entry: u64,
     /// The last context number that this server has assigned.
     last_number: u64,
     /// Processes that have left groups with remote members.
     leavers: Leavers,
 }
 
-/// The names of the groups that each local process is in: one of a name at most.
-type GroupsOfProcesses = BTreeMap<ProcId, BTreeSet<Text>>;
+/// The names of the groups that each local process is in, one of a name at most, with the number of its entry.
+type GroupsOfProcesses = BTreeMap<ProcId, BTreeMap<Text, u64>>;
 
 /// The meaning of group names for one caller. Each name is looked up once.
 #[derive(Debug)]
@@ -129,7 +136,7 @@ impl Groups {
 
     /// Number of all groups, and of a process's groups.
     pub(crate) fn counts(&self, proc: &ProcId) -> (usize, usize) {
-        (self.count, self.of_process.get(proc).map_or(0, BTreeSet::len))
+        (self.count, self.of_process.get(proc).map_or(0, BTreeMap::len))
     }
 
     /// Total number of members.
@@ -137,20 +144,39 @@ impl Groups {
         self.member_count
     }
 
-    /// Groups with local members of a user.
-    pub(crate) fn of_user(&self, uid: u32) -> impl Iterator<Item = &Group> {
-        self.groups.values().flatten().filter(move |group| group.users.contains(&uid))
+    /// Number of groups with local members of a user, and of all their members.
+    pub(crate) fn counts_of_user(&self, uid: u32) -> (usize, usize) {
+        (self.of_users.of(uid), self.members_of_users.of(uid))
     }
 
-    /// The groups that a local process is in, by name.
-    pub(crate) fn of_process(&self, proc: &ProcId) -> impl Iterator<Item = (&Text, &Group)> {
-        let ids = self.of_process.get(proc).into_iter().flatten();
-        ids.filter_map(|id| Some((id, self.of_member(id, proc)?)))
+    /// The number of the last entry of a process into a group.
+    pub(crate) const fn last_entry(&self) -> u64 {
+        self.last_entry
+    }
+
+    /// The name of the next group of a local process, behind one, that it has entered up to a number.
+    pub(crate) fn next_of(&self, proc: &ProcId, after: Option<&Text>, until: u64) -> Option<&Text> {
+        let ids = self.of_process.get(proc)?;
+        let mut next = ids.range((after.map_or(Unbounded, Excluded), Unbounded));
+        next.find(|(_, entry)| **entry <= until).map(|(id, _)| id)
     }
 
     /// All groups, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, &Group)> {
         self.groups.iter().flat_map(|(id, groups)| groups.iter().map(move |group| (id, group)))
+    }
+
+    /// Checks the counts. For tests and simulations.
+    pub(crate) fn assert_consistent(&self) {
+        let (mut groups, mut members) = (UserShares::default(), UserShares::default());
+        for (_, group) in self.iter() {
+            for uid in &group.users {
+                groups.take(*uid, 1);
+                members.take(*uid, group.members.len());
+            }
+        }
+        assert_eq!(groups, self.of_users, "groups are counted for their users");
+        assert_eq!(members, self.members_of_users, "members of groups are counted for their users");
     }
 
     /// Groups with this name.
@@ -177,10 +203,11 @@ impl Groups {
     /// Adds a group. A process that forms a group again has left the earlier one of that name.
     pub(crate) fn insert(&mut self, id: &Text, group: Group) {
         group.here.iter().for_each(|proc| self.leavers.forget(proc, id));
+        let entry = self.next_entry();
         self.revise(id, |groups, of_process| {
             for proc in &group.here {
                 abandon(groups, of_process, proc, id);
-                count(of_process, proc, id);
+                enter(of_process, proc, id, entry);
             }
             groups.push(group);
         });
@@ -195,10 +222,11 @@ impl Groups {
         (members, context_id): (Vec<ProcId>, Option<u64>),
     ) {
         self.leavers.forget(proc, id);
+        let entry = self.next_entry();
         self.revise(id, |groups, of_process| {
             abandon(groups, of_process, proc, id);
             groups.retain(|group| !group.here.is_empty());
-            count(of_process, proc, id);
+            enter(of_process, proc, id, entry);
             match groups.iter_mut().find(|group| *group.members == members && group.users.contains(&user)) {
                 Some(group) => drop(group.here.insert(proc.clone())),
                 None => groups.push(Group {
@@ -267,40 +295,77 @@ impl Groups {
     /// many. A group without local processes is dropped.
     fn revise<T>(&mut self, id: &Text, change: impl FnOnce(&mut Vec<Group>, &mut GroupsOfProcesses) -> T) -> T {
         let mut groups = self.groups.remove(id).unwrap_or_default();
-        self.account(&groups, usize::saturating_sub);
+        self.account(&groups, Account::Remove);
         let result = change(&mut groups, &mut self.of_process);
         groups.retain(|group| !group.here.is_empty());
-        self.account(&groups, usize::saturating_add);
+        self.account(&groups, Account::Add);
         if !groups.is_empty() {
             self.groups.insert(id.clone(), groups);
         }
         result
     }
 
-    fn account(&mut self, groups: &[Group], change: impl Fn(usize, usize) -> usize) {
-        self.count = change(self.count, groups.len());
-        self.member_count = groups.iter().fold(self.member_count, |sum, group| change(sum, group.members.len()));
+    fn account(&mut self, groups: &[Group], change: Account) {
+        for group in groups {
+            let member_count = group.members.len();
+            let of_users = [(&mut self.of_users, 1), (&mut self.members_of_users, member_count)];
+            let sums = [(&mut self.count, 1), (&mut self.member_count, member_count)];
+            for (shares, piece) in of_users {
+                group.users.iter().for_each(|uid| match change {
+                    Account::Add => shares.take(*uid, piece),
+                    Account::Remove => shares.give_back(*uid, piece),
+                });
+            }
+            for (sum, piece) in sums {
+                *sum = match change {
+                    Account::Add => sum.saturating_add(piece),
+                    Account::Remove => sum.saturating_sub(piece),
+                };
+            }
+        }
     }
+
+    const fn next_entry(&mut self) -> u64 {
+        self.last_entry = self.last_entry.saturating_add(1);
+        self.last_entry
+    }
+}
+
+/// A change of the counts of groups.
+#[derive(Clone, Copy, Debug)]
+enum Account {
+    Add,
+    Remove,
 }
 
 /// Takes a local process out of its group of this name. The other members still see it.
 fn abandon(groups: &mut [Group], of_process: &mut GroupsOfProcesses, proc: &ProcId, id: &Text) {
     for group in groups {
         if group.here.remove(proc) {
-            take_out(of_process, proc, id);
+            forget(of_process, proc, id);
         }
     }
 }
 
-/// Counts one more group of a process.
-fn count(of_process: &mut GroupsOfProcesses, proc: &ProcId, id: &Text) {
-    of_process.entry(proc.clone()).or_default().insert(id.clone());
+/// Notes one more group of a process.
+fn enter(of_process: &mut GroupsOfProcesses, proc: &ProcId, id: &Text, entry: u64) {
+    of_process.entry(proc.clone()).or_default().insert(id.clone(), entry);
+}
+
+/// Notes that a process is in a group no more.
+fn forget(of_process: &mut GroupsOfProcesses, proc: &ProcId, id: &Text) {
+    if let Some(ids) = of_process.get_mut(proc) {
+        ids.remove(id);
+        if ids.is_empty() {
+            of_process.remove(proc);
+        }
+    }
 }
 
 /// Drops groups, and updates the counts of their processes.
 fn retain(groups: &mut Vec<Group>, of_process: &mut GroupsOfProcesses, id: &Text, is_kept: impl Fn(&Group) -> bool) {
     for group in groups.extract_if(.., |group| !is_kept(group)) {
-        group.here.iter().for_each(|proc| take_out(of_process, proc, id));
+        group.here.iter().for_each(|proc| forget(of_process, proc, id));
     }
 }
 

@@ -20,7 +20,6 @@ pub(crate) struct GroupProgress {
     successor: Option<ProcId>,
     /// The announced new leader, before the end of a leader is known here.
     foretold: Option<ProcId>,
-    unmourned: BTreeSet<ProcId>,
     /// Number of decisions about ended members that each connection owes.
     owed: BTreeMap<PeerId, usize>,
     /// Bounds the wait for these decisions.
@@ -112,21 +111,6 @@ impl GroupProgress {
         self.leaders.insert(successor.clone());
     }
 
-    /// Ended processes whose end the others do not know yet.
-    pub(crate) const fn unmourned(&self) -> &BTreeSet<ProcId> {
-        &self.unmourned
-    }
-
-    /// A process has ended, and the others do not know yet.
-    pub(crate) fn begin_mourning(&mut self, proc: &ProcId) {
-        self.unmourned.insert(proc.clone());
-    }
-
-    /// The others know the end of a process.
-    pub(crate) fn end_mourning(&mut self, proc: &ProcId) {
-        self.unmourned.remove(proc);
-    }
-
     /// The connections that owe decisions.
     pub(crate) fn owing(&self) -> impl ExactSizeIterator<Item = PeerId> {
         self.owed.keys().copied()
@@ -170,11 +154,5 @@ impl GroupProgress {
     pub(crate) fn end_wait(&mut self) -> Option<Time> {
         self.owed.clear();
         self.owed_until.take()
-    }
-
-    /// The local phase ends: nothing is mourned and no decision awaited any longer. Returns the end of the wait.
-    pub(crate) fn close(&mut self) -> Option<Time> {
-        self.unmourned.clear();
-        self.end_wait()
     }
 }
