@@ -203,15 +203,19 @@ impl<S: Datastore> ServerCore<S> {
             if more > left && !(at_least_one && looks == 0) {
                 break;
             }
-            looks = looks.saturating_add(more);
             self.collectives.advances.advance(id);
-            looks = looks.saturating_add(self.advance_behind_elders(now, id));
+            let before = self.outputs.len();
+            let elders = self.advance_behind_elders(now, id);
+            // An operation that ends, or goes to the host, costs more than a look.
+            let outputs = self.outputs.len().saturating_sub(before);
+            let more = more.saturating_add(elders).saturating_add(outputs.saturating_mul(LOOKS_FOR_OUTPUT));
+            looks = looks.saturating_add(more);
         }
         looks
     }
 
     /// Number of looks at processes that an operation takes. They are counted only for a list that is short enough.
-    fn looks_to_advance(&self, id: OperationId, looks_max: usize) -> usize {
+    pub(super) fn looks_to_advance(&self, id: OperationId, looks_max: usize) -> usize {
         let Some(operation) = self.collectives.get(id) else { return 1 };
         let signature = operation.signature();
         if operation.phase() != CollectivePhase::Gathering || self.mourning.holds_up(id, signature) {
@@ -417,6 +421,8 @@ impl<S: Datastore> ServerCore<S> {
 
 /// Number of merged directives from one participant: each is looked up among all others.
 pub(super) const MERGED_DIRECTIVES_MAX: usize = 256;
+/// An output for a participant or the host costs as much as many looks at processes.
+const LOOKS_FOR_OUTPUT: usize = 64;
 /// A look at an operation that does not go on costs as much as some looks at processes.
 const LOOKS_AT_OPERATION: usize = 4;
 /// Participants in a list that is freed on another thread. A shorter one is freed faster than handed over.

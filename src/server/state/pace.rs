@@ -37,8 +37,8 @@ impl Pace {
     }
 }
 
-/// Looks at processes, operations or connections in one step: about a millisecond.
-pub(crate) const LOOKS_PER_STEP: usize = 8192;
+/// Looks at processes, operations or connections in one step: about half a millisecond.
+pub(crate) const LOOKS_PER_STEP: usize = 4096;
 /// Time in which ends do as much work at once as one step.
 const PERIOD: Duration = Duration::from_millis(10);
 

@@ -70,10 +70,7 @@ impl<S: Datastore> ServerCore<S> {
                             self.mourning.advance(Told::Operations(Some(id)));
                             let looks = self.mourn_in_operation(now, id, &proc);
                             // In the turn of the end itself, all operations are advanced afterwards.
-                            if is_late {
-                                self.advance_operation(now, id);
-                            }
-                            looks
+                            looks.saturating_add(if is_late { self.go_on_after_mourning(now, id) } else { 0 })
                         }
                         None => {
                             self.mourning.finish();
@@ -84,6 +81,17 @@ impl<S: Datastore> ServerCore<S> {
             };
             looks = looks.saturating_add(more);
         }
+        looks
+    }
+
+    /// Advances a construction that has waited for the news. Returns the work as a number of looks.
+    fn go_on_after_mourning(&mut self, now: Time, id: OperationId) -> usize {
+        let kind = self.collectives.get(id).map(|operation| &operation.signature().kind);
+        if !matches!(kind, Some(CollectiveKind::Group(GroupOperation::Construct, _))) {
+            return 0;
+        }
+        let looks = self.looks_to_advance(id, usize::MAX);
+        self.advance_operation(now, id);
         looks
     }
 
