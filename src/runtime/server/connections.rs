@@ -186,25 +186,25 @@ impl Connections {
         Ok(())
     }
 
-    /// Watches the process of a connection: a forked copy may keep the connection open after its end.
     /// The process number of a connection, if the system tells it.
     pub(super) fn pid_of(&self, id: PeerId) -> Option<u32> {
         self.connections.get(&id)?.credentials().pid
     }
 
+    /// Watches the process of a connection: a forked copy may keep the connection open after its end.
     pub(super) fn watch_process(&mut self, id: PeerId) {
-        let pid = self.connections.get(&id).and_then(|connection| connection.credentials().pid);
-        if self.process_ends.watch(id, pid, &self.pollers.main) == Liveness::Ended {
-            self.outlive(id);
+        let Some(connection) = self.connections.get(&id) else { return };
+        if self.process_ends.watch(id, connection.credentials().pid, &self.pollers.main) == Liveness::Ended {
+            connection.expect_no_more();
         }
     }
 
-    /// The process of a connection has ended. The bytes that it sent are still read, and then the end.
-    pub(super) fn outlive(&mut self, id: PeerId) {
-        self.process_ends.forget(id, &self.pollers.main);
-        if let Some(connection) = self.connections.get(&id) {
-            connection.expect_no_more();
-        }
+    /// The process of a connection, and perhaps of later ones, has ended. The bytes that it sent are still read, and then
+    /// the end.
+    pub(super) fn outlive(&mut self, first: PeerId) {
+        let connections = self.process_ends.take(first, &self.pollers.main);
+        let connections = connections.iter().filter_map(|id| self.connections.get(id));
+        connections.filter(|connection| !connection.is_ending()).for_each(Connection::expect_no_more);
     }
 
     /// Reads from or writes to a connection that is ready.

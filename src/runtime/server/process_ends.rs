@@ -1,12 +1,13 @@
 //! Processes that end before their connection does: a copy of the process (a `fork` without `exec`) holds the socket
 //! open, but never sends anything.
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, RawPid, getpid, pidfd_open};
 
 use super::poller::{Poller, Token};
 use crate::server::PeerId;
@@ -16,9 +17,23 @@ use crate::server::PeerId;
 ///
 /// Uses only descriptors in the lower half of this process's limit. The kernel gives the lowest free number, so at
 /// least as many are left for connections and for the host.
+///
+/// The connections of one process share a descriptor. Otherwise its end would be hundreds of events.
 #[derive(Debug, Default)]
 pub(super) struct ProcessEnds {
-    watched: BTreeMap<PeerId, OwnedFd>,
+    /// The watched processes, by the first connection of each.
+    watched: BTreeMap<PeerId, WatchedProcess>,
+    /// The first connection of each connection's process.
+    first_of: BTreeMap<PeerId, PeerId>,
+    /// The same by process number. A number may be in use again; then it means the newer process.
+    by_pid: BTreeMap<RawPid, PeerId>,
+}
+
+#[derive(Debug)]
+struct WatchedProcess {
+    pid: RawPid,
+    process: OwnedFd,
+    connections: BTreeSet<PeerId>,
 }
 
 /// The state of a process that has connected.
@@ -36,11 +51,22 @@ impl ProcessEnds {
     pub(super) fn watch(&mut self, peer: PeerId, pid: Option<u32>, poller: &Poller) -> Liveness {
         let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).filter(|pid| *pid != getpid());
         let Some(pid) = pid else { return Liveness::Assumed };
+        let number = pid.as_raw_pid();
+        if let Some(first) = self.by_pid.get(&number)
+            && let Some(watched) = self.watched.get_mut(first).filter(|watched| lives(&watched.process))
+        {
+            watched.connections.insert(peer);
+            self.first_of.insert(peer, *first);
+            return Liveness::Assumed;
+        }
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(process) => {
                 let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
                 if is_low(process.as_raw_fd(), limit) && poller.watch(&process, Token(peer.0 | OF_PROCESS)).is_ok() {
-                    self.watched.insert(peer, process);
+                    let connections = BTreeSet::from([peer]);
+                    self.watched.insert(peer, WatchedProcess { pid: number, process, connections });
+                    self.first_of.insert(peer, peer);
+                    self.by_pid.insert(number, peer);
                 }
                 Liveness::Assumed
             }
@@ -49,17 +75,38 @@ impl ProcessEnds {
         }
     }
 
-    /// The peer whose process has ended, if the token stands for a process.
+    /// The first peer of the process that has ended, if the token stands for a process.
     pub(super) const fn whose(token: Token) -> Option<PeerId> {
         if token.0 & OF_PROCESS == 0 { None } else { Some(PeerId(token.0 & !OF_PROCESS)) }
     }
 
+    /// Takes all connections of an ended process, by the first one.
+    pub(super) fn take(&mut self, first: PeerId, poller: &Poller) -> BTreeSet<PeerId> {
+        let connections = self.watched.get(&first).map(|watched| watched.connections.clone()).unwrap_or_default();
+        connections.iter().for_each(|peer| self.forget(*peer, poller));
+        connections
+    }
+
     pub(super) fn forget(&mut self, peer: PeerId, poller: &Poller) {
-        if let Some(process) = self.watched.remove(&peer) {
+        let Some(first) = self.first_of.remove(&peer) else { return };
+        let Some(watched) = self.watched.get_mut(&first) else { return };
+        watched.connections.remove(&peer);
+        if watched.connections.is_empty()
+            && let Some(WatchedProcess { pid, process, .. }) = self.watched.remove(&first)
+        {
+            if self.by_pid.get(&pid) == Some(&first) {
+                self.by_pid.remove(&pid);
+            }
             // Explicitly: a copy of this process may hold the descriptor too, so closing it would not end the watch.
             let _ = poller.forget(process);
         }
     }
+}
+
+/// Whether a watched process has not ended.
+fn lives(process: &OwnedFd) -> bool {
+    let mut ends = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+    poll(&mut ends, PollTimeout::ZERO) == Ok(0)
 }
 
 /// Whether at least as many descriptors are free as in use, given the lowest free number.
@@ -98,6 +145,30 @@ mod tests {
         children[0].kill().unwrap();
         children.iter_mut().for_each(|child| assert!(!child.wait().unwrap().success()));
         assert_eq!(ends.watch(PeerId(5), Some(children[0].id()), &poller), Liveness::Ended);
+    }
+
+    /// Each connection had a descriptor and an event of its own.
+    #[test]
+    fn connections_of_one_process_share_a_descriptor_while_it_lives() {
+        let poller = Poller::new().unwrap();
+        let mut ends = ProcessEnds::default();
+        let mut child = sleeper();
+        for peer in [3, 4, 5] {
+            assert_eq!(ends.watch(PeerId(peer), Some(child.id()), &poller), Liveness::Assumed);
+        }
+        assert_eq!(ends.watched.len(), 1);
+        ends.forget(PeerId(3), &poller);
+        child.kill().unwrap();
+        let told = poller.wait(None).unwrap();
+        assert_eq!(told.iter().map(|told| ProcessEnds::whose(told.token)).collect::<Vec<_>>(), [Some(PeerId(3))]);
+        // The process is not reaped yet, so its number is not free.
+        ends.watch(PeerId(6), Some(child.id()), &poller);
+        assert_eq!(ends.watched.len(), 2, "an ended process gets no more connections");
+        assert_eq!(ends.take(PeerId(3), &poller), BTreeSet::from([PeerId(4), PeerId(5)]));
+        assert_eq!(ends.take(PeerId(6), &poller), BTreeSet::from([PeerId(6)]));
+        assert!(ends.watched.is_empty() && ends.first_of.is_empty() && ends.by_pid.is_empty());
+        assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
+        assert!(!child.wait().unwrap().success());
     }
 
     #[test]

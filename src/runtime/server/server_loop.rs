@@ -117,12 +117,7 @@ impl ServerLoop {
 
     fn turn(&mut self, ready: Vec<Readiness>) {
         self.meter.begin(self.clock.now());
-        let is_newcomers = |readiness: &Readiness| readiness.token == Self::NEWCOMERS;
-        // A full report may leave them out.
-        let has_newcomers = ready.len() == EVENTS_PER_TURN || ready.iter().any(is_newcomers);
-        for readiness in ready.into_iter().filter(|readiness| !is_newcomers(readiness)) {
-            self.serve(readiness);
-        }
+        let has_newcomers = self.serve_all(ready);
         self.handle_requests();
         if has_newcomers {
             // The replies to requests are written first.
@@ -132,6 +127,26 @@ impl ServerLoop {
         self.expire();
         self.execute();
         self.end_turn();
+    }
+
+    /// Serves all that is ready, except newcomers. Returns whether there may be some.
+    fn serve_all(&mut self, mut ready: Vec<Readiness>) -> bool {
+        let is_newcomers = |readiness: &Readiness| readiness.token == Self::NEWCOMERS;
+        let end = self.meter.last() + READING_TIME;
+        let mut has_newcomers = false;
+        loop {
+            // A full report may leave some out.
+            let is_full = ready.len() == EVENTS_PER_TURN;
+            has_newcomers |= is_full || ready.iter().any(is_newcomers);
+            for readiness in ready.into_iter().filter(|readiness| !is_newcomers(readiness)) {
+                self.serve(readiness);
+            }
+            // Thousands of connections may end together. The kernel reports a request behind all these ends.
+            if !is_full || self.meter.last() >= end {
+                return has_newcomers;
+            }
+            ready = self.poller.wait(Some(Duration::ZERO)).unwrap_or_default();
+        }
     }
 
     /// Takes a turn on a caller's thread. Input from sockets is left to the loop's own thread, because it may cause
@@ -781,6 +796,8 @@ const MESSAGES_TIME: Duration = Duration::from_micros(30);
 const REQUESTS_PER_PROCESS: u64 = 8;
 /// Time of a process in a turn; the request that exceeds it is the last.
 const PROCESS_TIME: Duration = Duration::from_micros(20);
+/// Time of further reports of the poller in a turn.
+const READING_TIME: Duration = Duration::from_micros(200);
 /// Time of all processes together in a turn.
 const TURN_TIME: Duration = Duration::from_millis(1);
 /// Time of newcomers in a turn. Accepting a connection takes about 20 us, and the processes with requests wait for it.
