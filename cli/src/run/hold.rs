@@ -93,8 +93,8 @@ impl ToolStart {
         }
     }
 
-    /// Connects to the server that has started this launcher, and to the tool. They may be the same. `own` is the name of
-    /// the launcher's server.
+    /// Connects to the server that has started this launcher, and to the tool. They may be the same. `own` is the name
+    /// of the launcher's server.
     fn connect(&self, own: &ProcId) -> Result<Option<Tool>, AttachError> {
         let builder = Tool::builder().launcher().timeout(CONNECT_TIME_MAX);
         match &self.address {
@@ -172,7 +172,7 @@ enum Stage {
 }
 
 impl Hold {
-    /// Begins to wait if a tool wants that. `hear` is called on other threads, and gets [`ToolNews::Attached`] first.
+    /// Begins to wait if a tool wants that. `hear` is called on other threads, in any order.
     pub(super) fn begin(
         start: &ToolStart,
         server: &Server,

@@ -180,7 +180,7 @@ pub(super) struct LaunchedJob {
     output_locks: OutputLocks,
     /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
-    /// The stream that was read last.
+    /// The stream that had the last turn.
     last_read: usize,
     news: Receiver<News>,
     /// Queries for facts of the launcher.
@@ -513,7 +513,12 @@ impl LaunchedJob {
                     self.children.forward(signal);
                 }
                 Wakeup::Suspend => self.suspend(),
-                Wakeup::Stream { index } => self.pump(index)?,
+                Wakeup::Stream { index } => {
+                    if !self.is_paused {
+                        self.last_read = index;
+                    }
+                    self.pump(index)?;
+                }
                 Wakeup::Input { rank } => {
                     self.forwarding.inputs.write(rank, &self.poller);
                     self.forwarding.can_push = true;
@@ -756,7 +761,6 @@ impl LaunchedJob {
             let _ = self.poller.forget(stream.fd());
             return Ok(());
         }
-        self.last_read = index;
         let mut lines = Vec::new();
         let progress =
             if stream.is_pulled { read_and_offer(stream, &self.server, &mut lines) } else { stream.read(&mut lines) };

@@ -199,12 +199,12 @@ impl Connections {
         }
     }
 
-    /// The process of a connection, and perhaps of later ones, has ended. The bytes that it sent are still read, and then
-    /// the end.
+    /// The process of a connection, and perhaps of later ones, has ended. The bytes that it sent are still read, and
+    /// then the end.
     pub(super) fn outlive(&mut self, first: PeerId) {
         let connections = self.process_ends.take(first, &self.pollers.main);
         let connections = connections.iter().filter_map(|id| self.connections.get(id));
-        connections.filter(|connection| !connection.is_ending()).for_each(Connection::expect_no_more);
+        connections.for_each(Connection::expect_no_more);
     }
 
     /// Reads from or writes to a connection that is ready.

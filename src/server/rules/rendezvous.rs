@@ -239,13 +239,16 @@ impl<S: Datastore> ServerCore<S> {
         self.advance_behind_elders(now, id);
     }
 
-    /// As [`Self::advance_operation`]. Returns the number of other operations that came first.
+    /// As [`Self::advance_operation`]. Returns the looks at operations that came first.
     fn advance_behind_elders(&mut self, now: Time, id: OperationId) -> usize {
         // Operations of one signature go to the host in their order.
-        let elders = self.collectives.due_elders(id);
-        elders.iter().for_each(|elder| self.advance_one(now, *elder));
+        let mut looks: usize = 0;
+        for elder in self.collectives.due_elders(id, &self.registry) {
+            looks = looks.saturating_add(self.looks_to_advance(elder, usize::MAX));
+            self.advance_one(now, elder);
+        }
         self.advance_one(now, id);
-        elders.len()
+        looks
     }
 
     fn advance_one(&mut self, now: Time, id: OperationId) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::commit_rest::{PIECE_ENTRIES_MAX, STEP_ENTRIES_MAX};
 use crate::gds::KeySets;
 use crate::types::Key;
 
@@ -16,7 +17,8 @@ pub(crate) struct Changes {
     by_set: BTreeMap<u64, KeySet>,
 }
 
-/// Keys that one commit changed. A large commit is cut into pieces with numbers of their own, and many pieces have one set.
+/// Keys that one commit changed. A large commit is cut into pieces with numbers of their own, and many pieces have one
+/// set.
 #[derive(Debug, Default)]
 struct KeySet {
     /// The last of its commits.
@@ -24,8 +26,8 @@ struct KeySet {
     keys: Arc<BTreeSet<Arc<Key>>>,
 }
 
-/// Largest number of keys of a set that takes another piece.
-const SET_KEYS_MAX: usize = 224;
+/// Largest number of keys of a set that takes another piece. A full set has about as many keys as a piece may have.
+const SET_KEYS_MAX: usize = PIECE_ENTRIES_MAX - STEP_ENTRIES_MAX;
 
 impl Changes {
     /// A commit has changed these keys. Its number is above those of earlier commits. If it goes on with the commit
@@ -61,8 +63,8 @@ impl Changes {
         self.sets.insert(key, number);
     }
 
-    /// The keys that changed after a commit. If that is a piece in the middle of a large commit, earlier pieces may come
-    /// again.
+    /// The keys that changed after a commit. If that is a piece in the middle of a large commit, earlier pieces may
+    /// come again.
     pub(crate) fn since(&self, commit: u64) -> KeySets {
         let later = self.by_set.values().rev().take_while(|set| set.last > commit);
         later.map(|set| Arc::clone(&set.keys)).collect()

@@ -172,7 +172,8 @@ impl RegisteredClient {
         if self.commits == 0 { 0 } else { self.commit_base.saturating_add(self.commits) }
     }
 
-    /// A commit, or a piece of one, is applied. It changed these keys for other nodes. `goes_on`: it is not the first piece.
+    /// A commit, or a piece of one, is applied. It changed these keys for other nodes. `goes_on`: it is not the first
+    /// piece.
     pub(crate) fn note_commit(&mut self, changed_keys: impl IntoIterator<Item = Key>, goes_on: bool) {
         self.commits = self.commits.saturating_add(1);
         let commit = self.last_commit();

@@ -256,13 +256,18 @@ impl Collectives {
         OperationId(self.last)
     }
 
-    /// Older operations of the same signature that are to be advanced, oldest first.
-    pub(crate) fn due_elders(&self, id: OperationId) -> Vec<OperationId> {
+    /// Older operations of the same signature that are to be advanced, oldest first. If one is up to date, so are all
+    /// older ones.
+    pub(crate) fn due_elders(&self, id: OperationId, registry: &Registry) -> Vec<OperationId> {
         let reached = self.operations.get(&id).and_then(|operation| self.reached(operation.signature()));
         let Some((signature, reached)) = reached else { return Vec::new() };
         let first = reached.map_or(OperationId(0), |OperationId(last)| OperationId(last.saturating_add(1)));
-        let elders = self.by_signature.get(signature).filter(|_| first < id);
-        elders.map_or_else(Vec::new, |ids| ids.range((Included(first), Excluded(id))).copied().collect())
+        let Some(ids) = self.by_signature.get(signature).filter(|_| first < id) else { return Vec::new() };
+        let may_go_on = |id: &OperationId| self.get(*id).is_some_and(|operation| operation.may_go_on(registry));
+        let newest_first = ids.range((Included(first), Excluded(id))).rev().copied();
+        let mut elders: Vec<OperationId> = newest_first.take_while(may_go_on).collect();
+        elders.reverse();
+        elders
     }
 
     /// The operation of a signature behind which all are to be advanced, or none before any. `None`: none is.

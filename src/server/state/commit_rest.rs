@@ -109,7 +109,7 @@ fn extent(value: &Value) -> Option<(usize, usize)> {
 /// Largest number of values that one step publishes. A commit with more has smaller steps.
 pub(crate) const PIECE_ENTRIES_MAX: usize = 256;
 /// Number of values that one step of a large commit publishes. Other processes wait for each step.
-const STEP_ENTRIES_MAX: usize = 32;
+pub(super) const STEP_ENTRIES_MAX: usize = 32;
 /// A step takes no more values after this many bytes.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Largest number of parts of a posted value: an array and its 32,768 elements, for example. A step encodes them one by

@@ -100,7 +100,7 @@ pub(super) use interest::{Codes, Listener};
 pub(super) use operation::{Collective, FenceRequest, Gathered, HostAnswer, OperationId, OperationStage, brings_about};
 pub(super) use output_pull::{Collected, OutputPull};
 pub(super) use outputs::{CallTicket, Ticket};
-pub(super) use pace::LOOKS_PER_STEP;
+pub(super) use pace::{LOOKS_PER_STEP, OUTPUTS_PER_STEP};
 pub(super) use peer::{Peer, PeerStage};
 pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose, SpawnedOutput};
 pub(super) use query_scope::QueryScope;

@@ -42,8 +42,8 @@ pub(crate) struct Collective {
     /// Memory of its participants and directives, in bytes.
     size_bytes: usize,
     tickets: BTreeMap<PeerId, Ticket>,
-    /// The local participants, as of a revision of the registry.
-    members: Option<(u64, Membership)>,
+    /// The participants, as of a revision of the registry, if all their jobs are known.
+    members: Option<(u64, Option<Membership>)>,
     particular: Particular,
 }
 
@@ -295,12 +295,12 @@ impl Collective {
 
     /// Records local and departed participants. Returns whether all participants that can arrive have arrived.
     pub(crate) fn is_locally_complete(&mut self, registry: &Registry, table: TransitionTable) -> bool {
-        if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
+        if !self.is_up_to_date(registry) {
             let members = self.signature.membership(registry);
             members.iter().for_each(|members| self.note_departures(registry, table, &members.local));
-            self.members = members.map(|members| (registry.revision(), members));
+            self.members = Some((registry.revision(), members));
         }
-        let Some((_, members)) = &self.members else { return false };
+        let Some((_, Some(members))) = &self.members else { return false };
         let arrived = self.contributed.len().saturating_add(self.departed.len());
         arrived >= members.local.len()
             && members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
@@ -316,6 +316,15 @@ impl Collective {
         self.departed.extend(gone);
     }
 
+    /// Whether a change of processes may have completed it, which nobody has looked at.
+    pub(crate) fn may_go_on(&self, registry: &Registry) -> bool {
+        self.phase() == CollectivePhase::Gathering && !self.is_up_to_date(registry)
+    }
+
+    fn is_up_to_date(&self, registry: &Registry) -> bool {
+        self.members.as_ref().is_some_and(|(revision, _)| *revision == registry.revision())
+    }
+
     /// A process has left the operation's group.
     pub(crate) fn leave(&mut self, proc: &ProcId, table: TransitionTable) {
         if let Some(group) = self.group_mut() {
@@ -327,7 +336,8 @@ impl Collective {
     }
 
     pub(crate) fn remote(&self) -> Remote {
-        self.members.as_ref().map_or(Remote::Unknown, |(_, members)| members.remote)
+        let members = self.members.as_ref().and_then(|(_, members)| members.as_ref());
+        members.map_or(Remote::Unknown, |members| members.remote)
     }
 
     /// The waiting connections, in order.

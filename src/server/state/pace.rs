@@ -1,7 +1,7 @@
 //! A bound on the work that ends of processes do at once.
 //!
-//! Each process has a turn of its own, also for its end. Hundreds of processes that end together must not do all the work
-//! that follows in these turns. They share a bound; the rest of the work goes on in the server's own steps.
+//! Each process has a turn of its own, also for its end. Hundreds of processes that end together must not do all the
+//! work that follows in these turns. They share a bound; the rest of the work goes on in the server's own steps.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,10 +15,10 @@ pub(crate) struct Pace {
     spent: usize,
 }
 
-/// The state of a core is compared by this text, and this is no part of it.
+/// The text of a core tells its states apart. Spent work makes a difference only if it is much.
 impl fmt::Debug for Pace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Pace")
+        formatter.write_str(if self.spent < LOOKS_PER_STEP / 2 { "Pace" } else { "Pace(mostly spent)" })
     }
 }
 
@@ -39,6 +39,8 @@ impl Pace {
 
 /// Looks at processes, operations or connections in one step: about half a millisecond.
 pub(crate) const LOOKS_PER_STEP: usize = 4096;
+/// Number of outputs after which a step informs no other group.
+pub(crate) const OUTPUTS_PER_STEP: usize = 256;
 /// Time in which ends do as much work at once as one step.
 const PERIOD: Duration = Duration::from_millis(10);
 

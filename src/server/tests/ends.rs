@@ -6,7 +6,7 @@
 
 use super::groups::told;
 use super::harness::*;
-use crate::proto::{Group, RegisterEvents, Request};
+use crate::proto::{Group, RegisterEvents, Request, Tag};
 use crate::server::{Capabilities, Output, PeerId};
 use crate::types::{Status, Text};
 
@@ -44,6 +44,26 @@ fn ends_at_one_moment_look_at_a_bounded_number_of_fences_at_once() {
     let steps: Vec<usize> = steps(&mut rig).iter().map(|outputs| statuses(outputs).len()).collect();
     assert_eq!(at_once + steps.iter().sum::<usize>(), FENCES as usize, "{steps:?}");
     assert_eq!(rig.server.collective_count(), 0);
+}
+
+/// Each fence went through all older ones again.
+#[test]
+fn fences_of_the_same_processes_are_completed_in_order_and_without_a_walk_for_each() {
+    const RANKS: u32 = 40;
+    const FENCES: usize = 1000;
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(RANKS, RANKS);
+    (0..FENCES).for_each(|_| assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), []));
+    let mut outputs: Vec<Vec<Output>> = peers[1..].iter().map(|peer| rig.lose(*peer)).collect();
+    let steps = steps(&mut rig);
+    assert!(steps.len() <= 40, "{}", steps.len());
+    outputs.extend(steps);
+    let tag = |output: &Output| match output {
+        Output::Answer(_, tag, _) => Some(*tag),
+        _ => None,
+    };
+    let answered: Vec<Tag> = outputs.concat().iter().filter_map(tag).collect();
+    assert!(answered.len() == FENCES && answered.is_sorted(), "{answered:?}");
 }
 
 /// 200 processes ended beside 4,000 constructions with all of them. 800,000 pairs waited for their events.

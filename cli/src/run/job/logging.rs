@@ -2,8 +2,8 @@
 //!
 //! A text for the launcher's outputs follows what its rank has written before, and takes the same way. A request is
 //! answered when its texts are queued for the writer. While the queue is full, or another rank writes a long line,
-//! requests wait. The server bounds the requests of a process that wait. Logs and the ranks' own output fill the queue in
-//! turns.
+//! requests wait. The server bounds the requests of a process that wait. Logs and the ranks' own output fill the queue
+//! in turns.
 
 use std::path::Path;
 

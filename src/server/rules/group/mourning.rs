@@ -7,8 +7,8 @@ use super::directives::wants_notice_of_deaths;
 use crate::gds::Datastore;
 use crate::server::interface::GroupOperation;
 use crate::server::state::{
-    Collective, CollectiveKind, EndedProcess, LOOKS_PER_STEP, NEXT_STEP_IN, OperationId, OperationStage, ServerCore,
-    Timer, Told,
+    Collective, CollectiveKind, EndedProcess, LOOKS_PER_STEP, NEXT_STEP_IN, OUTPUTS_PER_STEP, OperationId,
+    OperationStage, ServerCore, Timer, Told,
 };
 use crate::types::{ProcId, Status, Text, Time};
 
@@ -44,7 +44,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Informs members up to a number of looks at operations and processes. Returns the number.
+    /// Informs members up to a number of looks at operations and processes. Returns the number. If it is not late, the
+    /// caller advances all operations of the job afterwards.
     fn mourn_up_to(&mut self, now: Time, looks_max: usize, is_late: bool) -> usize {
         let mut looks: usize = 0;
         // A group's event may go to thousands of connections.
@@ -69,7 +70,6 @@ impl<S: Datastore> ServerCore<S> {
                         Some(id) => {
                             self.mourning.advance(Told::Operations(Some(id)));
                             let looks = self.mourn_in_operation(now, id, &proc);
-                            // In the turn of the end itself, all operations are advanced afterwards.
                             looks.saturating_add(if is_late { self.go_on_after_mourning(now, id) } else { 0 })
                         }
                         None => {
@@ -98,7 +98,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Informs the members of a group about the end of one of them. Returns the work as a number of looks.
     fn mourn_in_group(&mut self, now: Time, id: &Text, proc: &ProcId) -> usize {
         let group = self.groups.of_member(id, proc).filter(|group| group.survives_deaths);
-        let Some(group) = group else { return LOOKS_AT_OPERATION };
+        let Some(group) = group else { return LOOKS_AT_GROUP };
         let others: Vec<ProcId> = group.members.iter().filter(|member| *member != proc).cloned().collect();
         let looks = LOOKS_FOR_EVENT.saturating_add(others.len());
         self.tell_of(now, Status::GROUP_MEMBER_FAILED, proc, id, others, &[]);
@@ -108,7 +108,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Informs the processes that form a group about the end of another one. These are the declared leaders, if there
     /// are any, or all processes if it was a leader itself. Returns the work as a number of looks.
     fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) -> usize {
-        let looks = LOOKS_AT_OPERATION;
+        let looks = LOOKS_AT_GROUP;
         let Some(operation) = self.collectives.get(id) else { return looks };
         let CollectiveKind::Group(GroupOperation::Construct, name) = &operation.signature().kind else { return looks };
         if operation.stage() != OperationStage::Gathering || !operation.signature().covers(proc) {
@@ -139,8 +139,6 @@ impl<S: Datastore> ServerCore<S> {
 }
 
 /// A look at a group or operation without an event costs as much as some looks at processes.
-const LOOKS_AT_OPERATION: usize = 2;
+const LOOKS_AT_GROUP: usize = 2;
 /// An event costs as much as many looks.
 const LOOKS_FOR_EVENT: usize = 256;
-/// Number of events after which a step informs no other group.
-const OUTPUTS_PER_STEP: usize = 256;

@@ -1,7 +1,7 @@
 //! Ends of processes that other members of their groups do not know yet.
 //!
-//! An end may concern thousands of groups and operations, and so may the next one. Each is kept once, with the last group
-//! or operation whose members were informed.
+//! An end may concern thousands of groups and operations, and so may the next one. Each is kept once, with the last
+//! group or operation whose members were informed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -99,8 +99,8 @@ impl Mourning {
         self.due = Some(due);
     }
 
-    /// Whether the processes of an operation do not know yet about an end in one of its jobs. Only constructions of groups
-    /// wait for that.
+    /// Whether the processes of an operation do not know yet about an end in one of its jobs. Only constructions of
+    /// groups wait for that.
     pub(crate) fn holds_up(&self, id: OperationId, signature: &Signature) -> bool {
         if self.ended.is_empty() || !matches!(signature.kind, CollectiveKind::Group(GroupOperation::Construct, _)) {
             return false;
