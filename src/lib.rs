@@ -45,6 +45,10 @@ mod events;
 #[cfg(feature = "unstable-internals")]
 pub mod events;
 #[cfg(not(feature = "unstable-internals"))]
+mod fabric;
+#[cfg(feature = "unstable-internals")]
+pub mod fabric;
+#[cfg(not(feature = "unstable-internals"))]
 mod gds;
 #[cfg(feature = "unstable-internals")]
 pub mod gds;

@@ -21,6 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("pmi", &[]),
     ("gds", &["shmem", "regex", "types", "keys"]),
     ("events", &["types", "keys"]),
+    ("fabric", &[]),
     ("server", &["events", "topo", "gds", "proto", "regex", "types", "keys"]),
     ("names", &["server", "proto", "types", "keys"]),
     ("usage", &["types", "keys"]),
