@@ -1,10 +1,10 @@
 //! The fabric of a machine: planes of devices and switches, and what communication between two devices costs.
 //!
 //! ```text
-//! FabricDescription --> Fabric: planes --> Plane: devices, switches, Structure --> cost, block, nearest, peers
-//!        |                |
-//!        |                +-- FabricHandle: one revision, whole, as long as somebody holds it
-//!        +-- CurrentFabric: replaced whole by each update
+//! text --> Provider --> FabricDescription --> Fabric: planes --> Plane: devices, switches, structure --> cost, block, nearest
+//!                                               |
+//!                                               +-- CurrentFabric: the newest revision, replaced whole by each update
+//!                                               +-- FabricHandle: one revision, whole, while somebody holds it
 //! ```
 //!
 //! The cost of two devices is the number of links between them. A structure computes it, so no matrix exists: a tree,
@@ -24,6 +24,7 @@
 //! | `structure` | the distances of switches |
 //! | `groups` | lists of numbers by number, without a vector for each |
 //! | `error` | reasons to refuse a description |
+//! | `providers` | descriptions from texts of other programs |
 //!
 //! Source: PMIx Standard, "Fabric Support Definitions".
 //!
@@ -56,6 +57,7 @@ mod error;
 
 mod groups;
 mod plane;
+pub mod providers;
 mod revisions;
 mod structure;
 #[cfg(test)]

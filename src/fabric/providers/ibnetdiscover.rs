@@ -1,0 +1,167 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::provider::{Fault, Provider, ProviderError, u32_of};
+use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
+
+/// The output of `ibnetdiscover`: one InfiniBand subnet as a plane.
+///
+/// Each connected port of a channel adapter is a device, `mlx5_0:1`. Its node is the first word of the adapter's
+/// description, if the second one is a name with a number at its end (`node7 mlx5_0`). Otherwise the node has the
+/// adapter's id. The switches' own adapters for reductions are left out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IbNetDiscover;
+
+const NAME: &str = "infiniband";
+/// The description of the adapter inside a switch (SHARP).
+const AGGREGATION: &str = "Aggregation Node";
+
+/// The section of a switch, adapter or router.
+#[derive(Clone)]
+struct Section<'t> {
+    kind: Kind,
+    id: &'t str,
+    node: &'t str,
+    name: &'t str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Switch,
+    Adapter,
+    /// Routers, and the adapters inside switches.
+    Other,
+}
+
+#[derive(Default)]
+struct Subnet<'t> {
+    switches: Vec<String>,
+    /// The number and line of each switch.
+    numbers: BTreeMap<&'t str, (u32, usize)>,
+    /// Links of switches: the line, the switch, and the id of the other one.
+    links: Vec<(usize, u32, &'t str)>,
+    /// Devices without their switch: the line, the id of the switch, and the device.
+    devices: Vec<(usize, &'t str, DeviceDescription)>,
+}
+
+impl Provider for IbNetDiscover {
+    fn describe(&self, text: &str) -> Result<FabricDescription, ProviderError> {
+        let subnet = Subnet::read(text)?;
+        let number = |line: usize, id: &str| {
+            let unknown = || Fault::Unknown { name: id.to_owned() }.on_line(line);
+            subnet.numbers.get(id).map(|&(number, _)| number).ok_or_else(unknown)
+        };
+        let links = subnet.links.iter().map(|&(line, one, other)| Ok((one, number(line, other)?)));
+        let links = links.collect::<Result<Vec<_>, ProviderError>>()?;
+        let with_switch = |(line, id, device): (usize, &str, DeviceDescription)| {
+            Ok(DeviceDescription { switch: number(line, id)?, ..device })
+        };
+        let devices = subnet.devices.into_iter().map(with_switch).collect::<Result<Vec<_>, ProviderError>>()?;
+        let vendor = devices.first().map_or("unknown", |device| &*device.vendor).to_owned();
+        let links = Links::Irregular(links);
+        let plane = PlaneDescription { name: NAME.to_owned(), vendor, switches: subnet.switches, links, devices };
+        Ok(FabricDescription { identifier: NAME.to_owned(), planes: vec![plane] })
+    }
+}
+
+impl<'t> Subnet<'t> {
+    fn read(text: &'t str) -> Result<Self, ProviderError> {
+        let mut subnet = Self::default();
+        let mut vendor: Arc<str> = "unknown".into();
+        let mut section = None;
+        for (line, whole) in (1..).zip(text.lines()) {
+            let content = whole.trim();
+            if let Some(id) = content.strip_prefix("vendid=") {
+                if *vendor != *id {
+                    vendor = id.into();
+                }
+            } else if content.starts_with('[') {
+                let section: &Section<'_> =
+                    section.as_ref().ok_or_else(|| Fault::Missing { key: "Switch, Ca or Rt" }.on_line(line))?;
+                subnet.read_port(content, line, section, &vendor).map_err(|fault| fault.on_line(line))?;
+            } else if let Some(next) = Section::read(content) {
+                let next = next.map_err(|fault| fault.on_line(line))?;
+                if next.kind == Kind::Switch {
+                    let number = u32_of(subnet.switches.len());
+                    if let Some((_, before)) = subnet.numbers.insert(next.id, (number, line)) {
+                        return Err(Fault::Twice { name: next.id.to_owned(), before }.on_line(line));
+                    }
+                    subnet.switches.push(next.id.to_owned());
+                }
+                section = Some(next);
+            } else if !is_ignored(content) {
+                return Err(Fault::form(content).on_line(line));
+            }
+        }
+        Ok(subnet)
+    }
+
+    /// Takes a line like `[1](2c903001) "S-0002c9"[22] # lid 5`.
+    fn read_port(&mut self, text: &'t str, line: usize, section: &Section<'t>, vendor: &Arc<str>) -> Result<(), Fault> {
+        let form = || Fault::form(text);
+        let (port, behind) = text.strip_prefix('[').and_then(|text| text.split_once(']')).ok_or_else(form)?;
+        let (own, behind) = behind.split_once('"').ok_or_else(form)?;
+        let (peer, _) = behind.split_once('"').ok_or_else(form)?;
+        if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(form());
+        }
+        match section.kind {
+            Kind::Switch if peer.starts_with("S-") && peer != section.id => {
+                let number = self.numbers.get(section.id).map_or(u32::MAX, |&(number, _)| number);
+                self.links.push((line, number, peer));
+            }
+            Kind::Adapter if peer.starts_with("S-") => {
+                let guid = own.trim().strip_prefix('(').and_then(|own| own.strip_suffix(')'));
+                let device = DeviceDescription {
+                    node: section.node.to_owned(),
+                    name: format!("{}:{port}", section.name),
+                    vendor: Arc::clone(vendor),
+                    address: guid.map(str::to_owned),
+                    switch: 0,
+                };
+                self.devices.push((line, peer, device));
+            }
+            Kind::Adapter => {
+                let device = format!("{} {}:{port}", section.node, section.name);
+                return Err(Fault::NoSwitch { device, peer: peer.to_owned() });
+            }
+            // The other end of these links has the same line.
+            Kind::Switch | Kind::Other => {}
+        }
+        Ok(())
+    }
+}
+
+impl<'t> Section<'t> {
+    /// Takes a line like `Ca 2 "H-0002c9" # "node7 mlx5_0"`; `None` for other lines.
+    fn read(text: &'t str) -> Option<Result<Self, Fault>> {
+        let kind = match text.split_whitespace().next()? {
+            "Switch" => Kind::Switch,
+            "Ca" => Kind::Adapter,
+            "Rt" => Kind::Other,
+            _ => return None,
+        };
+        let mut quoted = text.split('"').skip(1).step_by(2);
+        let Some(id) = quoted.next().filter(|id| !id.is_empty()) else { return Some(Err(Fault::form(text))) };
+        let description = quoted.next().unwrap_or_default();
+        let is_inside = kind == Kind::Adapter && description.contains(AGGREGATION);
+        let kind = if is_inside { Kind::Other } else { kind };
+        let mut words = description.split_whitespace();
+        let (node, name) = match (words.next(), words.next()) {
+            (Some(node), Some(name)) if name.ends_with(|last: char| last.is_ascii_digit()) => (node, name),
+            _ => (id, "ca"),
+        };
+        Some(Ok(Self { kind, id, node, name }))
+    }
+}
+
+/// Lines that say nothing about links: comments, warnings, properties and the names of chassis.
+fn is_ignored(text: &str) -> bool {
+    let is_property = || {
+        let keys = ["devid=", "sysimgguid=", "switchguid=", "caguid=", "rtguid="];
+        keys.iter().any(|key| text.starts_with(key))
+    };
+    text.is_empty()
+        || ["#", "ibwarn:", "Chassis", "Non-Chassis"].iter().any(|start| text.starts_with(start))
+        || is_property()
+}

@@ -1,0 +1,278 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::hostlist::{excerpt, expand};
+use super::provider::{Fault, Provider, ProviderError, number, u32_of};
+use crate::fabric::{DEVICES_MAX, DeviceDescription, FabricDescription, Links, PlaneDescription, SWITCHES_MAX};
+
+/// Slurm's `topology.conf`.
+///
+/// - `SwitchName=` with `Nodes=` or `Switches=` describes a tree. A switch may be below several switches. The links then
+///   have no known structure, see [`crate::fabric::TABLE_SWITCHES_MAX`].
+/// - The same lines describe a dragonfly (Slurm's `TopologyParam=dragonfly`). Switches with nodes below one switch are
+///   a group. The upper switches stand for links and do not exist.
+/// - `BlockName=` with `Nodes=`, and `BlockSizes=`, describe blocks. Blocks of each size are below a switch of their own.
+///
+/// Each node has one device, `nic0`. `LinkSpeed=` is not used, as in Slurm: each link costs 1.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlurmTopology {
+    /// The switches with nodes are those of a dragonfly.
+    pub is_dragonfly: bool,
+}
+
+const PLANE: &str = "slurm";
+const UNKNOWN: &str = "unknown";
+
+/// A line of a switch or block.
+struct Part {
+    line: usize,
+    name: String,
+    nodes: Vec<String>,
+    switches: Vec<String>,
+}
+
+#[derive(Default)]
+struct Parts {
+    switches: Vec<Part>,
+    blocks: Vec<Part>,
+    /// The sizes of blocks, with their line.
+    sizes: Option<(usize, Vec<u32>)>,
+}
+
+impl Provider for SlurmTopology {
+    fn describe(&self, text: &str) -> Result<FabricDescription, ProviderError> {
+        let parts = parts(text)?;
+        let of_blocks = parts.blocks.first().map(|block| block.line).or(parts.sizes.as_ref().map(|(line, _)| *line));
+        if let (Some(block), Some(switch)) = (of_blocks, parts.switches.first()) {
+            return Err(Fault::TwoKinds.on_line(block.max(switch.line)));
+        }
+        let described = if of_blocks.is_some() { &parts.blocks } else { &parts.switches };
+        check_names(described)?;
+        let (switches, links, numbers) = match &parts.sizes {
+            _ if of_blocks.is_none() && self.is_dragonfly => dragonfly(described)?,
+            _ if of_blocks.is_none() => tree(described)?,
+            sizes => blocks(described, sizes.as_ref())?,
+        };
+        let plane = PlaneDescription {
+            name: PLANE.to_owned(),
+            vendor: UNKNOWN.to_owned(),
+            switches,
+            links,
+            devices: devices(described, &numbers),
+        };
+        Ok(FabricDescription { identifier: PLANE.to_owned(), planes: vec![plane] })
+    }
+}
+
+/// Reads all lines. A backslash continues a line.
+fn parts(text: &str) -> Result<Parts, ProviderError> {
+    let mut parts = Parts::default();
+    let mut names = 0;
+    let mut lines = (1..).zip(text.lines());
+    while let Some((line, first)) = lines.next() {
+        let mut whole = without_comment(first).to_owned();
+        while whole.ends_with('\\') {
+            whole.pop();
+            whole += lines.next().map_or("", |(_, next)| without_comment(next));
+        }
+        if whole.is_empty() {
+            continue;
+        }
+        read_line(&whole, line, &mut parts, &mut names).map_err(|fault| fault.on_line(line))?;
+    }
+    Ok(parts)
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split('#').next().unwrap_or_default().trim_end()
+}
+
+fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> Result<(), Fault> {
+    let mut part = Part { line, name: String::new(), nodes: Vec::new(), switches: Vec::new() };
+    let mut kind = None;
+    for word in text.split_whitespace() {
+        let (key, value) = word.split_once('=').ok_or_else(|| Fault::form(word))?;
+        let mut list = || {
+            let list = expand(value, (DEVICES_MAX + SWITCHES_MAX).saturating_sub(*names))?;
+            *names += list.len();
+            Ok::<_, Fault>(list)
+        };
+        match key.to_ascii_lowercase().as_str() {
+            "switchname" | "blockname" => (kind, part.name) = (Some(key.to_ascii_lowercase()), value.to_owned()),
+            "nodes" => part.nodes = list()?,
+            "switches" => part.switches = list()?,
+            "linkspeed" => {}
+            "blocksizes" => {
+                let sizes = value.split(',').map(|size| number(size, 1, u32_of(DEVICES_MAX)));
+                parts.sizes = Some((line, sizes.collect::<Result<_, _>>()?));
+                return Ok(());
+            }
+            _ => return Err(Fault::Key { key: excerpt(key) }),
+        }
+    }
+    match kind.as_deref() {
+        Some("switchname") if part.nodes.is_empty() && part.switches.is_empty() => {
+            Err(Fault::Missing { key: "Nodes= or Switches=" })
+        }
+        Some("switchname") => {
+            parts.switches.push(part);
+            Ok(())
+        }
+        Some(_) if !part.switches.is_empty() => Err(Fault::Key { key: "Switches".to_owned() }),
+        Some(_) if part.nodes.is_empty() => Err(Fault::Missing { key: "Nodes=" }),
+        Some(_) => {
+            parts.blocks.push(part);
+            Ok(())
+        }
+        None => Err(Fault::Missing { key: "SwitchName= or BlockName=" }),
+    }
+}
+
+/// Refuses a switch, block or node that is described twice.
+fn check_names(parts: &[Part]) -> Result<(), ProviderError> {
+    let (mut switches, mut nodes) = (BTreeMap::new(), BTreeMap::new());
+    for part in parts {
+        let twice = |name: &str, before| Fault::Twice { name: name.to_owned(), before }.on_line(part.line);
+        if let Some(before) = switches.insert(part.name.as_str(), part.line) {
+            return Err(twice(&part.name, before));
+        }
+        for node in &part.nodes {
+            if let Some(before) = nodes.insert(node.as_str(), part.line) {
+                return Err(twice(node, before));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Names and links of switches, and the number of the switch of each part.
+type Switches = (Vec<String>, Links, Vec<u32>);
+
+fn tree(parts: &[Part]) -> Result<Switches, ProviderError> {
+    let pairs = pairs(parts)?;
+    let mut above = vec![None; parts.len()];
+    let mut is_tree = true;
+    for &(upper, lower) in &pairs {
+        if let Some(place) = above.get_mut(lower as usize) {
+            is_tree &= place.replace(upper).is_none();
+        }
+    }
+    let names = parts.iter().map(|part| part.name.clone()).collect();
+    let links = if is_tree { Links::Tree(above) } else { Links::Irregular(pairs) };
+    Ok((names, links, (0..u32_of(parts.len())).collect()))
+}
+
+/// The upper and lower switch of each link, sorted. Refuses unknown switches and loops.
+fn pairs(parts: &[Part]) -> Result<Vec<(u32, u32)>, ProviderError> {
+    let numbers: BTreeMap<&str, u32> = parts.iter().map(|part| part.name.as_str()).zip(0..).collect();
+    let mut pairs = Vec::new();
+    for (upper, part) in (0..).zip(parts) {
+        for name in &part.switches {
+            let unknown = || Fault::Unknown { name: name.clone() }.on_line(part.line);
+            pairs.push((upper, *numbers.get(name.as_str()).ok_or_else(unknown)?));
+        }
+    }
+    pairs.sort_unstable();
+    pairs.dedup();
+    match in_loop(&pairs, parts.len()).and_then(|switch| parts.get(switch as usize)) {
+        Some(part) => Err(Fault::Loop { name: part.name.clone() }.on_line(part.line)),
+        None => Ok(pairs),
+    }
+}
+
+/// A switch of a loop. Switches without upper switches leave, one after the other, until only those of loops and below
+/// loops are left.
+fn in_loop(pairs: &[(u32, u32)], count: usize) -> Option<u32> {
+    let mut upper_counts = vec![0_u32; count];
+    for &(_, lower) in pairs {
+        upper_counts.iter_mut().skip(lower as usize).take(1).for_each(|count| *count += 1);
+    }
+    let has_none = |(switch, &count): (u32, &u32)| (count == 0).then_some(switch);
+    let mut leaving: Vec<u32> = (0..).zip(&upper_counts).filter_map(has_none).collect();
+    while let Some(switch) = leaving.pop() {
+        let start = pairs.partition_point(|&(upper, _)| upper < switch);
+        for &(_, lower) in pairs.iter().skip(start).take_while(|&&(upper, _)| upper == switch) {
+            let Some(count) = upper_counts.get_mut(lower as usize) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                leaving.push(lower);
+            }
+        }
+    }
+    let is_left = |switch: u32| upper_counts.get(switch as usize).is_some_and(|&count| count > 0);
+    let left_above: BTreeMap<u32, u32> =
+        pairs.iter().filter(|&&(upper, _)| is_left(upper)).map(|&(upper, lower)| (lower, upper)).collect();
+    // Each of them has one above it, so the way upwards ends in a loop.
+    let first = *left_above.keys().next()?;
+    Some((0..count).fold(first, |switch, _| left_above.get(&switch).copied().unwrap_or(switch)))
+}
+
+fn dragonfly(parts: &[Part]) -> Result<Switches, ProviderError> {
+    let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut above: BTreeMap<u32, u32> = BTreeMap::new();
+    for (upper, lower) in pairs(parts)? {
+        above.entry(lower).or_insert(upper);
+    }
+    for (switch, part) in (0..).zip(parts).filter(|(_, part)| !part.nodes.is_empty()) {
+        if !part.switches.is_empty() {
+            return Err(Fault::Mixed { name: part.name.clone() }.on_line(part.line));
+        }
+        groups.entry(above.get(&switch).copied().unwrap_or(switch)).or_default().push(switch);
+    }
+    let mut numbers = vec![0; parts.len()];
+    let order = groups.values().flatten();
+    let mut names = Vec::new();
+    for (number, &switch) in (0..).zip(order) {
+        names.extend(parts.get(switch as usize).map(|part| part.name.clone()));
+        numbers.iter_mut().skip(switch as usize).take(1).for_each(|place| *place = number);
+    }
+    let sizes = groups.values().map(|group| u32_of(group.len())).collect();
+    Ok((names, Links::Dragonfly(sizes), numbers))
+}
+
+/// Blocks below a switch for each larger size, and all below one.
+fn blocks(parts: &[Part], sizes: Option<&(usize, Vec<u32>)>) -> Result<Switches, ProviderError> {
+    let mut names: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
+    let mut above: Vec<Option<u32>> = vec![None; parts.len()];
+    let mut level: Vec<usize> = (0..parts.len()).collect();
+    let (line, sizes) = sizes.map_or((0, &[][..]), |(line, sizes)| (*line, sizes));
+    let ratios = sizes.array_windows().map(|&[part, size]| {
+        let ratio = size.checked_div(part).filter(|&ratio| ratio > 1 && ratio * part == size);
+        ratio.map(|ratio| (size, ratio as usize)).ok_or(Fault::BlockSizes { size, part })
+    });
+    let ratios = ratios.collect::<Result<Vec<_>, _>>().map_err(|fault| fault.on_line(line))?;
+    let all = (0, usize::MAX);
+    for (size, ratio) in ratios.into_iter().chain([all]).take_while(|_| parts.len() > 1) {
+        if level.len() == 1 {
+            break;
+        }
+        let mut upper_level = Vec::new();
+        for (number, members) in level.chunks(ratio).enumerate() {
+            let upper = names.len();
+            names.push(if size == 0 { "all blocks".to_owned() } else { format!("block {number} of {size} nodes") });
+            above.push(None);
+            members.iter().for_each(|&member| {
+                above.iter_mut().skip(member).take(1).for_each(|place| *place = Some(u32_of(upper)));
+            });
+            upper_level.push(upper);
+        }
+        level = upper_level;
+    }
+    Ok((names, Links::Tree(above), (0..u32_of(parts.len())).collect()))
+}
+
+/// One device for each node.
+fn devices(parts: &[Part], numbers: &[u32]) -> Vec<DeviceDescription> {
+    let vendor: Arc<str> = UNKNOWN.into();
+    let of_part = |(part, &switch): (&Part, &u32)| {
+        let device = |node: &String| DeviceDescription {
+            node: node.clone(),
+            name: "nic0".to_owned(),
+            vendor: Arc::clone(&vendor),
+            address: None,
+            switch,
+        };
+        part.nodes.iter().map(device).collect::<Vec<_>>()
+    };
+    parts.iter().zip(numbers).flat_map(of_part).collect()
+}

@@ -1,0 +1,94 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::hostlist::excerpt;
+use super::provider::{Fault, Provider, ProviderError};
+use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
+
+/// Files of `/sys/class/net` and `/sys/class/infiniband` of many nodes, one file on a line: `NODE: PATH:CONTENT`.
+///
+/// `pdsh -w n[0-9] 'grep -H . /sys/class/net/*/address /sys/class/infiniband/*/ports/*/link_layer'` writes such lines.
+///
+/// Each network interface is a device of the plane `net`, except those with an address of zeros. Each port of an adapter
+/// is a device of the plane `infiniband`. Nothing is known of switches, so each plane has one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SysListing;
+
+const NET: &str = "net";
+const INFINIBAND: &str = "infiniband";
+const UNKNOWN: &str = "unknown";
+
+/// The files of each device: path below the device, content and line.
+type Files<'t> = BTreeMap<&'t str, (&'t str, usize)>;
+
+/// Devices by class, node and name.
+type Devices<'t> = BTreeMap<(&'static str, &'t str, &'t str), Files<'t>>;
+
+impl Provider for SysListing {
+    fn describe(&self, text: &str) -> Result<FabricDescription, ProviderError> {
+        let mut devices = Devices::new();
+        for (line, whole) in (1..).zip(text.lines()) {
+            if !whole.trim().is_empty() {
+                read_line(whole.trim(), line, &mut devices).map_err(|fault| fault.on_line(line))?;
+            }
+        }
+        let planes = [(NET, interfaces(&devices)), (INFINIBAND, ports(&devices))];
+        let planes =
+            planes.into_iter().filter(|(_, devices)| !devices.is_empty()).map(|(name, devices)| PlaneDescription {
+                name: name.to_owned(),
+                vendor: devices.first().map_or(UNKNOWN, |device| &*device.vendor).to_owned(),
+                switches: vec![name.to_owned()],
+                links: Links::Tree(vec![None]),
+                devices,
+            });
+        Ok(FabricDescription { identifier: "sysfs".to_owned(), planes: planes.collect() })
+    }
+}
+
+fn read_line<'t>(text: &'t str, line: usize, devices: &mut Devices<'t>) -> Result<(), Fault> {
+    let form = || Fault::form(text);
+    let (node, file) = text.split_once(": ").ok_or_else(form)?;
+    let class = [NET, INFINIBAND].into_iter().find_map(|class| {
+        let below = file.strip_prefix("/sys/class/")?.strip_prefix(class)?.strip_prefix('/')?;
+        Some((class, below))
+    });
+    let (class, below) = class.ok_or_else(form)?;
+    let (name, file) = below.split_once('/').ok_or_else(form)?;
+    let (path, content) = file.split_once(':').ok_or_else(form)?;
+    let earlier = devices.entry((class, node, name)).or_default().insert(path, (content.trim(), line));
+    match earlier {
+        None => Ok(()),
+        Some((_, before)) => Err(Fault::Twice { name: excerpt(&format!("{node} {name}/{path}")), before }),
+    }
+}
+
+fn interfaces(devices: &Devices<'_>) -> Vec<DeviceDescription> {
+    let interface = |(&(class, node, name), files): (&(&str, &str, &str), &Files<'_>)| {
+        let address = files.get("address").map(|(address, _)| *address);
+        // The loopback interface.
+        let is_nowhere = address.is_some_and(|address| address.bytes().all(|byte| matches!(byte, b'0' | b':')));
+        (class == NET && !is_nowhere).then(|| device(node, name.to_owned(), files, address))
+    };
+    devices.iter().filter_map(interface).collect()
+}
+
+fn ports(devices: &Devices<'_>) -> Vec<DeviceDescription> {
+    let of_adapter = |(&(class, node, name), files): (&(&str, &str, &str), &Files<'_>)| {
+        let mut numbers: Vec<&str> = files
+            .keys()
+            .filter_map(|path| path.strip_prefix("ports/")?.split_once('/'))
+            .map(|(number, _)| number)
+            .filter(|_| class == INFINIBAND)
+            .collect();
+        numbers.dedup();
+        let guid = files.get("node_guid").map(|(guid, _)| *guid);
+        numbers.into_iter().map(|port| device(node, format!("{name}:{port}"), files, guid)).collect::<Vec<_>>()
+    };
+    devices.iter().flat_map(of_adapter).collect()
+}
+
+fn device(node: &str, name: String, files: &Files<'_>, address: Option<&str>) -> DeviceDescription {
+    let vendor: Arc<str> = files.get("device/vendor").map_or(UNKNOWN, |(vendor, _)| vendor).into();
+    let address = address.filter(|address| !address.is_empty()).map(str::to_owned);
+    DeviceDescription { node: node.to_owned(), name, vendor, address, switch: 0 }
+}

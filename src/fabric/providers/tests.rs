@@ -1,0 +1,349 @@
+//! Each form of text, and what is refused with which words.
+
+use proptest::prelude::*;
+
+use super::hostlist::expand;
+use super::*;
+use crate::fabric::{Fabric, Plane};
+
+fn plane(fabric: &Fabric) -> &Plane {
+    &fabric.planes()[0]
+}
+
+fn cost(fabric: &Fabric, one: &str, other: &str) -> u16 {
+    let index = |node| plane(fabric).devices_of_node(node).next().unwrap().index;
+    plane(fabric).cost(index(one), index(other)).unwrap()
+}
+
+fn slurm(text: &str) -> Result<Fabric, ProviderError> {
+    SlurmTopology::default().read(text)
+}
+
+/// The text of the error. It is short, whatever the text was.
+fn error(result: Result<Fabric, ProviderError>) -> String {
+    let text = result.unwrap_err().to_string();
+    assert!(text.len() < 700, "{text}");
+    text
+}
+
+#[test]
+fn the_tutorials_fabric_has_a_device_for_each_node_and_switch() {
+    let fabric = TestFabric.read("nodes:5;plane:d:3").unwrap();
+    let plane = plane(&fabric);
+    assert_eq!((fabric.identifier(), plane.name(), plane.vendor()), ("TEST-1", "plane000", "TEST"));
+    assert_eq!((plane.device_count(), plane.switches().len()), (15, 3));
+    // Device 8 of node 2 is the last but one of the second switch.
+    let device = plane.device(8).unwrap();
+    assert_eq!((device.node, device.name, device.switch), ("test002", "test002:nic002", "plane000:switch001"));
+    assert_eq!(plane.device_by_name("test002", "test002:nic002"), Some(device));
+    let row: Vec<u16> = (0..15).map(|other| plane.cost(8, other).unwrap()).collect();
+    assert_eq!(row, [3, 3, 3, 3, 3, 2, 2, 2, 0, 2, 3, 3, 3, 3, 3]);
+    assert_eq!(plane.groups(), "0:test000,test001;1:test001,test002,test003;2:test003,test004");
+}
+
+#[test]
+fn a_sparse_plane_deals_devices_to_switches_in_turn_and_planes_continue_the_numbers() {
+    let fabric = TestFabric.read("nodes:2; plane:s:2;plane:4").unwrap();
+    let of_node = |plane: usize, node| {
+        let devices = fabric.planes()[plane].devices_of_node(node);
+        devices.map(|device| (device.name.to_owned(), device.switch.to_owned())).collect::<Vec<_>>()
+    };
+    let pair = |node, nic, plane, switch| (format!("{node}:nic00{nic}"), format!("plane00{plane}:switch00{switch}"));
+    assert_eq!(of_node(0, "test001"), [pair("test001", 0, 0, 0), pair("test001", 1, 0, 1)]);
+    let dense = [(2, 2), (3, 2), (4, 3), (5, 3)].map(|(nic, switch)| pair("test001", nic, 1, switch));
+    assert_eq!(of_node(1, "test001"), dense);
+    // The ring of four switches has a shorter way round.
+    assert_eq!(fabric.planes()[1].cost(0, 7), Some(3));
+}
+
+#[test]
+fn a_wrong_test_fabric_is_refused_with_the_entry() {
+    let of = |text| error(TestFabric.read(text));
+    assert_eq!(of("nodes:5;plain:3"), "entry 2: \"plain:3\" has none of the known forms");
+    assert_eq!(of("nodes:0;plane:3"), "entry 1: \"0\" is no number from 1 to 100000");
+    assert_eq!(of("nodes:5;plane:x:3"), "entry 2: \"x:3\" has none of the known forms");
+    assert_eq!(of("nodes:5;plane:d:3:4"), "entry 2: \"3:4\" is no number from 1 to 10000");
+    assert_eq!(of("nodes:100000;plane:22"), "entry 1: \"22\" is no number from 1 to 20");
+    assert_eq!(of("plane:3"), "entry 1: 'nodes' is missing");
+    assert_eq!(of("nodes:5"), "the fabric has no plane");
+    assert_eq!(of("nodes:5;nodes:6;plane:1"), "entry 2: \"nodes:6\" has none of the known forms");
+}
+
+#[test]
+fn hostlists_expand_with_widths_and_several_brackets() {
+    let of = |list| expand(list, 100).unwrap().join(" ");
+    assert_eq!(of("tux[0-3,12,18-20]"), "tux0 tux1 tux2 tux3 tux12 tux18 tux19 tux20");
+    assert_eq!(of("n[08-11],login,r[1-2]n[0-1]x"), "n08 n09 n10 n11 login r1n0x r1n1x r2n0x r2n1x");
+    let refused = |list: &str| expand(list, 100).unwrap_err().to_string();
+    for list in ["a[1", "a]1", "a[[1]]", "a[1]]"] {
+        assert_eq!(refused(list), format!("{list:?} has a bracket without its partner"));
+    }
+    for range in ["", "3-1", "1-", "a", "1-2-3", "4294967296", "-"] {
+        assert_eq!(refused(&format!("a[{range}]")), format!("{range:?} is no range of numbers"));
+    }
+    for list in ["a,,b", "", &format!("{}[1-2]", "x".repeat(256))] {
+        assert!(refused(list).contains("has an empty name, or one of more than 255 bytes"), "{list}");
+    }
+    assert_eq!(expand("a[1-10]b[1-10]", 100).unwrap().len(), 100);
+    for list in ["a[0-100]", "a[0-4294967295]", "a[1-10]b[1-10],c", "a[1-10]b[1-10]c[1-10]"] {
+        assert_eq!(refused(list), format!("{list:?} has more than 100 names"));
+    }
+}
+
+#[test]
+fn slurms_tree_counts_links_through_the_nearest_common_switch() {
+    let text = "# a comment\n\
+        SwitchName=s0 Nodes=tux[0-3] LinkSpeed=900 # another\n\
+        switchname=s1 nodes=tux[4-5],\\\ntux[6-7]\n\
+        SwitchName=s2 Nodes=tux8\n\
+        SwitchName=s3 Switches=s[0-1]\n\
+        SwitchName=s4 Switches=s[2-3]\n";
+    let fabric = slurm(text).unwrap();
+    assert_eq!((plane(&fabric).device_count(), plane(&fabric).switches().len()), (9, 5));
+    let costs = ["tux0", "tux1", "tux7", "tux8"].map(|other| cost(&fabric, "tux0", other));
+    assert_eq!(costs, [0, 2, 4, 5]);
+    let apart = slurm("SwitchName=a Nodes=n0\nSwitchName=b Nodes=n1").unwrap();
+    assert_eq!(cost(&apart, "n0", "n1"), crate::fabric::UNREACHABLE);
+}
+
+#[test]
+fn a_switch_below_two_switches_has_the_shorter_way() {
+    let text = "SwitchName=a Nodes=n0\nSwitchName=b Nodes=n1\nSwitchName=c Nodes=n2\n\
+        SwitchName=up Switches=a,b\nSwitchName=top Switches=up,c\nSwitchName=other Switches=a,c\n";
+    let fabric = slurm(text).unwrap();
+    assert_eq!([cost(&fabric, "n0", "n1"), cost(&fabric, "n0", "n2"), cost(&fabric, "n1", "n2")], [4, 4, 5]);
+}
+
+#[test]
+fn a_dragonflys_groups_are_the_switches_below_one() {
+    let text = "SwitchName=top Switches=g[0-1]\nSwitchName=g0 Switches=s[0-1]\nSwitchName=g1 Switches=s[2-3]\n\
+        SwitchName=s0 Nodes=n0\nSwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n2\nSwitchName=s3 Nodes=n3\n";
+    let dragonfly = SlurmTopology { is_dragonfly: true };
+    let fabric = dragonfly.read(text).unwrap();
+    assert_eq!(plane(&fabric).groups(), "0:n0,n1;1:n2,n3");
+    // One link connects the groups: from the first switch of each.
+    let costs = ["n1", "n2", "n3"].map(|other| cost(&fabric, "n0", other));
+    assert_eq!((costs, cost(&fabric, "n1", "n3")), ([3, 3, 4], 5));
+    let mixed = "SwitchName=a Nodes=n0 Switches=b\nSwitchName=b Nodes=n1";
+    assert_eq!(error(dragonfly.read(mixed)), "line 1: switch 'a' of a dragonfly has nodes and switches");
+}
+
+#[test]
+fn blocks_are_below_a_switch_for_each_size() {
+    let text = "BlockName=b0 Nodes=n[0-1]\nBlockName=b1 Nodes=n[2-3]\nBlockName=b2 Nodes=n[4-5]\nBlockSizes=2,4\n";
+    let fabric = slurm(text).unwrap();
+    let costs = ["n1", "n2", "n4"].map(|other| cost(&fabric, "n0", other));
+    assert_eq!(costs, [2, 4, 6]);
+    let flat = slurm("BlockName=b0 Nodes=n0\nBlockName=b1 Nodes=n1").unwrap();
+    assert_eq!(cost(&flat, "n0", "n1"), 4);
+    assert_eq!(plane(&slurm("BlockName=b0 Nodes=n0\nBlockSizes=1,2").unwrap()).switches().len(), 1);
+}
+
+#[test]
+fn a_wrong_topology_is_refused_with_the_line() {
+    let of = |text| error(slurm(text));
+    let loops = "SwitchName=a Nodes=n0\nSwitchName=b Switches=c,a\nSwitchName=c Switches=b";
+    assert_eq!(of(loops), "line 2: switch 'b' is in a loop: it is above itself");
+    assert_eq!(of("SwitchName=a Switches=a"), "line 1: switch 'a' is in a loop: it is above itself");
+    assert_eq!(of("\nSwitchName=a Nodes=n\nSwitchName=a Nodes=m"), "line 3: 'a' was described before, on line 2");
+    assert_eq!(of("SwitchName=a Nodes=n,n"), "line 1: 'n' was described before, on line 1");
+    assert_eq!(of("SwitchName=a Nodes=n\nSwitchName=b Switches=a,c"), "line 2: 'c' is described nowhere");
+    assert_eq!(of("SwitchName=a Nodes=n[1-"), "line 1: \"n[1-\" has a bracket without its partner");
+    assert_eq!(of("SwitchName=a Nods=n"), "line 1: the key 'Nods' is not known here");
+    assert_eq!(of("SwitchName=a"), "line 1: 'Nodes= or Switches=' is missing");
+    assert_eq!(of("Nodes=n"), "line 1: 'SwitchName= or BlockName=' is missing");
+    assert_eq!(of("nonsense"), "line 1: \"nonsense\" has none of the known forms");
+    assert_eq!(
+        of("SwitchName=a Nodes=n\nBlockName=b Nodes=m"),
+        "line 2: the file has lines of trees and lines of blocks"
+    );
+    assert_eq!(of("BlockName=b Switches=m"), "line 1: the key 'Switches' is not known here");
+    let sizes = "BlockName=b Nodes=m\nBlockSizes=2,4,6";
+    assert_eq!(of(sizes), "line 2: a block of 6 nodes does not consist of whole blocks of 4 nodes");
+    assert_eq!(of("# nothing"), "plane 'slurm' has no devices");
+    assert_eq!(of("BlockSizes=2"), "plane 'slurm' has no devices");
+}
+
+const SUBNET: &str = r#"#
+# Topology file: generated on Tue Jun  5 14:15:10 2007
+#
+vendid=0x2c9
+devid=0xc738
+sysimgguid=0x2000
+switchguid=0x2000(2000)
+Switch	24 "S-0000000000002000"		# "leaf 1" base port 0 lid 6 lmc 0
+[1]	"H-0000000000001000"[1](1001) 		# "n0 mlx5_0" lid 4 4xEDR
+[3]	"S-0000000000002001"[3]		# "spine" lid 3 4xEDR
+[4][ext 2]	"S-0000000000002001"[4]		# "spine" lid 3 4xEDR
+
+Chassis 1 (guid 0x5442)
+switchguid=0x2001(2001)
+Switch	24 "S-0000000000002001"		# "spine" base port 0 lid 3 lmc 0
+[3]	"S-0000000000002000"[3]		# "leaf 1" lid 6 4xEDR
+[9]	"H-0000000000003000"[1](3001)		# "Mellanox Technologies Aggregation Node" lid 9 4xEDR
+[5]	"S-0000000000002002"[1]		# "leaf 2" lid 7 4xEDR
+
+switchguid=0x2002(2002)
+Switch	24 "S-0000000000002002"		# "leaf 2" base port 0 lid 7 lmc 0
+[1]	"S-0000000000002001"[5]		# "spine" lid 3 4xEDR
+
+vendid=0x15b3
+caguid=0x1000
+Ca	2 "H-0000000000001000"		# "n0 mlx5_0"
+[1](1001) 	"S-0000000000002000"[1]		# lid 4 lmc 0 "leaf 1" lid 6 4xEDR
+[2](1002) 	"S-0000000000002002"[7]		# lid 5 lmc 0 "leaf 2" lid 7 4xEDR
+
+caguid=0x1004
+Ca	1 "H-0000000000001004"		# "MT23108 InfiniHost Mellanox Technologies"
+[1](1005) 	"S-0000000000002002"[8]		# lid 8 lmc 0 "leaf 2" lid 7 4xEDR
+
+caguid=0x3000
+Ca	1 "H-0000000000003000"		# "Mellanox Technologies Aggregation Node"
+[1](3001) 	"S-0000000000002001"[9]		# lid 9 lmc 0 "spine" lid 3 4xEDR
+"#;
+
+#[test]
+fn ports_of_an_infiniband_subnet_are_devices() {
+    let fabric = IbNetDiscover.read(SUBNET).unwrap();
+    let plane = plane(&fabric);
+    assert_eq!((plane.device_count(), plane.switches().len(), plane.vendor()), (3, 3, "0x15b3"));
+    let first = plane.device_by_name("n0", "mlx5_0:1").unwrap();
+    assert_eq!((first.switch, first.vendor, first.address), ("S-0000000000002000", "0x15b3", Some("1001")));
+    let second = plane.device_by_name("n0", "mlx5_0:2").unwrap();
+    let unnamed = plane.device_by_name("H-0000000000001004", "ca:1").unwrap();
+    assert_eq!(plane.cost(first.index, second.index), Some(4));
+    assert_eq!(plane.nearest(second.index, 5), Some(vec![(unnamed.index, 2), (first.index, 4)]));
+}
+
+#[test]
+fn a_wrong_subnet_is_refused_with_the_line() {
+    let of = |text: &str| error(IbNetDiscover.read(text));
+    let switch = "Switch 8 \"S-1\"\n";
+    assert_eq!(of("Ca 1 \"H-1\"\n[1](2) \"S-9\"[1]"), "line 2: 'S-9' is described nowhere");
+    assert_eq!(of(&format!("{switch}[1] \"S-2\"[1]")), "line 2: 'S-2' is described nowhere");
+    assert_eq!(of(&format!("{switch}{switch}")), "line 2: 'S-1' was described before, on line 1");
+    assert_eq!(
+        of("Ca 1 \"H-1\" # \"n0 hca0\"\n[1](2) \"H-9\"[1]"),
+        "line 2: 'n0 hca0:1' has a link to 'H-9', which is no switch"
+    );
+    assert_eq!(of("[1] \"S-2\"[1]"), "line 1: 'Switch, Ca or Rt' is missing");
+    assert_eq!(of(&format!("{switch}[x] \"S-1\"[1]")), "line 2: \"[x] \\\"S-1\\\"[1]\" has none of the known forms");
+    assert_eq!(of("Switch 8"), "line 1: \"Switch 8\" has none of the known forms");
+    assert_eq!(of("hello"), "line 1: \"hello\" has none of the known forms");
+    assert_eq!(of(switch), "plane 'infiniband' has no devices");
+    let twice = "Ca 1 \"H-1\" # \"n0 hca0\"\n[1](2) \"S-1\"[1]\nCa 1 \"H-2\" # \"n0 hca0\"\n[1](3) \"S-1\"[2]\n";
+    assert_eq!(of(&format!("{switch}{twice}")), "node 'n0' has two devices with the name 'hca0:1'");
+}
+
+#[test]
+fn listings_of_sys_give_a_plane_for_each_class() {
+    let text = "n0: /sys/class/net/lo/address:00:00:00:00:00:00\n\
+        n0: /sys/class/net/eth0/address:52:54:00:12:34:56\n\
+        n0: /sys/class/net/eth0/device/vendor:0x8086\n\
+        n1: /sys/class/net/eth0/address:52:54:00:12:34:57\n\
+        n1: /sys/class/infiniband/mlx5_0/node_guid:506b:4b03:00c4:8d1c\n\
+        n1: /sys/class/infiniband/mlx5_0/ports/1/state:4: ACTIVE\n\
+        n1: /sys/class/infiniband/mlx5_0/ports/1/link_layer:InfiniBand\n\
+        n1: /sys/class/infiniband/mlx5_0/ports/2/link_layer:InfiniBand\n";
+    let fabric = SysListing.read(text).unwrap();
+    let all: Vec<_> = fabric
+        .planes()
+        .iter()
+        .flat_map(|plane| {
+            (0..).map_while(|index| plane.device(index)).map(move |d| (plane.name(), d.node, d.name, d.vendor))
+        })
+        .collect();
+    let ports = ["mlx5_0:1", "mlx5_0:2"].map(|name| ("infiniband", "n1", name, "unknown"));
+    let net = [("net", "n0", "eth0", "0x8086"), ("net", "n1", "eth0", "unknown")];
+    assert_eq!(all, [net, ports].concat());
+    assert_eq!(plane(&fabric).device(0).unwrap().address, Some("52:54:00:12:34:56"));
+    let of = |text| error(SysListing.read(text));
+    assert_eq!(
+        of("n0: /sys/class/block/sda/size:1"),
+        "line 1: \"n0: /sys/class/block/sda/size:1\" has none of the known forms"
+    );
+    let twice = "n0: /sys/class/net/e/mtu:1\nn0: /sys/class/net/e/mtu:1";
+    assert_eq!(of(twice), "line 2: 'n0 e/mtu' was described before, on line 1");
+    assert_eq!(of("n0: /sys/class/net/lo/address:00:00:00:00:00:00"), "the fabric has no plane");
+}
+
+/// Lines of the known words in any order, as they stand in real texts and as they never do.
+fn texts() -> impl Strategy<Value = String> {
+    const WORDS: &[&str] = &[
+        "SwitchName=a",
+        "SwitchName=b",
+        "BlockName=c",
+        "Nodes=n[0-2]",
+        "Nodes=m",
+        "Switches=a,b",
+        "BlockSizes=2,4",
+        "\\",
+        "#",
+        "Switch",
+        "Ca",
+        "Rt",
+        "8",
+        "\"S-1\"",
+        "\"S-2\"",
+        "\"H-1\"",
+        "[1]",
+        "[2](3)",
+        "vendid=0x1",
+        "n0:",
+        "nodes:2",
+        ";",
+        "plane:s:2",
+        "/sys/class/net/e/address:1",
+        "/sys/class/infiniband/m/ports/1/state:1",
+        "[",
+        "]",
+        "\u{e9}",
+        "=",
+        ":",
+    ];
+    let word = prop_oneof![8 => prop::sample::select(WORDS).prop_map(str::to_owned), 1 => "\\PC{0,6}"];
+    let separator = prop::sample::select(&[" ", "\n", ""][..]);
+    prop::collection::vec((word, separator), 0..40)
+        .prop_map(|parts| parts.into_iter().map(|(word, separator)| word + separator).collect())
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused_with_short_words(text in texts()) {
+        let providers: [&dyn Provider; 5] =
+            [&SlurmTopology::default(), &SlurmTopology { is_dragonfly: true }, &IbNetDiscover, &SysListing, &TestFabric];
+        for provider in providers {
+            match provider.read(&text) {
+                Ok(fabric) => prop_assert!(fabric.planes().iter().all(|plane| plane.cost(0, 0) == Some(0))),
+                Err(error) => prop_assert!(error.to_string().len() < 700, "{}", error),
+            }
+        }
+    }
+
+    #[test]
+    fn a_tree_written_as_slurm_does_is_read_back(above in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+        let parents: Vec<usize> = above.iter().enumerate().map(|(place, above)| above.index(place + 1)).collect();
+        let mut text = String::new();
+        for switch in 0..=parents.len() {
+            let below: Vec<String> =
+                (0..parents.len()).filter(|&place| parents[place] == switch).map(|place| format!("s{}", place + 1)).collect();
+            let switches = if below.is_empty() { String::new() } else { format!(" Switches={}", below.join(",")) };
+            text += &format!("SwitchName=s{switch} Nodes=n{switch}{switches}\n");
+        }
+        let fabric = slurm(&text).unwrap();
+        let upwards = |mut switch: usize| {
+            let mut path = vec![switch];
+            while switch > 0 {
+                switch = parents[switch - 1];
+                path.push(switch);
+            }
+            path
+        };
+        for (one, other) in (0..=parents.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
+            let (up, down) = (upwards(one), upwards(other));
+            let common = up.iter().rev().zip(down.iter().rev()).take_while(|(one, other)| one == other).count();
+            let hops = up.len() + down.len() - 2 * common;
+            prop_assert_eq!(usize::from(cost(&fabric, &format!("n{one}"), &format!("n{other}"))), hops + 2);
+        }
+    }
+}
