@@ -6,6 +6,7 @@ mod debugger;
 mod error;
 pub mod errors;
 mod events;
+pub mod fabrics;
 pub mod hardware;
 mod invitations;
 mod iof;
@@ -39,10 +40,10 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
     AllocationError, Borrowed, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EnvironmentPatterns,
-    EventCall, EventError, FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment,
-    PartialAnswer, PatternError, PmiChannel, ProofError, Prover, Responder, SetupError, StartError, StartedFence,
-    Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer,
-    Variable, Work,
+    EventCall, EventError, FabricSource, FabricSourceError, FactError, FenceReply, Fetched, GroupError, Host,
+    HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer, PatternError, PmiChannel, ProofError, Prover, Responder,
+    SetupError, StartError, StartedFence, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,

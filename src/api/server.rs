@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fabric::FabricHandle;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
@@ -40,6 +41,14 @@ impl Server {
     #[must_use]
     pub fn uri(&self) -> String {
         self.handle.environment().uri()
+    }
+
+    /// The newest revision of the fabric for which this server answers; see
+    /// [`ServerBuilder::fabric`](crate::ServerBuilder::fabric). It never changes; [`FabricHandle::is_outdated`] tells that
+    /// a later one exists.
+    #[must_use]
+    pub fn fabric(&self) -> Option<FabricHandle> {
+        self.handle.fabric()
     }
 
     /// Statistics of the server's thread: number of handled requests, and its longest turn.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::ptl::{ForeignClients, SocketAccess};
 use crate::runtime::{
-    self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport, TopologyOptions,
+    self, ConnectionLimits, FabricSource, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport,
+    TopologyOptions,
 };
 use crate::server::{Capabilities, OutputSettings, ServerConfig};
 use crate::shmem::BackingKind;
@@ -27,6 +28,7 @@ pub struct ServerBuilder {
     tools: ToolSupport,
     prover: Option<Arc<dyn Prover>>,
     munge_credentials: Option<Arc<dyn Prover>>,
+    fabric: Option<FabricSource>,
     pub(super) topology: TopologyOptions,
     backing: BackingKind,
     limits: StoreLimits,
@@ -55,6 +57,7 @@ impl ServerBuilder {
             tools: ToolSupport::default(),
             prover: None,
             munge_credentials: None,
+            fabric: None,
             topology: TopologyOptions::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
@@ -228,6 +231,27 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets the server answer for a fabric, as the scheduler's server does (`PMIx_Fabric_register`, `PMIx_Fabric_update`). A
+    /// host's own function comes first. An update reads the description again.
+    ///
+    /// ```
+    /// use modex::{FabricSource, LocalHost, Server};
+    ///
+    /// let source = FabricSource::parse("test:nodes:5;plane:d:3")?;
+    /// let server = Server::builder().fabric(source).start(LocalHost)?;
+    /// let fabric = server.fabric().ok_or("no fabric")?;
+    /// let plane = fabric.planes().first().ok_or("no plane")?;
+    /// assert_eq!((plane.device_count(), plane.cost(0, 14)), (15, Some(3)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Source: PMIx Standard, "Fabric Support Definitions".
+    pub fn fabric(mut self, source: FabricSource) -> Self {
+        self.core.own_services |= Capabilities::FABRIC_REGISTER | Capabilities::FABRIC_UPDATE;
+        self.fabric = Some(source);
+        self
+    }
+
     /// Starts the server. Clients can connect when this returns.
     ///
     /// # Errors
@@ -263,6 +287,7 @@ impl ServerBuilder {
             tools: self.tools,
             prover: self.prover,
             munge_credentials: self.munge_credentials,
+            fabric: self.fabric,
             topology: self.topology,
             connections: self.connections,
             core: self.core,
@@ -295,9 +320,9 @@ pub enum BuildError {
 impl AsStatus for BuildError {
     fn status(&self) -> Status {
         match self {
-            Self::Namespace(_) | Self::Hostname { .. } | Self::Start(StartError::Directory { .. }) => {
-                Status::ERR_BAD_PARAM
-            }
+            Self::Namespace(_)
+            | Self::Hostname { .. }
+            | Self::Start(StartError::Directory { .. } | StartError::Fabric(_)) => Status::ERR_BAD_PARAM,
             Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
         }
     }

@@ -32,10 +32,6 @@ pub(super) const HOSTNAME: &str = keys::HOSTNAME.name();
 pub(super) const NODE_ID: &str = keys::NODEID.name();
 /// Number of an application.
 pub(super) const APP_NUMBER: &str = keys::APPNUM.name();
-/// A device's identity in the whole system.
-pub(super) const DEVICE_ID: &str = keys::DEVICE_ID.name();
-/// The name of a device of a fabric on its node.
-pub(super) const DEVICE_NAME: &str = keys::FABRIC_DEVICE_NAME.name();
 /// Number of a session.
 pub(super) const SESSION_ID: &str = keys::SESSION_ID.name();
 /// Names of the process sets that a process is in.

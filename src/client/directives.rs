@@ -186,7 +186,7 @@ impl GetDirectives {
     /// narrows it. Only such answers may be cached.
     #[must_use]
     pub fn is_unqualified(&self) -> bool {
-        let is_device = |info: &Info| [attribute::DEVICE_ID, attribute::DEVICE_NAME].contains(&info.key.as_str());
+        let is_device = |info: &Info| Get::OF_HARDWARE.contains(&info.key.as_str());
         !self.upward.iter().any(is_device)
             && self.scope.is_none()
             && self.session_id.is_none()

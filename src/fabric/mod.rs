@@ -23,6 +23,7 @@
 //! | `plane` | the devices and switches of a plane, and the queries |
 //! | `structure` | the distances of switches |
 //! | `groups` | lists of numbers by number, without a vector for each |
+//! | `attributes` | a fabric in the standard's keys |
 //! | `error` | reasons to refuse a description |
 //! | `providers` | descriptions from texts of other programs |
 //!
@@ -52,6 +53,7 @@
 //! # Ok::<(), modex::fabric::FabricError>(())
 //! ```
 
+mod attributes;
 mod description;
 mod error;
 
@@ -63,6 +65,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
+pub use attributes::{KEYS, LISTED_MAX};
 pub use description::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 pub use error::FabricError;
 pub use plane::{BLOCK_CELLS_MAX, DEVICES_MAX, Device, NAME_BYTES_MAX, Plane, SWITCHES_MAX, UNREACHABLE};

@@ -118,6 +118,18 @@ impl FabricHandle {
     }
 }
 
+impl PartialEq<Fabric> for FabricHandle {
+    fn eq(&self, other: &Fabric) -> bool {
+        self.held.fabric == *other
+    }
+}
+
+impl PartialEq for FabricHandle {
+    fn eq(&self, other: &Self) -> bool {
+        self.held.number == other.held.number && self.held.fabric == other.held.fabric
+    }
+}
+
 impl Deref for FabricHandle {
     type Target = Fabric;
 

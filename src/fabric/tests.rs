@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 
+use super::providers::{Provider, TestFabric};
 use super::*;
+use crate::keys;
+use crate::types::{Info, Key, Status, Value};
 
 /// The links of switches as pairs, made without the code under test.
 fn pairs(links: &Links, count: usize) -> Vec<(usize, usize)> {
@@ -259,6 +262,65 @@ fn sizes_have_bounds() {
     let too_many = |result| matches!(result, Err(FabricError::TooMany { .. }));
     assert!(too_many(of(Links::Irregular(vec![]), many, (0..u32_of(many)).collect())));
     assert!(too_many(of(Links::Tree(vec![]), SWITCHES_MAX + 1, vec![0])));
+}
+
+/// Two planes of 2 nodes, as the standard's keys show them.
+#[test]
+fn a_plane_is_selected_and_shown_in_the_standards_keys() {
+    let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+    let fabric = TestFabric.read("nodes:2;plane:d:2;plane:s:1").unwrap();
+    let by = |key: &'static str, value: Value| fabric.select(&[info(key, value)]);
+    let (plane, index) = (keys::FABRIC_PLANE.name(), keys::FABRIC_INDEX.name());
+    assert_eq!((fabric.select(&[]), by(plane, "plane001".into()), by(index, Value::Size(1))), (Ok(0), Ok(1), Ok(1)));
+    assert_eq!(by(keys::FABRIC_VENDOR.name(), "TEST".into()), Ok(0));
+    assert_eq!(by(keys::FABRIC_IDENTIFIER.name(), "other".into()), Err(Status::ERR_NOT_FOUND));
+    assert_eq!(
+        (by(plane, "plane002".into()), by(index, Value::Size(2))),
+        (Err(Status::ERR_NOT_FOUND), Err(Status::ERR_NOT_FOUND))
+    );
+    assert_eq!(
+        (by(plane, Value::Size(1)), by(index, "1".into())),
+        (Err(Status::ERR_BAD_PARAM), Err(Status::ERR_BAD_PARAM))
+    );
+
+    let names = |infos: &[Info]| infos.iter().map(|info| info.key.as_str().to_owned()).collect::<Vec<_>>();
+    let shown = fabric.registration(1).unwrap();
+    let expected =
+        ["vndr", "id", "nverts", "idx", "plane", "dims", "grps", "switch"].map(|name| format!("pmix.fab.{name}"));
+    assert_eq!(names(&shown), expected);
+    assert_eq!((&shown[2].value, &shown[3].value), (&Value::Size(2), &Value::Size(1)));
+    assert_eq!((&shown[4].value, &shown[6].value), (&"plane001".into(), &"0:test000,test001".into()));
+    assert_eq!(fabric.registration(2), None);
+
+    let list = |key: &str, qualifiers: &[Info]| match fabric.value(key, qualifiers) {
+        Some(Value::DataArray(array)) => array.elements.len(),
+        other => panic!("{other:?}"),
+    };
+    let on = |node: &str| info(keys::HOSTNAME.name(), node.into());
+    let devices = keys::FABRIC_DEVICES.name();
+    assert_eq!((list(devices, &[]), list(devices, &[on("test001")])), (6, 3));
+    assert_eq!(list(devices, &[on("test001"), info(plane, "plane001".into())]), 1);
+    assert_eq!((list(plane, &[]), list(keys::FABRIC_COORDINATES.name(), &[on("test000")])), (2, 3));
+    assert_eq!((fabric.value(devices, &[on("test002")]), fabric.value("pmix.other", &[])), (None, None));
+
+    let device = keys::FABRIC_DEVICE.name();
+    let third = fabric.value(device, &[info(keys::FABRIC_DEVICE_INDEX.name(), 2_u32.into())]).unwrap();
+    let by_id = fabric.value(device, &[info(keys::DEVICE_ID.name(), "fab://test001/test001:nic000".into())]);
+    let by_name = [on("test001"), info(keys::FABRIC_DEVICE_NAME.name(), "test001:nic000".into())];
+    assert_eq!((by_id.as_ref(), fabric.value(device, &by_name).as_ref()), (Some(&third), Some(&third)));
+    // The name alone names no device, nor does an index behind the last.
+    assert_eq!((fabric.value(device, &by_name[1..]), fabric.value(device, &[])), (None, None));
+    assert_eq!(fabric.value(device, &[info(keys::FABRIC_DEVICE_INDEX.name(), 4_u32.into())]), None);
+}
+
+#[test]
+fn large_planes_are_listed_node_by_node() {
+    let fabric = TestFabric.read(&format!("nodes:{};plane:1", LISTED_MAX + 1)).unwrap();
+    assert_eq!(fabric.value(keys::FABRIC_DEVICES.name(), &[]), None);
+    let node = [Info::new(Key::from_static(keys::HOSTNAME.name()), "test10000")];
+    assert!(fabric.value(keys::FABRIC_DEVICES.name(), &node).is_some());
+    let keys: Vec<_> = fabric.registration(0).unwrap().iter().map(|info| info.key.as_str().to_owned()).collect();
+    assert_eq!(keys.len(), 6, "{keys:?}");
 }
 
 /// A plane of one switch. All names and the number of devices come from one number.

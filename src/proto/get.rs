@@ -6,7 +6,7 @@ use crate::types::{Info, InfoFlags};
 
 impl Get {
     /// Directives that the client, the server or both honour.
-    pub(crate) const UNDERSTOOD: [&str; 19] = [
+    pub(crate) const UNDERSTOOD: [&str; 17] = [
         keys::OPTIONAL.name(),
         keys::IMMEDIATE.name(),
         keys::GET_REFRESH_CACHE.name(),
@@ -24,9 +24,18 @@ impl Get {
         keys::NODEID.name(),
         keys::APPNUM.name(),
         keys::SESSION_ID.name(),
-        keys::DEVICE_ID.name(),
-        keys::FABRIC_DEVICE_NAME.name(),
         keys::GROUP_ID.name(),
+    ];
+
+    /// Those that name a device or a plane of a fabric. The server honours them.
+    pub(crate) const OF_HARDWARE: [&str; 7] = [
+        keys::DEVICE_ID.name(),
+        keys::FABRIC_DEVICE_INDEX.name(),
+        keys::FABRIC_DEVICE_NAME.name(),
+        keys::FABRIC_IDENTIFIER.name(),
+        keys::FABRIC_INDEX.name(),
+        keys::FABRIC_PLANE.name(),
+        keys::FABRIC_VENDOR.name(),
     ];
 
     /// The first required entry that this library does not know: a Get with one is not supported. Qualifiers of the
@@ -37,7 +46,8 @@ impl Get {
     pub fn unmet(directives: &[Info]) -> Option<&Info> {
         directives.iter().find(|info| {
             let is_others = info.flags().intersects(InfoFlags::QUALIFIER | InfoFlags::PROCESSED);
-            !is_others && keys::is_unmet(info, |key| Self::UNDERSTOOD.contains(&key))
+            let is_understood = |key: &str| Self::UNDERSTOOD.contains(&key) || Self::OF_HARDWARE.contains(&key);
+            !is_others && keys::is_unmet(info, is_understood)
         })
     }
 }

@@ -53,6 +53,7 @@ pub use client::tool::{
     SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address, wait_for_server,
 };
 pub use server::connection_limits::ConnectionLimits;
+pub use server::fabric_source::{FabricSource, FabricSourceError};
 pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder, UpcallAnswer};
 pub use server::host_facts::{FactError, HostFacts, available_servers};
 pub use server::job_setup::{

@@ -140,6 +140,7 @@ pub const AREAS: [Area; 12] = [
         subject: "published data, credentials, logs, monitoring and control of jobs",
         modules: &[
             "modex::runtime::server::credential_desk",
+            "modex::runtime::server::fabric_desk",
             "modex::runtime::server::usage_desk",
             "modex_cli::run::job::controlling",
             "pmix::own_log",

@@ -33,8 +33,8 @@ macro_rules! chapters {
 }
 
 chapters!(
-    badinput, blocking, callbacks, cancel, client, dangling, data, events, forking, forks, forwarding, groups, launch,
-    launcher, limits, loaded, modex, module, named, names, newer, output, parameters, peers, progress, reinit,
+    badinput, blocking, callbacks, cancel, client, dangling, data, events, fabric, forking, forks, forwarding, groups,
+    launch, launcher, limits, loaded, modex, module, named, names, newer, output, parameters, peers, progress, reinit,
     removals, scheduler, server, services, singleton, tools, topology, values,
 );
 

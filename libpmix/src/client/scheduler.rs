@@ -1,7 +1,11 @@
 //! Requests that a scheduler answers: fabrics, sessions, blocks of resources.
 
-use modex::types::{Info, Status, Text};
+use std::collections::BTreeMap;
+
+use modex::types::{Info, Key, LocalAddress, Status, Text, Value};
 use modex::{FabricRegister, FabricUpdate, ResourceBlock, SessionControl, keys};
+
+use parking_lot::Mutex;
 
 use super::asynchronous::{infos_of, run, start, start_for_infos, start_with};
 use crate::argument::{CText, Count, Counted, Items};
@@ -11,6 +15,8 @@ use crate::error::CError;
 use crate::form::{Depth, destruct_list, read_list};
 use crate::guard::{Failure, guard, guard_status};
 use crate::pointer::{self, CallerData};
+use crate::process::Member;
+use crate::server::own_fabric;
 use crate::types::{
     c_void, pmix_fabric_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_resource_block_directive_t,
     pmix_resource_unit_t, pmix_status_t,
@@ -25,6 +31,12 @@ pub struct FabricPlace(*mut pmix_fabric_t);
 
 // SAFETY: nobody else uses the fabric meanwhile (the promise of the type), and no thread owns it.
 unsafe impl Send for FabricPlace {}
+
+/// The matrices of costs of registered fabrics, by the address of their infos. Each lives as long as the infos that point to it.
+static MATRICES: Mutex<BTreeMap<usize, Matrix>> = Mutex::new(BTreeMap::new());
+
+/// The costs of each device with each device, row by row.
+type Matrix = Box<[u16]>;
 
 /// `module` of a registered fabric. Only the address counts.
 static MARK: u8 = 0;
@@ -43,6 +55,7 @@ impl FabricPlace {
     fn clear(&mut self) -> Result<(), CError> {
         if self.is_registered()? {
             let fabric = self.get()?;
+            drop(MATRICES.lock().remove(&fabric.info.addr()));
             // SAFETY: a registered fabric has an array of the library's (the promise of the type).
             unsafe { destruct_list::<pmix_info_t>(&mut fabric.info, &mut fabric.ninfo) };
             fabric.module = std::ptr::null_mut();
@@ -57,10 +70,14 @@ impl FabricPlace {
         }
         let infos = infos_of(answer.results);
         let index = index_of(&infos)?;
+        let (infos, matrix) = index.and_then(own_data).unwrap_or((infos, None));
         let array = to_c::infos(&infos)?;
         self.clear()?;
         let fabric = self.get()?;
         (fabric.info, fabric.ninfo) = array.into_raw();
+        if let Some(matrix) = matrix {
+            MATRICES.lock().insert(fabric.info.addr(), matrix);
+        }
         fabric.index = index.unwrap_or(fabric.index);
         fabric.module = mark();
         Ok(answer.status)
@@ -85,6 +102,24 @@ fn index_of(infos: &[Info]) -> Result<Option<usize>, Failure> {
     let Some(info) = infos.iter().find(|info| info.key.as_str() == keys::FABRIC_INDEX.name()) else { return Ok(None) };
     let index = info.value.as_u64().and_then(|index| usize::try_from(index).ok());
     index.map(Some).ok_or(Failure(Status::ERR_TYPE_MISMATCH))
+}
+
+/// The data of a plane of this process's own server, with its matrix of costs if that is not too large. Both are of one revision. `None` if
+/// another process or the host has answered.
+fn own_data(index: usize) -> Option<(Vec<Info>, Option<Matrix>)> {
+    if !matches!(process::member(), Ok(Member::Server(_))) {
+        return None;
+    }
+    let fabric = own_fabric()?;
+    let mut infos = fabric.registration(index)?;
+    let plane = fabric.planes().get(index)?;
+    let devices = 0..u32::try_from(plane.device_count()).ok()?;
+    let mut matrix = plane.block(devices.clone(), devices).map(Vec::into_boxed_slice);
+    if let Some(matrix) = &mut matrix {
+        let address = LocalAddress::new(matrix.as_mut_ptr().expose_provenance());
+        infos.push(Info::new(Key::from_static(keys::FABRIC_COST_MATRIX.name()), Value::Pointer(address)));
+    }
+    Some((infos, matrix))
 }
 
 /// Registers for the data of a fabric. The library stores the answer in the fabric: its infos, and `PMIX_FABRIC_INDEX` among them

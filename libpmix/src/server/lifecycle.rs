@@ -11,8 +11,8 @@ use modex::runtime::{
 };
 use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 use modex::{
-    AddressReport, ForeignClients, Host, OutputSettings, Server, ServerBuilder, SocketAccess, ToolAdmission,
-    ToolSupport, TopologySharing,
+    AddressReport, FabricSource, ForeignClients, Host, OutputSettings, Server, ServerBuilder, SocketAccess,
+    ToolAdmission, ToolSupport, TopologySharing,
 };
 use nix::unistd::{geteuid, getpid};
 
@@ -141,6 +141,8 @@ struct Options {
     has_resource_monitor: bool,
     /// Whether the library makes and checks credentials.
     has_credentials: bool,
+    /// The fabric for which the library answers.
+    fabric: Option<FabricSource>,
     topology: TopologyOptions,
     /// Output that the server writes itself.
     output: OutputStyle,
@@ -195,6 +197,9 @@ impl Options {
             })?;
         }
         options.check_roles()?;
+        if options.tools.is_scheduler {
+            options.fabric = options.fabric.or_else(FabricSource::of_parameters);
+        }
         Ok(options)
     }
 
@@ -244,6 +249,8 @@ impl Options {
             *flag = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         } else if name == EXCHANGE {
             self.exchange = Some(exchange_form(&text()?)?);
+        } else if name == FABRIC {
+            self.fabric = Some(fabric_source(&text()?)?);
         } else if name == SECURITY {
             self.offers_munge = asks_for_munge(&text()?)?;
         }
@@ -316,6 +323,10 @@ impl Options {
         let builder = if self.has_file_monitor { builder.file_monitor() } else { builder };
         let builder = if self.has_resource_monitor { builder.resource_monitor() } else { builder };
         let builder = if self.has_credentials { builder.credentials(Some(munge::prover())) } else { builder };
+        let builder = match self.fabric {
+            Some(fabric) => builder.fabric(fabric),
+            None => builder,
+        };
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
             None => builder,
@@ -359,6 +370,16 @@ const RESOURCE_MONITOR: &str = "modex.resource_monitor";
 
 /// Our own info: whether the library makes and checks credentials where the host's table has no function.
 const CREDENTIALS: &str = "modex.credentials";
+
+/// Our own info: the fabric for which the library answers where the host's table has no function, as `FORM:PATH`.
+const FABRIC: &str = "modex.fabric";
+
+fn fabric_source(text: &str) -> Result<FabricSource, Failure> {
+    FabricSource::parse(text).map_err(|error| {
+        tracing::error!(%error, "the PMIx server can't be started");
+        Failure(Status::ERR_BAD_PARAM)
+    })
+}
 
 /// Our own info: proof of identity of foreign clients. "munge": by munge where it works, or by the kernel's word;
 /// "native": by the kernel's word. Has precedence over the variables of the same meaning.
@@ -423,7 +444,7 @@ fn file_of_environment() -> Option<PathBuf> {
 }
 
 /// Options that are no flags. The flags are those of [`Options::flag_mut`].
-const OTHER_OPTIONS: [&str; 12] = [
+const OTHER_OPTIONS: [&str; 13] = [
     keys::EXTERNAL_PROGRESS.name(),
     keys::SERVER_TOOL_SUPPORT.name(),
     keys::SERVER_NSPACE.name(),
@@ -435,6 +456,7 @@ const OTHER_OPTIONS: [&str; 12] = [
     keys::TCP_REPORT_URI.name(),
     EXCHANGE,
     SECURITY,
+    FABRIC,
     MODULE_SIZE,
 ];
 

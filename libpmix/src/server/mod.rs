@@ -40,3 +40,4 @@ mod upcall;
 pub(crate) use forking::{is_forking, spawn as spawn_children};
 pub(crate) use lifecycle::{end_of_tool, is_server_option, serve_launcher, serve_tool};
 pub use module::ModulePointer;
+pub(crate) use state::own_fabric;

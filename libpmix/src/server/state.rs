@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use modex::fabrics::FabricHandle;
 use modex::types::{Info, Key, Namespace, ProcId, Status};
-use modex::{EnvironmentChange, Server, keys};
+use modex::{Capabilities, EnvironmentChange, Server, keys};
 use parking_lot::Mutex;
 
 use super::children::Forked;
@@ -78,6 +79,13 @@ impl ServerProcess {
 pub(super) fn current() -> Result<Arc<ServerProcess>, Failure> {
     let current = of_this_process().and_then(|current| current.read(Option::clone));
     current.ok_or(Failure(Status::ERR_INIT))
+}
+
+/// The fabric for which the server of this process answers. `None` if the host has a function for fabrics.
+pub(crate) fn own_fabric() -> Option<FabricHandle> {
+    let current = current().ok()?;
+    let is_hosts = current.bridge.capabilities().contains(Capabilities::FABRIC_REGISTER);
+    if is_hosts { None } else { current.server().fabric() }
 }
 
 /// The server of this process, or a forked child's copy of its parent's server, for functions that only read it.

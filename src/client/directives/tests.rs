@@ -156,8 +156,10 @@ fn a_narrowed_get_is_not_unqualified() {
         info(attribute::SESSION_ID, 1u32),
         info(attribute::HOSTNAME, "n1"),
         info(attribute::JOB_INFO, true),
-        info(attribute::DEVICE_ID, "02:00:00:00:00:01"),
-        info(attribute::DEVICE_NAME, "eth0"),
+        info(keys::DEVICE_ID.name(), "02:00:00:00:00:01"),
+        info(keys::FABRIC_DEVICE_NAME.name(), "eth0"),
+        info(keys::FABRIC_DEVICE_INDEX.name(), 3u32),
+        info(keys::FABRIC_PLANE.name(), "10.0.0.0/8"),
         qualifier,
     ] {
         assert!(!parse(&[narrowed]).is_unqualified());

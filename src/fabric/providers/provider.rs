@@ -1,3 +1,5 @@
+use std::fmt;
+
 use super::hostlist::{HostlistError, excerpt};
 use crate::fabric::{Fabric, FabricDescription, FabricError};
 
@@ -5,7 +7,7 @@ use crate::fabric::{Fabric, FabricDescription, FabricError};
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// A source of fabrics.
-pub trait Provider {
+pub trait Provider: fmt::Debug + Send + Sync {
     /// Takes a text apart. Names, numbers and links are checked by [`Fabric::new`].
     ///
     /// # Errors

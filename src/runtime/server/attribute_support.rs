@@ -38,7 +38,7 @@ pub(super) type HostAttributes = BTreeMap<String, Vec<String>>;
 /// have, such as the one for names, is the host's here.
 const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     (Level::Client, "PMIx_Fabric_register", &[&[keys::TIMEOUT.name()]]),
-    (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD]),
+    (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD, &Get::OF_HARDWARE]),
     (Level::Client, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),
     (Level::Client, "PMIx_Group_invite", &[&UNDERSTOOD_OF_INVITATIONS]),
     (Level::Client, "PMIx_Group_join", &[&[keys::TIMEOUT.name()]]),

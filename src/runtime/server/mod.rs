@@ -8,6 +8,8 @@ pub(super) mod connections;
 pub(super) mod credential_desk;
 pub(super) mod decoder;
 pub(super) mod duplicate_rank_check;
+pub(super) mod fabric_desk;
+pub(super) mod fabric_source;
 pub(super) mod file_looks;
 pub(super) mod handshake;
 pub(super) mod host;

@@ -1,10 +1,11 @@
-//! Services of the server's own that need no turn of the core: resource usage and credentials.
+//! Services of the server's own that need no turn of the core: resource usage, credentials and fabrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
+use super::fabric_desk::{FabricDesk, KnownFabric};
 use super::loop_messages::LoopSender;
 use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
@@ -26,6 +27,7 @@ pub(super) struct OwnServices {
     loop_sender: LoopSender,
     usage: Option<UsageDesk>,
     credentials: Option<CredentialDesk>,
+    fabric: Option<FabricDesk>,
     /// The processes of admitted connections.
     processes: BTreeMap<PeerId, ProcId>,
 }
@@ -36,7 +38,7 @@ impl OwnServices {
         switched_on: Capabilities,
         (loop_sender, clock): (&LoopSender, Clock),
         (server, hostname): (&ProcId, &str),
-        munge: Option<Arc<dyn Prover>>,
+        (munge, fabric): (Option<Arc<dyn Prover>>, Option<KnownFabric>),
     ) -> Self {
         let is_on = |service| switched_on.contains(service);
         let usage = || UsageDesk::new(loop_sender.clone(), clock, server.clone(), hostname.to_owned());
@@ -45,6 +47,7 @@ impl OwnServices {
             loop_sender: loop_sender.clone(),
             usage: is_on(Capabilities::MONITOR).then(usage),
             credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
+            fabric: fabric.map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known)),
             processes: BTreeMap::new(),
         }
     }
@@ -58,8 +61,8 @@ impl OwnServices {
         service: Service,
         reply_to: ReplyTo,
     ) {
-        match (service, &mut self.usage, &mut self.credentials) {
-            (Service::Monitor(monitor), Some(usage), _) => {
+        match (service, &mut self.usage, &mut self.credentials, &mut self.fabric) {
+            (Service::Monitor(monitor), Some(usage), ..) => {
                 let asked = measure(usage, core, connections, requester, &monitor);
                 match asked {
                     Ok(Asked::Sample(request, targets)) => {
@@ -74,8 +77,10 @@ impl OwnServices {
                     Err(status) => answer(&self.loop_sender, reply_to, HostReply::Status(status)),
                 }
             }
-            (Service::GetCredential(request), _, Some(desk)) => desk.make(requester, &request, reply_to),
-            (Service::ValidateCredential(request), _, Some(desk)) => desk.check(requester, request, reply_to),
+            (Service::GetCredential(request), _, Some(desk), _) => desk.make(requester, &request, reply_to),
+            (Service::ValidateCredential(request), _, Some(desk), _) => desk.check(requester, request, reply_to),
+            (Service::FabricRegister(request), .., Some(desk)) => desk.register(&request, reply_to),
+            (Service::FabricUpdate(request), .., Some(desk)) => desk.update(&request, reply_to),
             _ => answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NOT_SUPPORTED)),
         }
     }

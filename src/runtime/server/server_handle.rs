@@ -20,6 +20,8 @@ use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
 use super::decoder::Decoder;
 use super::duplicate_rank_check::DuplicateRankCheck;
+use super::fabric_desk::KnownFabric;
+use super::fabric_source::{FabricSource, FabricSourceError};
 use super::file_looks::FileLooks;
 use super::host::Host;
 use super::host_thread::HostThread;
@@ -38,6 +40,7 @@ use super::request_quota::RequestQuota;
 use super::server_loop::{Calls, ServerLoop};
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
+use crate::fabric::FabricHandle;
 use crate::gds::{Store, StoreOptions};
 use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
@@ -74,6 +77,8 @@ pub struct ServerOptions {
     pub prover: Option<Arc<dyn Prover>>,
     /// Makes and checks credentials of munge for the server's own service.
     pub munge_credentials: Option<Arc<dyn Prover>>,
+    /// The fabric for which the server answers, as the scheduler's.
+    pub fabric: Option<FabricSource>,
     /// The source of the node's topology, and its sharing.
     pub topology: TopologyOptions,
     /// Limits of what connections can hold.
@@ -111,6 +116,9 @@ pub enum StartError {
     /// The thread could not be started.
     #[error("the server's thread can't be started: {}", explain_start(.0))]
     Thread(#[source] io::Error),
+    /// The fabric could not be read.
+    #[error(transparent)]
+    Fabric(#[from] Box<FabricSourceError>),
     /// Clients could not get the name of a directory.
     #[error("{path:?} is not UTF-8 and can't be put into the environment of clients; choose another directory")]
     Directory {
@@ -130,6 +138,7 @@ pub struct ServerHandle {
     /// Closed when the host's thread has no more jobs.
     drained: Receiver<()>,
     topology: Arc<NodeTopology>,
+    fabric: Option<KnownFabric>,
     jobs: Arc<JobSetup>,
     work: WorkRecord,
     /// A forked child has no thread to wait for.
@@ -142,6 +151,7 @@ impl ServerHandle {
     /// # Errors
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
+        let fabric = options.fabric.clone().map(KnownFabric::read).transpose().map_err(Box::new)?;
         let listeners = Listeners::bind(&options.session_tmpdir, options.access, options.foreign_clients)?;
         let server = options.server.clone();
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
@@ -152,24 +162,19 @@ impl ServerHandle {
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let munge = options.munge_credentials.clone();
+        let given = (options.munge_credentials.clone(), fabric.clone());
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
         text(listeners.path().to_owned())?;
         let proofs = prover.and_then(|prover| start_proofs(prover, loop_sender.clone(), clock));
-        let environment = ServerEnvironment {
-            address,
-            session_tmpdir: text(session_tmpdir)?,
-            system_tmpdir: text(system_tmpdir)?,
-            hostname,
-            leftovers: ServerEnvironment::find_leftovers(environment()),
-            offers_munge: proofs.is_some(),
-        };
+        let directories = (text(session_tmpdir)?, text(system_tmpdir)?);
+        let environment = environment_of(address, directories, hostname, proofs.is_some());
         let server = environment.address.server.clone();
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
-        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
+        let newest = fabric.as_ref().map(KnownFabric::handle);
+        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), fabric: newest, ..core };
         let core = complete(core, &*host, &environment);
         let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
@@ -193,7 +198,7 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
-            own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &environment.hostname), munge),
+            own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &environment.hostname), given),
             names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
@@ -205,6 +210,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
+            fabric,
             jobs: Arc::new(JobSetup::new(Arc::clone(&own))),
             own,
             work,
@@ -222,6 +228,12 @@ impl ServerHandle {
     #[must_use]
     pub const fn topology(&self) -> &Arc<NodeTopology> {
         &self.topology
+    }
+
+    /// The newest revision of the fabric for which this server answers.
+    #[must_use]
+    pub fn fabric(&self) -> Option<FabricHandle> {
+        self.fabric.as_ref().map(KnownFabric::handle)
     }
 
     /// The setup of jobs.
@@ -323,6 +335,16 @@ fn complete(core: ServerConfig, host: &dyn Host, environment: &ServerEnvironment
 /// The server's name and address, by which processes find it.
 fn contact(environment: &ServerEnvironment) -> Contact {
     Contact { proc: environment.address.server.clone(), uri: Text::from(environment.uri()) }
+}
+
+fn environment_of(
+    address: ModexAddress,
+    (session_tmpdir, system_tmpdir): (String, String),
+    hostname: String,
+    offers_munge: bool,
+) -> ServerEnvironment {
+    let leftovers = ServerEnvironment::find_leftovers(environment());
+    ServerEnvironment { address, session_tmpdir, system_tmpdir, hostname, leftovers, offers_munge }
 }
 
 fn text(path: PathBuf) -> Result<String, StartError> {

@@ -38,6 +38,10 @@ impl<S: Datastore> ServerCore<S> {
                 self.config.capabilities = capabilities;
                 Status::SUCCESS
             }
+            HostCall::Fabric(fabric) => {
+                self.config.fabric = Some(fabric);
+                Status::SUCCESS
+            }
             HostCall::NotifyEvent(event) => self.notify_of_host(now, &Arc::new(event)),
             HostCall::RegisterEvents(events) => return self.register_events_of_host(now, ticket, events),
             HostCall::DeregisterEvents(codes) => {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::output_settings::{KEPT_BYTES_MAX, OutputSettings};
+use crate::fabric::FabricHandle;
 use crate::proto::with_services;
 use crate::types::{ProcId, Text};
 
@@ -99,6 +100,8 @@ pub struct ServerConfig {
     ///
     /// [`Answer::Topology`]: crate::server::Answer::Topology
     pub answers_topology: bool,
+    /// The fabric for which a server in the role of the scheduler answers.
+    pub fabric: Option<FabricHandle>,
     /// The name and address under which processes find this server. `None`: they do not find it.
     pub contact: Option<Contact>,
 }

@@ -10,6 +10,7 @@ use super::connection::{Credentials, ToolKind};
 use super::requests::{Connect, GroupRequest, IofOutput, Requester};
 use super::unread::CommittedValues;
 use crate::events::Event;
+use crate::fabric::FabricHandle;
 use crate::gds::LookupError;
 use crate::gds::registration::Description;
 use crate::proto::exchange::PackedFence;
@@ -66,6 +67,8 @@ pub enum HostCall {
     IofOffer(IofOutput),
     /// As [`Self::IofOffer`]. Output without a puller is kept for a while if there is room.
     IofOfferOrKeep(IofOutput),
+    /// A new revision of the fabric.
+    Fabric(FabricHandle),
     /// The host's new functions.
     Capabilities(Capabilities),
     /// Notifies local processes of an event from the host.

@@ -6,17 +6,15 @@
 use rustc_hash::FxHashMap;
 
 use super::own_keys::INVENTORY;
-use crate::keys;
 use crate::proto::Reply;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint, process_footprint,
 };
+use crate::{fabric, keys};
 
 /// Keys outside job data that the server answers.
-const OWN_KEYS: [&str; 8] = [
+const OWN_KEYS: [&str; 6] = [
     INVENTORY,
-    keys::FABRIC_DEVICES.name(),
-    keys::FABRIC_DEVICE.name(),
     keys::QUERY_NAMESPACES.name(),
     keys::QUERY_SUPPORTED_KEYS.name(),
     keys::QUERY_SUPPORTED_QUALIFIERS.name(),
@@ -39,7 +37,7 @@ const SET_KEYS: [&str; 9] = [
 
 /// The keys outside job data that a server answers itself.
 pub(crate) fn supported_keys() -> impl Iterator<Item = &'static str> {
-    OWN_KEYS.iter().chain(&SET_KEYS).copied()
+    OWN_KEYS.iter().chain(&fabric::KEYS).chain(&SET_KEYS).copied()
 }
 
 /// The rows of a table, by rank.
@@ -188,7 +186,7 @@ impl QueryAnswers {
 }
 
 /// Qualifiers of queries that the server answers.
-pub(crate) const QUERY_QUALIFIERS: [&str; 19] = [
+pub(crate) const QUERY_QUALIFIERS: [&str; 24] = [
     keys::HOSTNAME.name(),
     keys::NSPACE.name(),
     keys::RANK.name(),
@@ -204,6 +202,11 @@ pub(crate) const QUERY_QUALIFIERS: [&str; 19] = [
     keys::NODEID.name(),
     keys::DEVICE_ID.name(),
     keys::FABRIC_DEVICE_NAME.name(),
+    keys::FABRIC_DEVICE_INDEX.name(),
+    keys::FABRIC_IDENTIFIER.name(),
+    keys::FABRIC_INDEX.name(),
+    keys::FABRIC_PLANE.name(),
+    keys::FABRIC_VENDOR.name(),
     keys::DATA_SCOPE.name(),
     keys::OPTIONAL.name(),
     // The client honours it.

@@ -1,4 +1,4 @@
-//! The hardware of the nodes, from their delivered inventories, and requests about it.
+//! The hardware of the nodes, from the fabric and from delivered inventories, and requests about it.
 
 use super::get::GetVerdict;
 use crate::gds::Datastore;
@@ -27,8 +27,11 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// A value from the inventories; `None` for other keys, and for missing values.
+    /// A value from the fabric or the inventories; `None` for other keys, and for missing values.
     pub(super) fn inventory_value(&self, key: &Key, qualifiers: &[Info]) -> Option<Value> {
+        if let Some(value) = self.config.fabric.as_ref().and_then(|fabric| fabric.value(key.as_str(), qualifiers)) {
+            return Some(value);
+        }
         let text = |key: TypedKey<str>| find(qualifiers, key).and_then(|info| info.value.as_str());
         let node = text(keys::HOSTNAME);
         let nodes = || self.inventories.iter().filter(move |inventory| node.is_none_or(|node| node == inventory.node));

@@ -16,8 +16,10 @@ pub(crate) struct QueryScope {
     /// A process set.
     pub(crate) set: Option<Text>,
     pub(crate) group: Option<Text>,
-    /// Qualifiers of hardware in inventories: a node, a device.
-    pub(crate) hardware: [Option<Text>; 3],
+    /// Qualifiers of hardware: a node, a device, a plane of a fabric.
+    pub(crate) hardware: [Option<Text>; 6],
+    /// Numbers of hardware: of a plane, and of a device in it.
+    pub(crate) hardware_numbers: [Option<u64>; 2],
     /// Only values posted with this scope.
     pub(crate) audience: Option<u8>,
     /// Only values that are here.
@@ -43,7 +45,17 @@ impl QueryScope {
             _ => None,
         };
         let (set, group) = (named(keys::PSET_NAME), named(keys::GROUP_ID));
-        let hardware = [keys::HOSTNAME, keys::DEVICE_ID, keys::FABRIC_DEVICE_NAME].map(named);
+        let hardware = [
+            keys::HOSTNAME,
+            keys::DEVICE_ID,
+            keys::FABRIC_DEVICE_NAME,
+            keys::FABRIC_IDENTIFIER,
+            keys::FABRIC_PLANE,
+            keys::FABRIC_VENDOR,
+        ];
+        let hardware = hardware.map(named);
+        let numbers = [find(qualifiers, keys::FABRIC_INDEX), find(qualifiers, keys::FABRIC_DEVICE_INDEX)];
+        let hardware_numbers = numbers.map(|info| info.and_then(|info| info.value.as_u64()));
         let audience = find(qualifiers, keys::DATA_SCOPE).and_then(|info| match info.value {
             Value::Scope(raw) => Some(raw),
             _ => None,
@@ -52,7 +64,19 @@ impl QueryScope {
         let qualified = qualifiers.iter().any(|info| info.flags().contains(InfoFlags::QUALIFIER)).then_some(index);
         let is_unnamed = proc.is_none() && namespace.is_none() && rank.is_none();
         let scope = |namespace, rank| {
-            Ok(Self { namespace, rank, is_unnamed, realm, set, group, hardware, audience, is_optional, qualified })
+            Ok(Self {
+                namespace,
+                rank,
+                is_unnamed,
+                realm,
+                set,
+                group,
+                hardware,
+                hardware_numbers,
+                audience,
+                is_optional,
+                qualified,
+            })
         };
         match (proc.map(|info| &info.value), namespace.map(|info| &info.value)) {
             // Only one of the two forms is allowed.

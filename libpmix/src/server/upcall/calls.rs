@@ -287,7 +287,7 @@ macro_rules! methods {
             )*)*
 
             /// The capabilities of the host's entries.
-            pub(super) fn capabilities(&self) -> Capabilities {
+            pub(in crate::server) fn capabilities(&self) -> Capabilities {
                 let module = self.module();
                 // A capability may have two entries, an older and a younger.
                 let mut capabilities = Capabilities::empty();

@@ -5,15 +5,15 @@ use std::sync::Weak;
 
 use super::Session;
 use crate::client::{Call, GetDirectives, GetRequest, Outcome};
-use crate::keys;
 use crate::proto::{Get, Reply, Request};
 use crate::runtime::client::fetched::ValueCallback;
 use crate::topo::derived::{self, Derivable, Surroundings, derive};
 use crate::types::{Key, Namespace, ProcId, Rank, Value};
+use crate::{fabric, keys};
 
-/// Whether the host gives values of this key for nodes to the server. They are in no segment.
+/// Whether the server has values of this key from the fabric or from inventories of nodes. They are in no segment.
 fn is_delivered(key: &str) -> bool {
-    key == keys::FABRIC_DEVICES.name() || key == keys::FABRIC_DEVICE.name()
+    fabric::KEYS.contains(&key)
 }
 
 /// Whether a value may exist although none is registered. A Get with `PMIX_OPTIONAL` wants none.

@@ -48,6 +48,11 @@ pub const REPORT_URI: &str = "ptl_base_report_uri";
 /// Modules for the proof of identity.
 pub const SECURITY_MODULES: &str = "psec";
 
+/// Modules for fabrics.
+pub(in crate::runtime) const PNET: &str = "pnet";
+/// The description of the test fabric.
+pub(in crate::runtime) const PNET_TEST_NVERTS: &str = "pnet_test_nverts";
+
 const INCLUDED: &str = "server: variables of this programming model that jobs get, instead of the usual ones";
 const EXCLUDED: &str = "server: exceptions from the variables of this programming model";
 
@@ -87,6 +92,8 @@ pub const PARAMETERS: &[Parameter] = &[
     log("pmix_server_iof_verbose", "iof"),
     log("pmix_server_pub_verbose", "service"),
     log("pmix_server_spawn_verbose", "job"),
+    setting(PNET, "scheduler's server: test in the list: it answers for the test fabric of pnet_test_nverts"),
+    setting(PNET_TEST_NVERTS, "scheduler's server: its test fabric, such as nodes:5;plane:d:3"),
     setting(SECURITY_MODULES, "server: munge in the list: clients of other libraries may prove themselves with munge"),
     log("psec_base_verbose", "ptl"),
     setting(DISABLE_IPV4, "server: clients of other libraries come over IPv6 alone (true or false)"),

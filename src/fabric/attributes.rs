@@ -1,0 +1,200 @@
+//! A fabric in the standard's keys.
+
+use super::plane::{Device, Plane};
+use super::revisions::Fabric;
+use crate::keys::{self, TypedKey};
+use crate::types::codes::coord_view::COORD_LOGICAL_VIEW;
+use crate::types::{Coord, DataArray, DataType, Geometry, Info, Key, Status, Text, Value};
+
+/// Devices of one list. A larger plane is asked for node by node.
+pub const LISTED_MAX: usize = 10_000;
+
+/// The keys that a fabric has values of.
+pub const KEYS: [&str; 11] = [
+    keys::FABRIC_COORDINATES.name(),
+    keys::FABRIC_DEVICE.name(),
+    keys::FABRIC_DEVICES.name(),
+    keys::FABRIC_DIMS.name(),
+    keys::FABRIC_GROUPS.name(),
+    keys::FABRIC_IDENTIFIER.name(),
+    keys::FABRIC_INDEX.name(),
+    keys::FABRIC_NUM_DEVICES.name(),
+    keys::FABRIC_PLANE.name(),
+    keys::FABRIC_SWITCH.name(),
+    keys::FABRIC_VENDOR.name(),
+];
+
+/// The start of a device's id.
+const DEVICE_ID: &str = "fab://";
+
+/// The bus is not part of a description, and the standard wants a word for it.
+const BUS: &str = "unknown";
+
+impl Fabric {
+    /// The number of the first plane with the `PMIX_FABRIC_PLANE`, `_IDENTIFIER`, `_VENDOR` and `_INDEX` among the directives.
+    /// Without these it is 0.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or `BAD_PARAM` for a value of another type.
+    pub fn select(&self, directives: &[Info]) -> Result<usize, Status> {
+        self.meant(directives)?.map(|(number, _)| number).next().ok_or(Status::ERR_NOT_FOUND)
+    }
+
+    /// The `info` of a registration of a plane; `None` if it does not exist. Groups and switches of more than [`LISTED_MAX`] devices
+    /// are left out.
+    #[must_use]
+    pub fn registration(&self, number: usize) -> Option<Vec<Info>> {
+        let plane = self.planes().get(number)?;
+        let names = [
+            keys::FABRIC_VENDOR.name(),
+            keys::FABRIC_IDENTIFIER.name(),
+            keys::FABRIC_NUM_DEVICES.name(),
+            keys::FABRIC_INDEX.name(),
+            keys::FABRIC_PLANE.name(),
+            keys::FABRIC_DIMS.name(),
+        ];
+        let lists = [keys::FABRIC_GROUPS.name(), keys::FABRIC_SWITCH.name()];
+        let lists = lists.into_iter().filter(|_| plane.device_count() <= LISTED_MAX);
+        let value = |name: &str| match name {
+            name if name == keys::FABRIC_PLANE.name() => Some(plane.name().into()),
+            name => self.fact(name, number, plane),
+        };
+        let info = |name| Some(Info::new(Key::from_static(name), value(name)?));
+        Some(names.into_iter().chain(lists).filter_map(info).collect())
+    }
+
+    /// The answer to a Get or a query; `None` for other keys, unknown names, and lists of more than [`LISTED_MAX`] devices.
+    #[must_use]
+    pub fn value(&self, key: &str, qualifiers: &[Info]) -> Option<Value> {
+        let mut meant = self.meant(qualifiers).ok()?;
+        if key == keys::FABRIC_PLANE.name() {
+            return Some(texts(self.planes().iter().map(Plane::name)));
+        }
+        if key == keys::FABRIC_DEVICE.name() {
+            return meant.find_map(|(number, plane)| Some(described(number, plane, device(plane, qualifiers)?)));
+        }
+        let is_of_devices = [keys::FABRIC_DEVICES.name(), keys::FABRIC_COORDINATES.name()].contains(&key);
+        if !is_of_devices {
+            return meant.next().and_then(|(number, plane)| self.fact(key, number, plane));
+        }
+        let devices = devices(meant, text(qualifiers, keys::HOSTNAME).ok()?)?;
+        if key == keys::FABRIC_COORDINATES.name() {
+            let elements = devices.iter().map(|&(number, plane, device)| geometry(number, plane, device)).collect();
+            return Some(Value::DataArray(Box::new(DataArray { element_type: DataType::Geometry, elements })));
+        }
+        let of_device = |&(number, plane, device): &(usize, &Plane, Device<'_>)| {
+            Info::new(Key::from_static(keys::FABRIC_DEVICE.name()), described(number, plane, device))
+        };
+        Some(Value::info_array(devices.iter().map(of_device).collect()))
+    }
+
+    /// The planes that directives or qualifiers mean.
+    fn meant(&self, directives: &[Info]) -> Result<impl Iterator<Item = (usize, &Plane)>, Status> {
+        let name = text(directives, keys::FABRIC_PLANE)?.map(str::to_owned);
+        let vendor = text(directives, keys::FABRIC_VENDOR)?.map(str::to_owned);
+        let identifier = text(directives, keys::FABRIC_IDENTIFIER)?;
+        let is_meant = identifier.is_none_or(|identifier| identifier == self.identifier());
+        let index = number(directives, keys::FABRIC_INDEX.name())?;
+        Ok(self.planes().iter().enumerate().filter(move |&(number, plane)| {
+            is_meant
+                && name.as_ref().is_none_or(|name| name == plane.name())
+                && vendor.as_ref().is_none_or(|vendor| vendor == plane.vendor())
+                && index.is_none_or(|index| index == number as u64)
+        }))
+    }
+
+    /// A fact about a plane.
+    fn fact(&self, key: &str, number: usize, plane: &Plane) -> Option<Value> {
+        match key {
+            key if key == keys::FABRIC_VENDOR.name() => Some(plane.vendor().into()),
+            key if key == keys::FABRIC_IDENTIFIER.name() => Some(self.identifier().into()),
+            key if key == keys::FABRIC_NUM_DEVICES.name() => Some(Value::Size(plane.device_count() as u64)),
+            key if key == keys::FABRIC_INDEX.name() => Some(Value::Size(number as u64)),
+            key if key == keys::FABRIC_DIMS.name() => {
+                plane.coordinates(0).and_then(|coordinates| u32::try_from(coordinates.len()).ok()).map(Value::Uint32)
+            }
+            key if key == keys::FABRIC_GROUPS.name() => Some(plane.groups().into()),
+            key if key == keys::FABRIC_SWITCH.name() => Some(texts(plane.switches())),
+            _ => None,
+        }
+    }
+}
+
+/// The devices of planes, or those of one node; `None`: none, or too many for a list.
+fn devices<'p>(
+    planes: impl Iterator<Item = (usize, &'p Plane)>,
+    node: Option<&str>,
+) -> Option<Vec<(usize, &'p Plane, Device<'p>)>> {
+    let mut found = Vec::new();
+    for (number, plane) in planes {
+        match node {
+            Some(node) => found.extend(plane.devices_of_node(node).map(|device| (number, plane, device))),
+            None if found.len() + plane.device_count() > LISTED_MAX => return None,
+            None => found.extend((0..).map_while(|index| plane.device(index)).map(|device| (number, plane, device))),
+        }
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+/// The device with the qualifiers' id, name on a node, or index.
+fn device<'p>(plane: &'p Plane, qualifiers: &[Info]) -> Option<Device<'p>> {
+    if let Some(id) = text(qualifiers, keys::DEVICE_ID).ok()? {
+        let (node, name) = id.strip_prefix(DEVICE_ID)?.split_once('/')?;
+        return plane.device_by_name(node, name);
+    }
+    if let Some(index) = number(qualifiers, keys::FABRIC_DEVICE_INDEX.name()).ok()? {
+        return plane.device(u32::try_from(index).ok()?);
+    }
+    let node = text(qualifiers, keys::HOSTNAME).ok()??;
+    plane.device_by_name(node, text(qualifiers, keys::FABRIC_DEVICE_NAME).ok()??)
+}
+
+/// A device in the standard's form: its identity first.
+fn described(number: usize, plane: &Plane, device: Device<'_>) -> Value {
+    let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+    let mut infos = vec![
+        info(keys::DEVICE_ID.name(), id(device).into()),
+        info(keys::HOSTNAME.name(), device.node.into()),
+        info(keys::FABRIC_DEVICE_NAME.name(), device.name.into()),
+        info(keys::FABRIC_DEVICE_VENDOR.name(), device.vendor.into()),
+        info(keys::FABRIC_DEVICE_BUS_TYPE.name(), BUS.into()),
+        info(keys::FABRIC_DEVICE_INDEX.name(), device.index.into()),
+        info(keys::FABRIC_PLANE.name(), plane.name().into()),
+        info(keys::FABRIC_SWITCH.name(), device.switch.into()),
+        info(keys::FABRIC_DEVICE_COORDINATES.name(), geometry(number, plane, device)),
+    ];
+    infos.extend(device.address.map(|address| info(keys::FABRIC_DEVICE_ADDRESS.name(), address.into())));
+    Value::info_array(infos)
+}
+
+fn geometry(number: usize, plane: &Plane, device: Device<'_>) -> Value {
+    let positions = plane.coordinates(device.index).unwrap_or_default();
+    Value::Geometry(Box::new(Geometry {
+        fabric: number as u64,
+        uuid: Some(Text::from(id(device))),
+        os_name: Some(Text::from(device.name)),
+        coordinates: vec![Coord { view: COORD_LOGICAL_VIEW, positions }],
+    }))
+}
+
+/// `PMIX_DEVICE_ID`. Names are unique on their node.
+fn id(device: Device<'_>) -> String {
+    format!("{DEVICE_ID}{}/{}", device.node, device.name)
+}
+
+fn texts<'t>(texts: impl Iterator<Item = &'t str>) -> Value {
+    let elements = texts.map(Value::from).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }))
+}
+
+fn find<'i>(infos: &'i [Info], key: &str) -> Option<&'i Value> {
+    infos.iter().find(|info| info.key.as_str() == key).map(|info| &info.value)
+}
+
+fn text(infos: &[Info], key: TypedKey<str>) -> Result<Option<&str>, Status> {
+    find(infos, key.name()).map(|value| value.as_str().ok_or(Status::ERR_BAD_PARAM)).transpose()
+}
+
+fn number(infos: &[Info], key: &str) -> Result<Option<u64>, Status> {
+    find(infos, key).map(|value| value.as_u64().ok_or(Status::ERR_BAD_PARAM)).transpose()
+}

@@ -1,0 +1,138 @@
+//! The place of a fabric's description.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::fabric::Fabric;
+use crate::fabric::providers::{
+    IbNetDiscover, Provider, ProviderError, SlurmTopology, SysListing, TEXT_BYTES_MAX, TestFabric,
+};
+use crate::runtime::shared::parameters::{PNET, PNET_TEST_NVERTS, parameter_value};
+
+/// The place of a fabric's description, and the form in which it is written.
+#[derive(Clone, Debug)]
+pub struct FabricSource {
+    provider: Arc<dyn Provider>,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    File(PathBuf),
+    Text(String),
+    /// The parameter of the test fabric. A C program changes it in its environment.
+    Parameter,
+}
+
+/// Why a fabric could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FabricSourceError {
+    /// The file can't be read.
+    #[error("the description of the fabric in {path:?} can't be read: {error}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The text is wrong.
+    #[error("the description of the fabric in {place}: {error}")]
+    Text {
+        /// The file or parameter.
+        place: String,
+        /// The reason.
+        error: ProviderError,
+    },
+    /// A source is written in no known form.
+    #[error("{text:?} is no source of a fabric; say FORM:PATH, with a form of {FORMS}, or test:DESCRIPTION")]
+    Form {
+        /// The text.
+        text: String,
+    },
+}
+
+const FORMS: &str = "slurm, slurm-dragonfly, ibnetdiscover and sysfs";
+
+impl FabricSource {
+    /// A file that a provider reads. [`Self::parse`] knows the providers of this library.
+    pub fn file(provider: impl Provider + 'static, path: impl Into<PathBuf>) -> Self {
+        Self { provider: Arc::new(provider), place: Place::File(path.into()) }
+    }
+
+    /// Reads `FORM:PATH`, with the forms `slurm`, `slurm-dragonfly`, `ibnetdiscover` and `sysfs`, or `test:` with the
+    /// description of a test fabric, such as `test:nodes:5;plane:d:3`.
+    ///
+    /// # Errors
+    /// [`FabricSourceError::Form`].
+    pub fn parse(text: &str) -> Result<Self, FabricSourceError> {
+        match text.split_once(':') {
+            Some(("slurm", path)) => Ok(Self::file(SlurmTopology::default(), path)),
+            Some(("slurm-dragonfly", path)) => Ok(Self::file(SlurmTopology { is_dragonfly: true }, path)),
+            Some(("ibnetdiscover", path)) => Ok(Self::file(IbNetDiscover, path)),
+            Some(("sysfs", path)) => Ok(Self::file(SysListing, path)),
+            Some(("test", text)) => Ok(Self { provider: Arc::new(TestFabric), place: Place::Text(text.to_owned()) }),
+            _ => Err(FabricSourceError::Form { text: text.to_owned() }),
+        }
+    }
+
+    /// The test fabric of the parameters `pnet` = `test` and `pnet_test_nverts`.
+    #[must_use]
+    pub fn of_parameters() -> Option<Self> {
+        let modules = parameter_value(PNET)?.into_string().ok()?;
+        let is_named = !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "test");
+        let is_described = is_named && parameter_value(PNET_TEST_NVERTS).is_some();
+        is_described.then(|| Self { provider: Arc::new(TestFabric), place: Place::Parameter })
+    }
+
+    /// Reads the fabric.
+    ///
+    /// # Errors
+    /// [`FabricSourceError`].
+    pub(super) fn read(&self) -> Result<Fabric, FabricSourceError> {
+        let (text, place) = match &self.place {
+            Place::File(path) => {
+                let text = read_file(path);
+                (
+                    text.map_err(|error| FabricSourceError::File { path: path.clone(), error })?,
+                    path.display().to_string(),
+                )
+            }
+            Place::Text(text) => (text.clone(), "the test fabric".to_owned()),
+            Place::Parameter => {
+                let text = parameter_value(PNET_TEST_NVERTS).unwrap_or_default();
+                (text.to_string_lossy().into_owned(), PNET_TEST_NVERTS.to_owned())
+            }
+        };
+        self.provider.read(&text).map_err(|error| FabricSourceError::Text { place, error })
+    }
+}
+
+/// Reads a text up to one byte more than the limit, so that the provider refuses a longer one.
+fn read_file(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    // Only comments and descriptions of adapters may hold other bytes.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_a_form_and_a_path() {
+        let fabric = FabricSource::parse("test:nodes:5;plane:d:3").unwrap().read().unwrap();
+        assert_eq!(fabric.planes()[0].device_count(), 15);
+        for text in ["", "slurm", "lsf:/etc/x"] {
+            let error = FabricSource::parse(text).unwrap_err().to_string();
+            assert!(error.contains("is no source of a fabric; say FORM:PATH"), "{error}");
+        }
+        let missing = FabricSource::parse("slurm:/no/such/file").unwrap().read().unwrap_err().to_string();
+        assert!(missing.contains("\"/no/such/file\" can't be read: No such file"), "{missing}");
+        let wrong = FabricSource::parse("test:nodes:5").unwrap().read().unwrap_err().to_string();
+        assert_eq!(wrong, "the description of the fabric in the test fabric: the fabric has no plane");
+    }
+}

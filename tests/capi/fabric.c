@@ -1,0 +1,295 @@
+/* A scheduler's server answers for a fabric itself: the test fabric of the PMIx tutorial, and Slurm's description of a tree. */
+#include "host.h"
+
+#define SWITCHES 3
+#define DEVICES (5 * SWITCHES)
+
+static const pmix_info_t *fact(const pmix_fabric_t *fabric, const char *key)
+{
+    return info_of(fabric->info, fabric->ninfo, key);
+}
+
+static void check_text(const char *expected, const pmix_info_t *info)
+{
+    CHECK(info && info->value.type == PMIX_STRING);
+    if (info) CHECK_TEXT(expected, info->value.data.string);
+}
+
+static void check_device_count(size_t expected, const pmix_fabric_t *fabric)
+{
+    const pmix_info_t *count = fact(fabric, PMIX_FABRIC_NUM_DEVICES);
+    CHECK(count && count->value.type == PMIX_SIZE && count->value.data.size == expected);
+}
+
+static void check_test_fabric(const pmix_fabric_t *fabric)
+{
+    check_text("TEST", fact(fabric, PMIX_FABRIC_VENDOR));
+    check_text("TEST-1", fact(fabric, PMIX_FABRIC_IDENTIFIER));
+    check_text("plane000", fact(fabric, PMIX_FABRIC_PLANE));
+    check_text("0:test000,test001;1:test001,test002,test003;2:test003,test004", fact(fabric, PMIX_FABRIC_GROUPS));
+    check_device_count(DEVICES, fabric);
+    const pmix_info_t *dimensions = fact(fabric, PMIX_FABRIC_DIMS), *switches = fact(fabric, PMIX_FABRIC_SWITCH);
+    CHECK(dimensions && dimensions->value.type == PMIX_UINT32 && dimensions->value.data.uint32 == 2);
+    CHECK(switches && switches->value.type == PMIX_DATA_ARRAY && switches->value.data.darray->size == SWITCHES);
+    CHECK_NUMBER(0, fabric->index);
+}
+
+/* Rows follow each other. Five devices are at each switch, and each two of the three switches have a link. */
+static void check_costs(const pmix_fabric_t *fabric)
+{
+    const pmix_info_t *matrix = fact(fabric, PMIX_FABRIC_COST_MATRIX);
+    CHECK(matrix && matrix->value.type == PMIX_POINTER && matrix->value.data.ptr);
+    if (!matrix) return;
+    const uint16_t(*costs)[DEVICES] = matrix->value.data.ptr;
+    for (int row = 0; row < DEVICES; row++) {
+        for (int column = 0; column < DEVICES; column++) {
+            int expected = row == column ? 0 : row / 5 == column / 5 ? 2 : 3;
+            CHECK_NUMBER(expected, costs[row][column]);
+            CHECK_NUMBER(costs[column][row], costs[row][column]);
+        }
+    }
+}
+
+static pmix_value_t *get_list(const char *key, const pmix_info_t *qualifiers, size_t count)
+{
+    pmix_value_t *value = NULL;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(NULL, key, qualifiers, count, &value));
+    CHECK(value && value->type == PMIX_DATA_ARRAY);
+    return value;
+}
+
+static void check_device(pmix_value_t *value, uint32_t index, const char *node, const char *name)
+{
+    if (!value || value->type != PMIX_DATA_ARRAY) return;
+    const pmix_info_t *infos = value->data.darray->array;
+    size_t count = value->data.darray->size;
+    CHECK_TEXT(PMIX_DEVICE_ID, infos[0].key);
+    check_text(node, info_of(infos, count, PMIX_HOSTNAME));
+    check_text(name, info_of(infos, count, PMIX_FABRIC_DEVICE_NAME));
+    check_text("TEST", info_of(infos, count, PMIX_FABRIC_DEVICE_VENDOR));
+    CHECK(info_of(infos, count, PMIX_FABRIC_DEVICE_BUS_TYPE) != NULL);
+    const pmix_info_t *number = info_of(infos, count, PMIX_FABRIC_DEVICE_INDEX);
+    CHECK(number && number->value.type == PMIX_UINT32 && number->value.data.uint32 == index);
+    PMIX_VALUE_RELEASE(value);
+}
+
+/* By index, by name and node, and all of a node. */
+static void devices(void)
+{
+    pmix_info_t info[2];
+    uint32_t index = 3;
+
+    PMIX_INFO_LOAD(&info[0], PMIX_FABRIC_DEVICE_INDEX, &index, PMIX_UINT32);
+    check_device(get_list(PMIX_FABRIC_DEVICE, info, 1), 3, "test001", "test001:nic000");
+    index = 4;
+    PMIX_INFO_LOAD(&info[0], PMIX_FABRIC_DEVICE_INDEX, &index, PMIX_UINT32);
+    check_device(get_list(PMIX_FABRIC_DEVICE, info, 1), 4, "test001", "test001:nic001");
+    PMIX_INFO_LOAD(&info[0], PMIX_HOSTNAME, "test002", PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_FABRIC_DEVICE_NAME, "test002:nic002", PMIX_STRING);
+    check_device(get_list(PMIX_FABRIC_DEVICE, info, 2), 8, "test002", "test002:nic002");
+    pmix_value_t *all = get_list(PMIX_FABRIC_DEVICES, info, 1);
+    if (all) {
+        CHECK_NUMBER(SWITCHES, all->data.darray->size);
+        PMIX_VALUE_RELEASE(all);
+    }
+    pmix_value_t *coordinates = get_list(PMIX_FABRIC_COORDINATES, info, 1);
+    if (coordinates) {
+        CHECK_NUMBER(PMIX_GEOMETRY, coordinates->data.darray->type);
+        CHECK_NUMBER(SWITCHES, coordinates->data.darray->size);
+        PMIX_VALUE_RELEASE(coordinates);
+    }
+    PMIX_INFO_DESTRUCT(&info[0]);
+    PMIX_INFO_DESTRUCT(&info[1]);
+}
+
+/* Two queries for one key differ in their device. */
+static void queries(void)
+{
+    pmix_query_t query[3];
+    pmix_info_t *found = NULL;
+    size_t count = 0;
+    pmix_status_t status;
+
+    for (uint32_t i = 0; i < 3; i++) PMIX_QUERY_CONSTRUCT(&query[i]);
+    PMIX_ARGV_APPEND(status, query[0].keys, PMIX_FABRIC_PLANE);
+    PMIX_ARGV_APPEND(status, query[0].keys, PMIX_FABRIC_NUM_DEVICES);
+    for (uint32_t i = 1; i < 3; i++) {
+        PMIX_ARGV_APPEND(status, query[i].keys, PMIX_FABRIC_DEVICE);
+        PMIX_QUERY_QUALIFIERS_CREATE(&query[i], 1);
+        PMIX_INFO_LOAD(query[i].qualifiers, PMIX_FABRIC_DEVICE_INDEX, &i, PMIX_UINT32);
+    }
+    CHECK_STATUS(PMIX_SUCCESS, status);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Query_info(query, 3, &found, &count));
+    CHECK_NUMBER(4, count);
+    const pmix_info_t *planes = info_of(found, count, PMIX_FABRIC_PLANE);
+    CHECK(planes && planes->value.type == PMIX_DATA_ARRAY && planes->value.data.darray->size == 1);
+    const pmix_info_t *number = info_of(found, count, PMIX_FABRIC_NUM_DEVICES);
+    CHECK(number && number->value.data.size == DEVICES);
+    PMIX_INFO_FREE(found, count);
+    for (uint32_t i = 0; i < 3; i++) PMIX_QUERY_DESTRUCT(&query[i]);
+}
+
+static pmix_status_t register_with(pmix_fabric_t *fabric, const char *key, const char *value, bool is_required)
+{
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, key, value, PMIX_STRING);
+    if (is_required) info.flags |= PMIX_INFO_REQD;
+    pmix_status_t status = PMIx_Fabric_register(fabric, &info, 1);
+    PMIX_INFO_DESTRUCT(&info);
+    return status;
+}
+
+/* A plane is selected by its name, and by the fabric's. */
+static void selections(void)
+{
+    pmix_fabric_t fabric;
+
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, register_with(&fabric, PMIX_FABRIC_PLANE, "plane001", false));
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, register_with(&fabric, PMIX_FABRIC_VENDOR, "Weaver", true));
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, register_with(&fabric, "some.key", "", true));
+    CHECK(fabric.info == NULL && fabric.module == NULL);
+    CHECK_STATUS(PMIX_SUCCESS, register_with(&fabric, PMIX_FABRIC_PLANE, "plane000", true));
+    check_test_fabric(&fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    CHECK_STATUS(PMIX_SUCCESS, register_with(&fabric, PMIX_FABRIC_IDENTIFIER, "TEST-1", true));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+}
+
+/* ---- Updates. */
+static atomic_int pending_events, updated_events;
+
+static void changed(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                    pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void)id, (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
+    if (status == PMIX_FABRIC_UPDATE_PENDING) {
+        CHECK_NUMBER(atomic_load(&pending_events), atomic_load(&updated_events));
+        atomic_fetch_add(&pending_events, 1);
+    } else {
+        atomic_fetch_add(&updated_events, 1);
+        CHECK_NUMBER(atomic_load(&pending_events), atomic_load(&updated_events));
+    }
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void wait_for_updates(int count)
+{
+    while (atomic_load(&updated_events) < count) usleep(1000);
+    CHECK_NUMBER(count, atomic_load(&pending_events));
+}
+
+static void listen_to_updates(void)
+{
+    pmix_status_t codes[] = {PMIX_FABRIC_UPDATE_PENDING, PMIX_FABRIC_UPDATED};
+    CHECK(PMIx_Register_event_handler(codes, 2, NULL, 0, changed, NULL, NULL) >= 0);
+}
+
+static void updates(void)
+{
+    pmix_fabric_t fabric;
+    struct done done = DONE;
+
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&fabric, NULL, 0));
+    check_costs(&fabric);
+    listen_to_updates();
+    /* Without a change nothing is raised. */
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&fabric));
+    check_costs(&fabric);
+    setenv("PMIX_MCA_pnet_test_nverts", "nodes:4;plane:d:2", 1);
+    check_device_count(DEVICES, &fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&fabric));
+    check_device_count(8, &fabric);
+    wait_for_updates(1);
+    /* A wrong description changes nothing. */
+    setenv("PMIX_MCA_pnet_test_nverts", "nodes:0;plane:d:2", 1);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Fabric_update(&fabric));
+    check_device_count(8, &fabric);
+    setenv("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3", 1);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update_nb(&fabric, op_done, &done));
+    CHECK_STATUS(PMIX_SUCCESS, done_wait(&done));
+    check_test_fabric(&fabric);
+    check_costs(&fabric);
+    wait_for_updates(2);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    CHECK(fabric.info == NULL && fabric.ninfo == 0);
+}
+
+/* Another process gets the facts. The matrix is memory of the server. */
+static int client(void)
+{
+    pmix_fabric_t fabric;
+
+    client_start();
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&fabric, NULL, 0));
+    check_test_fabric(&fabric);
+    CHECK(fact(&fabric, PMIX_FABRIC_COST_MATRIX) == NULL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&fabric));
+    check_device_count(DEVICES, &fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    devices();
+    return client_end();
+}
+
+/* A file of Slurm, named by an info. */
+static void slurm(void)
+{
+    static pmix_server_module_t module;
+    char path[] = "/tmp/topology-XXXXXX", source[64];
+    pmix_fabric_t fabric;
+    pmix_info_t info;
+    int file = mkstemp(path);
+    const char text[] = "SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Nodes=n[4-7]\nSwitchName=top Switches=s[0-1]\n";
+
+    CHECK(file >= 0 && write(file, text, sizeof text - 1) == sizeof text - 1);
+    snprintf(source, sizeof source, "slurm:%s", path);
+    PMIX_INFO_LOAD(&info, "modex.fabric", source, PMIX_STRING);
+    host_start_with(&module, &info, 1);
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&fabric, NULL, 0));
+    check_device_count(8, &fabric);
+    check_text("0:n0,n1,n2,n3;1:n4,n5,n6,n7", fact(&fabric, PMIX_FABRIC_GROUPS));
+    const pmix_info_t *matrix = fact(&fabric, PMIX_FABRIC_COST_MATRIX);
+    const uint16_t *costs = matrix ? matrix->value.data.ptr : NULL;
+    CHECK(costs && costs[0] == 0 && costs[3] == 2 && costs[4] == 4);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    host_stop();
+    /* A broken file is no fabric, and so no server. */
+    CHECK(ftruncate(file, 10) == 0);
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_server_init(&module, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+    close(file);
+    unlink(path);
+}
+
+static int host(void)
+{
+    static pmix_server_module_t module;
+    pmix_info_t info;
+
+    if (stock()) { /* it has no data of fabrics */
+        CHECK(stock());
+        return finish();
+    }
+    setenv("PMIX_MCA_pnet", "test", 1);
+    setenv("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3", 1);
+    PMIX_INFO_LOAD(&info, PMIX_SERVER_SCHEDULER, NULL, PMIX_BOOL);
+    host_start_with(&module, &info, 1);
+    devices();
+    queries();
+    selections();
+    updates();
+    host_run("of-client", 1, 1, "client");
+    host_stop();
+    unsetenv("PMIX_MCA_pnet");
+    slurm();
+    return finish();
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    return argc == 1 ? host() : client();
+}
