@@ -12,7 +12,7 @@ use super::structure::Structure;
 pub const UNREACHABLE: u16 = u16::MAX;
 
 /// Devices of a plane.
-pub const DEVICES_MAX: usize = 1 << 21;
+pub const DEVICES_MAX: usize = 1 << 20;
 
 /// Switches of a plane.
 pub const SWITCHES_MAX: usize = 1 << 18;
@@ -77,9 +77,10 @@ impl Plane {
         with_devices.sort_unstable();
         with_devices.dedup();
         let structure = Structure::new(links, &name, &switches, &with_devices)?;
-        let mut nodes: Vec<Box<str>> = devices.iter().map(|device| device.node.as_str().into()).collect();
+        let mut nodes: Vec<&str> = devices.iter().map(|device| device.node.as_str()).collect();
         nodes.sort_unstable();
         nodes.dedup();
+        let nodes: Vec<Box<str>> = nodes.into_iter().map(Box::from).collect();
         let stored = |device: DeviceDescription| {
             let node = nodes.binary_search_by(|node| (**node).cmp(&device.node)).unwrap_or_default();
             let DeviceDescription { name, vendor, address, switch, .. } = device;

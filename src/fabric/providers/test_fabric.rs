@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::provider::{Fault, Provider, ProviderError, number, u32_of};
 use crate::fabric::{DEVICES_MAX, DeviceDescription, FabricDescription, Links, PlaneDescription};
 
@@ -59,13 +61,14 @@ fn plane_of(kind: &str) -> Result<(bool, u32), Fault> {
 
 /// A plane. `first` is the number of the first device in each node.
 fn plane(name: &str, nodes: u32, first: u32, is_dense: bool, switches: u32) -> PlaneDescription {
+    let vendor: Arc<str> = VENDOR.into();
     let device = |index: u32| {
         let (node, device) = (index / switches, first + index % switches);
         let node = format!("test{node:03}");
         DeviceDescription {
             name: format!("{node}:nic{device:03}"),
             node,
-            vendor: VENDOR.into(),
+            vendor: Arc::clone(&vendor),
             address: None,
             switch: if is_dense { index / nodes } else { index % switches },
         }

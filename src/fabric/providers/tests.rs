@@ -63,7 +63,7 @@ fn a_wrong_test_fabric_is_refused_with_the_entry() {
     assert_eq!(of("nodes:0;plane:3"), "entry 1: \"0\" is no number from 1 to 100000");
     assert_eq!(of("nodes:5;plane:x:3"), "entry 2: \"x:3\" has none of the known forms");
     assert_eq!(of("nodes:5;plane:d:3:4"), "entry 2: \"3:4\" is no number from 1 to 10000");
-    assert_eq!(of("nodes:100000;plane:22"), "entry 1: \"22\" is no number from 1 to 20");
+    assert_eq!(of("nodes:100000;plane:11"), "entry 1: \"11\" is no number from 1 to 10");
     assert_eq!(of("plane:3"), "entry 1: 'nodes' is missing");
     assert_eq!(of("nodes:5"), "the fabric has no plane");
     assert_eq!(of("nodes:5;nodes:6;plane:1"), "entry 2: \"nodes:6\" has none of the known forms");
