@@ -5,6 +5,7 @@
 mod support;
 
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
+use std::time::Duration;
 
 use modex::types::AsStatus;
 use modex::types::codes::iof_channel;
@@ -456,6 +457,21 @@ fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
     client.iof_push(targets, Vec::new(), b"yes".to_vec()).wait().unwrap();
     called_back(|done| client.iof_push(everybody(), Vec::new(), Vec::new()).then(done).unwrap()).unwrap();
     assert_eq!(host.heard(), ["pull of job:0", "stop of job:0", "stdin \"yes\" of job:0", "stdin \"\" of job:0"]);
+}
+
+/// Regression: output that a pull waited with was lost when the server closed.
+#[test]
+fn buffered_output_is_delivered_before_the_server_ends() {
+    let (node, _host, [client, _other]) = start();
+    let (source, channel) = (proc("job", 1), iof_channel::FWD_STDOUT_CHANNEL);
+    let (seen, outputs) = mpsc::channel();
+    let take = move |output: IofOutput| seen.send(output.bytes).unwrap();
+    let buffering = vec![Info::new(Key::from_static(modex::keys::IOF_BUFFERING_SIZE.name()), 100_u32)];
+    client.iof_pull(vec![source.clone()], buffering, channel, take).wait().unwrap();
+    let output = IofOutput { source, channel, bytes: b"few".to_vec(), info: Vec::new() };
+    node.server.iof_deliver(output).wait().unwrap();
+    drop(node);
+    assert_eq!(outputs.recv_timeout(Duration::from_secs(20)).unwrap(), b"few");
 }
 
 #[test]

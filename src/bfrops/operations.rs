@@ -75,6 +75,15 @@ impl Writer {
         write_kval(self, entry, note)
     }
 
+    /// One pack operation with one byte object, up to its bytes.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the peer could not read it.
+    pub fn begin_object(&mut self, count: usize) -> Result<(), EncodeError> {
+        self.begin_operation(DataType::ByteObject, 1)?;
+        Size::write(self, &u64::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?)
+    }
+
     fn begin_operation(&mut self, data_type: DataType, count: usize) -> Result<(), EncodeError> {
         self.require(data_type)?;
         let count = i32::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?;

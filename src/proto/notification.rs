@@ -32,6 +32,15 @@ pub struct EventNotice {
 /// Source: PMIx Standard, chapter "Tools and Debuggers" (I/O forwarding).
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputNotice {
+    /// All but the bytes.
+    pub head: OutputHead,
+    /// The bytes; none: the channel is closed.
+    pub bytes: Vec<u8>,
+}
+
+/// The parts of an [`OutputNotice`] before its bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputHead {
     /// The process.
     pub source: ProcId,
     /// Channel set, one bit set.
@@ -40,8 +49,6 @@ pub struct OutputNotice {
     pub reference: u64,
     /// Details.
     pub info: Vec<Info>,
-    /// The bytes; none: the channel is closed.
-    pub bytes: Vec<u8>,
 }
 
 /// A value that a process has removed, for clients that keep a copy ([`Tag::REMOVAL`](super::Tag::REMOVAL)).
@@ -59,9 +66,8 @@ pub struct RemovalNotice {
 
 layout! {
     EventNotice { status: One<Status>, source: Source, info: Many<Info>, range: IfPresent<DataRange> }
-    OutputNotice {
-        source: One<Proc>, channels: One<IofChannel>, reference: One<Size>, info: Many<Info>, bytes: One<ByteObject>,
-    }
+    OutputNotice { head: OutputHead, bytes: One<ByteObject> }
+    OutputHead { source: One<Proc>, channels: One<IofChannel>, reference: One<Size>, info: Many<Info> }
     RemovalNotice { proc: One<Proc>, scope: One<Scope>, key: One<Key> }
     SegmentNotice { namespace: One<Namespace>, layout_id: One<Uint64> }
 }
@@ -111,7 +117,20 @@ pub fn decode_event(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> 
 /// # Errors
 /// [`EncodeError`] if the peer's encoding cannot carry it.
 pub fn encode_output(output: &OutputNotice, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
-    encode_whole::<OutputNotice>(output, dialect)
+    let mut payload = encode_output_head(&output.head, output.bytes.len(), dialect)?;
+    payload.extend_from_slice(&output.bytes);
+    Ok(payload)
+}
+
+/// The payload of forwarded output up to its bytes. The sender adds `byte_count` bytes.
+///
+/// # Errors
+/// [`EncodeError`] if the peer's encoding cannot carry it.
+pub fn encode_output_head(head: &OutputHead, byte_count: usize, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer::new(dialect.codec);
+    OutputHead::pack(head, &mut writer, dialect.peer)?;
+    writer.begin_object(byte_count)?;
+    Ok(writer.into_bytes())
 }
 
 /// Reads the payload of forwarded output.

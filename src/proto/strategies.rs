@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::layout::{Each, Layout, Many, Newer, One, SinceRelease3};
-use super::notification::{EventNotice, OutputNotice};
+use super::notification::{EventNotice, OutputHead, OutputNotice};
 use super::services::with_services;
 use super::*;
 use crate::bfrops::{Codec, Encoding, strategies as values, wire};
@@ -305,7 +305,10 @@ pub(super) fn event(codec: Codec) -> impl Strategy<Value = EventNotice> {
 
 pub(super) fn output(codec: Codec) -> impl Strategy<Value = OutputNotice> {
     (values::proc_id(), any::<u16>(), any::<u64>(), infos(codec), values::bytes()).prop_map(
-        |(source, channels, reference, info, bytes)| OutputNotice { source, channels, reference, info, bytes },
+        |(source, channels, reference, info, bytes)| OutputNotice {
+            head: OutputHead { source, channels, reference, info },
+            bytes,
+        },
     )
 }
 

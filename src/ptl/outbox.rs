@@ -104,9 +104,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Appends a message that many peers get, and that counts as this peer's own.
-    pub(super) fn push_copied(&mut self, bytes: Arc<[u8]>, limit_bytes: usize) -> Result<(), QueueFull> {
-        self.make_room(bytes.len(), limit_bytes)?;
+    /// Appends a message, after whose head many peers get the same bytes. They count as this peer's own.
+    pub(super) fn push_copied(&mut self, head: Vec<u8>, bytes: Arc<[u8]>, limit_bytes: usize) -> Result<(), QueueFull> {
+        self.make_room(head.len().saturating_add(bytes.len()), limit_bytes)?;
+        self.append(Bytes::Own(head), None);
         self.append(Bytes::Copied(bytes), None);
         Ok(())
     }
@@ -247,4 +248,4 @@ impl Bytes {
 }
 
 /// Messages per system call. The kernel takes up to 1024; replies of one turn to one peer are few.
-const SLICES_MAX: usize = 16;
+const SLICES_MAX: usize = 32;

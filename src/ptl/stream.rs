@@ -301,12 +301,12 @@ impl Stream {
         self.outbox.push_shared(head, rest, self.limits.queued_bytes_max)
     }
 
-    /// Appends a message that many streams may share without a copy. It counts as this stream's own.
+    /// Appends a message, after whose head many streams may share the bytes. They count as this stream's own.
     ///
     /// # Errors
     /// As [`Stream::queue`].
-    pub fn queue_copied(&mut self, bytes: Arc<[u8]>) -> Result<(), QueueFull> {
-        self.outbox.push_copied(bytes, self.limits.queued_bytes_max)
+    pub fn queue_copied(&mut self, head: Vec<u8>, bytes: Arc<[u8]>) -> Result<(), QueueFull> {
+        self.outbox.push_copied(head, bytes, self.limits.queued_bytes_max)
     }
 
     /// Sends the queued bytes, until the socket is full.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::proto::notification;
+use crate::proto::notification::{self, OutputHead};
 use crate::server::IofOutput;
 
 /// Takes forwarded output, on the progress thread.
@@ -44,7 +44,7 @@ impl Pulls {
     /// The job that passes a piece of output to its handler; `None`: the pull is closed, or its owner does not have its
     /// number yet.
     pub(super) fn job_for(&mut self, output: notification::OutputNotice) -> Option<OutputJob> {
-        let notification::OutputNotice { source, channels, reference, info, bytes } = output;
+        let notification::OutputNotice { head: OutputHead { source, channels, reference, info }, bytes } = output;
         if reference == NO_PULL {
             let handler = Arc::clone(self.default.as_ref()?);
             return Some(Box::new(move || handler(IofOutput { source, channel: channels, bytes, info })));
@@ -92,7 +92,8 @@ mod tests {
 
     fn notice(reference: u64, bytes: &[u8]) -> notification::OutputNotice {
         let source = ProcId::new(Namespace::new("job").unwrap(), 0);
-        notification::OutputNotice { source, channels: 2, reference, info: Vec::new(), bytes: bytes.to_vec() }
+        let head = OutputHead { source, channels: 2, reference, info: Vec::new() };
+        notification::OutputNotice { head, bytes: bytes.to_vec() }
     }
 
     /// Regression: output that was kept reached the handler before the callback that tells the number of its pull.

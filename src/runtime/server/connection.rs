@@ -19,7 +19,7 @@ use crate::gds::Store;
 use crate::pmi::CommandError;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::{OutputNotice, RemovalNotice};
+use crate::proto::notification::{OutputHead, RemovalNotice};
 use crate::proto::request::RequestDecodeError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
 use crate::ptl::{Flushed, PeerCredentials, PeerEnd, QueueFull, Received, SpentMessages, Stream, StreamError};
@@ -623,7 +623,7 @@ impl Connection {
     /// Queues an event that was written once for all peers with the same dialect.
     pub(super) fn notify(&mut self, event: Arc<[u8]>, unasked_bytes_max: usize) -> Result<(), Dropped> {
         if self.may_queue_unasked(event.len(), unasked_bytes_max) {
-            self.stream.queue_copied(event)?;
+            self.stream.queue_copied(Vec::new(), event)?;
         }
         Ok(())
     }
@@ -651,18 +651,30 @@ impl Connection {
 
     /// Forwards output. The peer misses output that exceeds its limit. It never misses the end of an output, for which it
     /// may wait, and which comes once.
-    pub(super) fn send_output(&mut self, output: &OutputNotice, unasked_bytes_max: usize) -> Result<(), Dropped> {
+    pub(super) fn send_output(
+        &mut self,
+        head: &OutputHead,
+        bytes: &Arc<[u8]>,
+        unasked_bytes_max: usize,
+    ) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
-        match known.codec.write_output(output) {
-            Ok(messages) if output.bytes.is_empty() => {
-                Ok(messages.into_iter().try_for_each(|bytes| self.stream.queue(bytes, None))?)
-            }
-            Ok(messages) => messages.into_iter().try_for_each(|bytes| self.queue_unasked(bytes, unasked_bytes_max)),
+        let starts = match known.codec.write_output(head, bytes.len()) {
+            Ok(starts) => starts,
             Err(error) => {
-                tracing::warn!(source = %output.source, %error, "output can't be written for a peer");
-                Ok(())
+                tracing::warn!(source = %head.source, %error, "output can't be written for a peer");
+                return Ok(());
+            }
+        };
+        let mut rest = bytes.as_ref();
+        for (start, count) in starts {
+            let piece = rest.split_off(..count).unwrap_or_default();
+            let is_end = bytes.is_empty();
+            if is_end || self.may_queue_unasked(start.len().saturating_add(count), unasked_bytes_max) {
+                let shared = if piece.len() == bytes.len() { Arc::clone(bytes) } else { piece.into() };
+                self.stream.queue_copied(start, shared)?;
             }
         }
+        Ok(())
     }
 
     /// Queues a message of other processes if that leaves room for replies. A process that is stopped in a debugger

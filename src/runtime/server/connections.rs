@@ -14,18 +14,19 @@ use super::pmi::{PmiEntry, PmiJobs, PmiRefusal};
 use super::poller::{Pollers, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::proofs::Proofs;
+use super::shared_output::SharedOutput;
 use super::turns::{Share, Turns};
 use super::writes::{WriteBudget, Writes};
 use super::written_event::WrittenEvent;
 use crate::gds::{CompletionNotice, NamespaceReader, Store};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::{EventNotice, OutputNotice, RemovalNotice};
+use crate::proto::notification::{EventNotice, RemovalNotice};
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::MessageEncodeError;
 use crate::runtime::shared::prover::ProofError;
-use crate::server::{Garbage, Input, JobData, PeerId, Reason, Refusal};
+use crate::server::{Forwarded, Garbage, Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Status, Time};
@@ -61,6 +62,7 @@ pub(super) struct Connections {
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
     written_event: WrittenEvent,
+    shared_output: SharedOutput,
     buffer: Box<[u8]>,
     drop_reports: DropReports,
     /// The time of this turn.
@@ -100,6 +102,7 @@ impl Connections {
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             written_event: WrittenEvent::default(),
+            shared_output: SharedOutput::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             drop_reports: DropReports::default(),
             turned_at: Time::from_nanos(0),
@@ -694,9 +697,10 @@ impl Connections {
     }
 
     /// Forwards output to a client.
-    pub(super) fn send_output(&mut self, id: PeerId, output: &OutputNotice) {
+    pub(super) fn send_output(&mut self, id: PeerId, forwarded: &Forwarded) {
         let unasked_bytes_max = self.unasked_bytes_max();
-        self.write(id, |connection| connection.send_output(output, unasked_bytes_max));
+        let bytes = self.shared_output.share(&forwarded.output);
+        self.write(id, |connection| connection.send_output(&forwarded.head(), &bytes, unasked_bytes_max));
     }
 
     pub(super) fn close(&mut self, id: PeerId, reason: Reason, now: Time) {
@@ -716,6 +720,7 @@ impl Connections {
     /// sockets have room.
     pub(super) fn flush(&mut self) {
         self.written_event.forget();
+        self.shared_output.forget();
         let mut budget = WriteBudget::new();
         for id in self.writes.take(|id| self.connections.get(&id).map_or(0, Connection::queued_bytes)) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };

@@ -489,7 +489,7 @@ impl ServerLoop {
             Output::Described(namespace) => self.connections.forget_job_info(&namespace, self.core.store()),
             Output::SendSegment(peer, namespace) => self.send_segment(peer, &namespace),
             Output::WithdrawSegment(peer, namespace) => self.connections.withdraw_segment(peer, namespace),
-            Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
+            Output::Forward(peer, output) => self.connections.send_output(peer, &output),
             Output::Close(peer, reason) => {
                 self.lifecycle_observer.forget(peer);
                 self.note_departure(peer);
@@ -710,6 +710,7 @@ impl ServerLoop {
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
         }
+        self.handle(self.clock.now(), Input::Closing, None);
         self.connections.flush_all(self.clock, FLUSH_TIME_MAX);
         for cleanup in self.core.take_cleanups() {
             self.clean_up(cleanup);

@@ -93,7 +93,7 @@ impl Task {
             Input::Completed(..) => Self::Call("an answer of the host"),
             Input::Topology(_) => Self::Call("the topology"),
             Input::FileSeen(..) => Self::Call("the state of a file"),
-            Input::Request(..) | Input::Heartbeat(_) | Input::Timeout => Self::Deadlines,
+            Input::Request(..) | Input::Heartbeat(_) | Input::Timeout | Input::Closing => Self::Deadlines,
         }
     }
 

@@ -4,7 +4,7 @@ use super::peer_profile::PeerProfile;
 use super::plain::plain;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
 use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader};
-use crate::proto::notification::{EventNotice, OutputNotice, RemovalNotice};
+use crate::proto::notification::{EventNotice, OutputHead, OutputNotice, RemovalNotice};
 use crate::proto::request::{self, RequestDecodeError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
 use crate::types::Status;
@@ -174,20 +174,27 @@ impl MessageCodec {
         self.framed(tag, &notification::encode_segment(notice)?)
     }
 
-    /// Writes output in messages that the peer takes. Output is a stream of bytes and may be split.
-    pub(in crate::runtime) fn write_output(&self, output: &OutputNotice) -> Result<Vec<Vec<u8>>, MessageEncodeError> {
-        let whole = notification::encode_output(output, self.dialect)?;
-        // The other parts of a message do not grow when it holds fewer bytes.
-        let piece_bytes = self.message_bytes_max.saturating_sub(whole.len().saturating_sub(output.bytes.len()));
-        if piece_bytes == 0 || output.bytes.len() <= piece_bytes {
-            return Ok(vec![self.framed(Tag::OUTPUT, &whole)?]);
+    /// Writes the starts of the messages for this number of bytes of output: each start, and the number of bytes that
+    /// follow it. Output is a stream of bytes, and is split if the peer takes no message of that size.
+    pub(in crate::runtime) fn write_output(
+        &self,
+        head: &OutputHead,
+        byte_count: usize,
+    ) -> Result<Vec<(Vec<u8>, usize)>, MessageEncodeError> {
+        let start = |count: usize| {
+            let payload = notification::encode_output_head(head, count, self.dialect)?;
+            let mut start = self.write_header(Tag::OUTPUT, payload.len().saturating_add(count))?;
+            start.extend_from_slice(&payload);
+            Ok((start, count))
+        };
+        // A start does not grow when fewer bytes follow.
+        let longest = notification::encode_output_head(head, byte_count, self.dialect)?.len();
+        let piece_bytes = self.message_bytes_max.saturating_sub(longest);
+        if piece_bytes == 0 || byte_count <= piece_bytes {
+            return Ok(vec![start(byte_count)?]);
         }
-        let pieces = output.bytes.chunks(piece_bytes).map(|bytes| {
-            let (source, info) = (output.source.clone(), output.info.clone());
-            let piece = OutputNotice { source, info, bytes: bytes.to_vec(), ..*output };
-            self.framed(Tag::OUTPUT, &notification::encode_output(&piece, self.dialect)?)
-        });
-        pieces.collect()
+        let counts = (0..byte_count).step_by(piece_bytes).map(|from| piece_bytes.min(byte_count - from));
+        counts.map(start).collect()
     }
 
     pub(in crate::runtime) fn read_output(&self, frame: &Frame<'_>) -> Result<OutputNotice, DecodeError> {
@@ -318,21 +325,24 @@ mod tests {
     fn output_reaches_every_peer_in_messages_that_it_takes() {
         let bytes: Vec<u8> = (0..).flat_map(u32::to_be_bytes).take((16 << 20) + 3).collect();
         let source = ProcId::new(Namespace::new("job").unwrap(), Rank::from(0));
-        let output = OutputNotice { source, channels: 2, reference: 9, info: Vec::new(), bytes };
+        let head = OutputHead { source, channels: 2, reference: 9, info: Vec::new() };
         let codec = codec_for(Version::new(3, 2, 5));
         let mut buffer = FrameBuffer::new(Version::new(3, 2, 5).message_bytes_max());
-        let written = codec.write_output(&output).unwrap();
-        written.iter().for_each(|message| buffer.feed(message));
+        let written = codec.write_output(&head, bytes.len()).unwrap();
+        let mut rest = bytes.as_slice();
+        for (start, count) in &written {
+            buffer.feed(start);
+            buffer.feed(rest.split_off(..*count).unwrap());
+        }
         let mut read = Vec::new();
         while let Some(frame) = buffer.next_frame().unwrap() {
             let piece = codec.read_output(&frame).unwrap();
-            assert_eq!((&piece.source, piece.channels, piece.reference), (&output.source, 2, 9));
+            assert_eq!(piece.head, head);
             assert!(!piece.bytes.is_empty(), "that would say that the channel is closed");
             read.extend(piece.bytes);
         }
-        assert!(read == output.bytes && written.len() == 2);
-        let closing = OutputNotice { bytes: Vec::new(), ..output };
-        assert_eq!(codec.write_output(&closing).unwrap().len(), 1);
+        assert!(read == bytes && rest.is_empty() && written.len() == 2);
+        assert_eq!(codec.write_output(&head, 0).unwrap().len(), 1);
     }
 
     #[test]

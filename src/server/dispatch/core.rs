@@ -32,6 +32,7 @@ impl<S: Datastore> ServerCore<S> {
             Input::Completed(upcall, reply) => self.complete_upcall(now, upcall, reply),
             Input::Topology(hardware) => self.answer_deferred(&hardware),
             Input::Timeout => self.expire(now),
+            Input::Closing => self.deliver_all_output(),
         }
     }
 

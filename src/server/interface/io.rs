@@ -12,7 +12,7 @@ use super::refusal::{Reason, Refusal};
 use super::requests::IofOutput;
 use crate::events::Event;
 use crate::keys;
-use crate::proto::notification::{self, EventNotice, RemovalNotice};
+use crate::proto::notification::{EventNotice, OutputHead, RemovalNotice};
 use crate::proto::{Request, Tag};
 use crate::topo::SharedMachine;
 use crate::types::{Info, Key, Namespace, ProcId, Text};
@@ -43,6 +43,8 @@ pub enum Input {
     FileSeen(FileLook, Option<FileState>),
     /// The moment of [`crate::server::ServerCore::poll_timeout`] has come.
     Timeout,
+    /// The server ends. Output that pulls wait with is delivered.
+    Closing,
 }
 
 /// The topology of the node; none: there is none, or it is not available.
@@ -165,10 +167,10 @@ pub struct Forwarded {
 }
 
 impl Forwarded {
-    /// The message; a copy.
+    /// The message without its bytes.
     #[must_use]
-    pub fn notification(&self) -> notification::OutputNotice {
-        let IofOutput { source, channel, bytes, info } = self.output.as_ref().clone();
-        notification::OutputNotice { source, channels: channel, reference: self.reference, info, bytes }
+    pub fn head(&self) -> OutputHead {
+        let IofOutput { source, channel, info, .. } = self.output.as_ref();
+        OutputHead { source: source.clone(), channels: *channel, reference: self.reference, info: info.clone() }
     }
 }

@@ -371,6 +371,13 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
+    /// Delivers all output that waits, at the end of the server.
+    pub(in crate::server) fn deliver_all_output(&mut self) {
+        for reference in self.forwarding.numbers_of(|pull| !pull.collected.is_empty()) {
+            self.deliver_collected(reference);
+        }
+    }
+
     /// Delivers all output of a job that waits, at the end of the job.
     pub(super) fn deliver_all_of_job(&mut self, namespace: &Namespace) {
         for reference in self.forwarding.numbers_of(|pull| !pull.collected.is_empty()) {

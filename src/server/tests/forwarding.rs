@@ -30,7 +30,7 @@ fn deliver(rig: &mut Rig, source: &ProcId, channel: u16, text: &str) -> (Vec<(Pe
 
 /// Receiver, its own number, and the text.
 fn forwarded(outputs: &[Output]) -> Vec<(PeerId, u64, String)> {
-    let text = |forwarded: &Forwarded| String::from_utf8(forwarded.notification().bytes).unwrap();
+    let text = |forwarded: &Forwarded| String::from_utf8(forwarded.output.bytes.clone()).unwrap();
     let forward = |output: &Output| match output {
         Output::Forward(peer, output) => Some((*peer, output.reference, text(output))),
         _ => None,

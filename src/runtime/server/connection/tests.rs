@@ -255,15 +255,9 @@ fn closing_a_connection_frees_its_slot() {
 #[test]
 fn the_end_of_an_output_has_no_bound() {
     let (mut connection, mut client) = admitted();
-    let piece = |bytes: &[u8]| OutputNotice {
-        source: ProcId::new(job(), 0),
-        channels: 2,
-        reference: 1,
-        info: Vec::new(),
-        bytes: bytes.to_vec(),
-    };
+    let head = OutputHead { source: ProcId::new(job(), 0), channels: 2, reference: 1, info: Vec::new() };
     for bytes in [&b"first"[..], b"missed", b""] {
-        connection.send_output(&piece(bytes), 1).unwrap();
+        connection.send_output(&head, &Arc::from(bytes), 1).unwrap();
     }
     connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client).len(), 2);
