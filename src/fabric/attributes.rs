@@ -1,10 +1,12 @@
 //! A fabric in the standard's keys.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::plane::{Device, Plane};
 use super::revisions::Fabric;
 use crate::keys::{self, TypedKey};
 use crate::types::codes::coord_view::COORD_LOGICAL_VIEW;
-use crate::types::{Coord, DataArray, DataType, Geometry, Info, Key, Status, Text, Value};
+use crate::types::{Coord, DataArray, DataType, Endpoint, Geometry, Info, Key, Status, Text, Value};
 
 /// Devices of one list. A larger plane is asked for node by node.
 pub const LISTED_MAX: usize = 10_000;
@@ -165,6 +167,66 @@ fn described(number: usize, plane: &Plane, device: Device<'_>) -> Value {
     ];
     infos.extend(device.address.map(|address| info(keys::FABRIC_DEVICE_ADDRESS.name(), address.into())));
     Value::info_array(infos)
+}
+
+/// `PMIX_FABRIC_COORDINATES` of a node.
+pub(super) fn coordinates_of(planes: &[PlaneDevices<'_>]) -> Info {
+    let devices = planes.iter().flat_map(|(number, plane, devices)| devices.iter().map(|of| (*number, *plane, *of)));
+    let elements: Vec<Value> = devices.map(|(number, plane, device)| geometry(number, plane, device)).collect();
+    let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Geometry, elements }));
+    Info::new(Key::from_static(keys::FABRIC_COORDINATES.name()), array)
+}
+
+/// An endpoint without its bytes.
+pub(super) fn endpoint(device: Device<'_>) -> Value {
+    let (uuid, os_name) = (Some(Text::from(id(device))), Some(Text::from(device.name)));
+    Value::Endpoint(Box::new(Endpoint { uuid, os_name, bytes: Vec::new() }))
+}
+
+/// A plane with its number, and the devices of one node in it.
+pub(super) type PlaneDevices<'f> = (usize, &'f Plane, Vec<Device<'f>>);
+
+/// A node, its devices, and its ranks.
+type JobNode<'f> = (String, Vec<PlaneDevices<'f>>, Vec<u32>);
+
+/// `PMIX_SWITCH_PEERS` of each node: for each device the ranks of the job at its switch. `None` if the lists would exceed `bytes_max`.
+pub(super) fn switch_peers(nodes: &[JobNode<'_>], bytes_max: usize) -> Option<Vec<Info>> {
+    let mut ranks_at: BTreeMap<(usize, &str), BTreeSet<u32>> = BTreeMap::new();
+    let devices = || nodes.iter().flat_map(|(_, planes, ranks)| planes.iter().map(move |plane| (plane, ranks)));
+    let mut rank_count = 0_usize;
+    for ((number, _, devices), ranks) in devices() {
+        for device in devices {
+            rank_count = rank_count.saturating_add(ranks.len());
+            // Each rank takes two bytes at least.
+            if rank_count > bytes_max / 2 {
+                return None;
+            }
+            ranks_at.entry((*number, device.switch)).or_default().extend(ranks);
+        }
+    }
+    let list = |ranks: BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let lists: BTreeMap<_, String> = ranks_at.into_iter().map(|(switch, ranks)| (switch, list(ranks))).collect();
+    let of_plane = |((number, _, devices), _): (&PlaneDevices<'_>, _)| {
+        devices.iter().filter_map(|device| lists.get(&(*number, device.switch))).map(String::len).sum::<usize>()
+    };
+    if devices().map(of_plane).sum::<usize>() > bytes_max {
+        return None;
+    }
+    let key = Key::from_static(keys::SWITCH_PEERS.name());
+    let of_device = |number: usize, device: &Device<'_>| {
+        let facts = vec![
+            Info::new(Key::from_static(keys::DEVICE_ID.name()), id(*device)),
+            Info::new(Key::from_static(keys::FABRIC_SWITCH.name()), device.switch),
+            Info::new(key.clone(), lists.get(&(number, device.switch)).map_or("", String::as_str)),
+        ];
+        Info::new(key.clone(), Value::info_array(facts))
+    };
+    let of_node = |(_, planes, _): &JobNode<'_>| {
+        let devices = planes.iter().flat_map(|(number, _, devices)| devices.iter().map(|device| (*number, device)));
+        let infos = devices.map(|(number, device)| of_device(number, device)).collect();
+        Info::new(key.clone(), Value::info_array(infos))
+    };
+    Some(nodes.iter().map(of_node).collect())
 }
 
 fn geometry(number: usize, plane: &Plane, device: Device<'_>) -> Value {

@@ -23,6 +23,7 @@
 //! | `plane` | the devices and switches of a plane, and the queries |
 //! | `structure` | the distances of switches |
 //! | `groups` | lists of numbers by number, without a vector for each |
+//! | `assignment` | the endpoints of a job's processes |
 //! | `attributes` | a fabric in the standard's keys |
 //! | `error` | reasons to refuse a description |
 //! | `providers` | descriptions from texts of other programs |
@@ -53,6 +54,7 @@
 //! # Ok::<(), modex::fabric::FabricError>(())
 //! ```
 
+mod assignment;
 mod attributes;
 mod description;
 mod error;
@@ -65,6 +67,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
+pub use assignment::{Assignment, SWITCH_PEERS_BYTES_MAX};
 pub use attributes::{KEYS, LISTED_MAX};
 pub use description::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 pub use error::FabricError;

@@ -91,8 +91,52 @@ pub enum ColumnValues {
     Sparse(Vec<(u32, Value)>),
     /// The local peers of each node, by rule; only in that node column. A node without ranks has no value.
     RankLists(DealtRanks),
+    /// Endpoints, each with the number of its process; process columns only.
+    Endpoints(EndpointLists),
     /// Process columns only: the node's value under the same key.
     OfNode,
+}
+
+/// Lists of endpoints on a fabric that many processes share, and the list of each process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EndpointLists {
+    /// Arrays of endpoints without bytes.
+    pub lists: Vec<Value>,
+    /// The list of each rank, counted from 1; 0 for a rank without endpoints.
+    pub numbers: Vec<u64>,
+}
+
+impl EndpointLists {
+    /// The endpoints of a process.
+    #[must_use]
+    pub fn of(&self, rank: u32) -> Option<Value> {
+        let number = self.numbers.get(usize::try_from(rank).ok()?)?.checked_sub(1)?;
+        self.lists.get(usize::try_from(number).ok()?).map(|list| endpoints_of(list.clone(), rank))
+    }
+
+    /// Adds the lists of other processes. A process with endpoints keeps these.
+    pub fn add(&mut self, mut weaker: Self) {
+        let known = u64::try_from(self.lists.len()).unwrap_or(u64::MAX);
+        self.lists.append(&mut weaker.lists);
+        self.numbers.resize(self.numbers.len().max(weaker.numbers.len()), 0);
+        for (number, added) in self.numbers.iter_mut().zip(weaker.numbers) {
+            if *number == 0 && added > 0 {
+                *number = added.saturating_add(known);
+            }
+        }
+    }
+}
+
+/// A list's endpoints as those of a process: the bytes of each one are the rank, least significant byte first.
+pub(crate) fn endpoints_of(mut list: Value, rank: u32) -> Value {
+    if let Value::DataArray(array) = &mut list {
+        for element in &mut array.elements {
+            if let Value::Endpoint(endpoint) = element {
+                endpoint.bytes = rank.to_le_bytes().to_vec();
+            }
+        }
+    }
+    list
 }
 
 /// Any number of texts in two allocations.

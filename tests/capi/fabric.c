@@ -1,6 +1,8 @@
 /* A scheduler's server answers for a fabric itself: the test fabric of the PMIx tutorial, and Slurm's description of a tree. */
 #include "host.h"
 
+#include <dlfcn.h>
+
 #define SWITCHES 3
 #define DEVICES (5 * SWITCHES)
 
@@ -48,6 +50,80 @@ static void check_costs(const pmix_fabric_t *fabric)
             CHECK_NUMBER(costs[column][row], costs[row][column]);
         }
     }
+}
+
+/* The functions of the tutorial: one vertex after the other. Other headers lack them. */
+#define TUTORIALS(name) ((name##_fn)(uintptr_t)dlsym(RTLD_DEFAULT, "PMIx_server_" #name))
+typedef pmix_status_t (*register_fabric_fn)(pmix_fabric_t *, const pmix_info_t *, size_t);
+typedef pmix_status_t (*update_fabric_fn)(pmix_fabric_t *);
+typedef pmix_status_t (*deregister_fabric_fn)(pmix_fabric_t *);
+typedef pmix_status_t (*get_num_vertices_fn)(pmix_fabric_t *, uint32_t *);
+typedef pmix_status_t (*get_comm_cost_fn)(pmix_fabric_t *, uint32_t, uint32_t, uint16_t *);
+typedef pmix_status_t (*get_vertex_info_fn)(pmix_fabric_t *, uint32_t, pmix_value_t *, char **);
+typedef pmix_status_t (*get_index_fn)(pmix_fabric_t *, const pmix_value_t *, uint32_t *, char **);
+
+static void vertices(void)
+{
+    pmix_fabric_t fabric;
+    pmix_value_t vertex;
+    uint32_t count = 0, index = 0;
+    uint16_t cost = 9;
+    char *node = NULL;
+
+    register_fabric_fn register_fabric = TUTORIALS(register_fabric);
+    update_fabric_fn update_fabric = TUTORIALS(update_fabric);
+    deregister_fabric_fn deregister_fabric = TUTORIALS(deregister_fabric);
+    get_num_vertices_fn get_num_vertices = TUTORIALS(get_num_vertices);
+    get_comm_cost_fn get_comm_cost = TUTORIALS(get_comm_cost);
+    get_vertex_info_fn get_vertex_info = TUTORIALS(get_vertex_info);
+    get_index_fn get_index = TUTORIALS(get_index);
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, get_num_vertices(&fabric, &count));
+    CHECK_STATUS(PMIX_SUCCESS, register_fabric(&fabric, NULL, 0));
+    CHECK_STATUS(PMIX_SUCCESS, get_num_vertices(&fabric, &count));
+    CHECK_NUMBER(DEVICES, count);
+    CHECK_STATUS(PMIX_SUCCESS, get_comm_cost(&fabric, 3, 3, &cost));
+    CHECK_NUMBER(0, cost);
+    CHECK_STATUS(PMIX_SUCCESS, get_comm_cost(&fabric, 0, DEVICES - 1, &cost));
+    CHECK_NUMBER(3, cost);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, get_comm_cost(&fabric, 0, DEVICES, &cost));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, get_comm_cost(&fabric, 0, 1, NULL));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, get_vertex_info(&fabric, DEVICES, &vertex, &node));
+    CHECK(node == NULL);
+    CHECK_STATUS(PMIX_SUCCESS, get_vertex_info(&fabric, 7, &vertex, &node));
+    CHECK(vertex.type == PMIX_DATA_ARRAY);
+    CHECK_TEXT("test002", node);
+    free(node);
+    CHECK_STATUS(PMIX_SUCCESS, get_index(&fabric, &vertex, &index, &node));
+    CHECK_NUMBER(7, index);
+    CHECK_TEXT("test002", node);
+    free(node);
+    PMIX_VALUE_DESTRUCT(&vertex);
+    PMIX_VALUE_LOAD(&vertex, "fab://test001/test001:nic002", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, get_index(&fabric, &vertex, &index, &node));
+    CHECK_NUMBER(5, index);
+    free(node);
+    PMIX_VALUE_DESTRUCT(&vertex);
+    PMIX_VALUE_LOAD(&vertex, "fab://test009/test009:nic002", PMIX_STRING);
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_index(&fabric, &vertex, &index, &node));
+    PMIX_VALUE_DESTRUCT(&vertex);
+    /* Another holder learns of a change. The first one is told until its own update. */
+    pmix_fabric_t other;
+    PMIX_FABRIC_CONSTRUCT(&other);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&other, NULL, 0));
+    setenv("PMIX_MCA_pnet_test_nverts", "nodes:4;plane:d:2", 1);
+    CHECK_STATUS(PMIX_SUCCESS, update_fabric(&other));
+    CHECK_STATUS(PMIX_FABRIC_UPDATED, get_num_vertices(&fabric, &count));
+    CHECK_STATUS(PMIX_FABRIC_UPDATED, get_comm_cost(&fabric, 0, 1, &cost));
+    CHECK_STATUS(PMIX_FABRIC_UPDATED, get_vertex_info(&fabric, 0, &vertex, &node));
+    CHECK_STATUS(PMIX_SUCCESS, update_fabric(&fabric));
+    CHECK_STATUS(PMIX_SUCCESS, get_num_vertices(&fabric, &count));
+    CHECK_NUMBER(8, count);
+    setenv("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3", 1);
+    CHECK_STATUS(PMIX_SUCCESS, update_fabric(&fabric));
+    CHECK_STATUS(PMIX_SUCCESS, deregister_fabric(&fabric));
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, get_comm_cost(&fabric, 0, 1, &cost));
+    CHECK_STATUS(PMIX_SUCCESS, deregister_fabric(&other));
 }
 
 static pmix_value_t *get_list(const char *key, const pmix_info_t *qualifiers, size_t count)
@@ -281,6 +357,7 @@ static int host(void)
     queries();
     selections();
     updates();
+    vertices();
     host_run("of-client", 1, 1, "client");
     host_stop();
     unsetenv("PMIX_MCA_pnet");

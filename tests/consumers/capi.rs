@@ -33,9 +33,9 @@ macro_rules! chapters {
 }
 
 chapters!(
-    badinput, blocking, callbacks, cancel, client, dangling, data, events, fabric, forking, forks, forwarding, groups,
-    launch, launcher, limits, loaded, modex, module, named, names, newer, output, parameters, peers, progress, reinit,
-    removals, scheduler, server, services, singleton, tools, topology, values,
+    badinput, blocking, callbacks, cancel, client, dangling, data, endpoints, events, fabric, forking, forks,
+    forwarding, groups, launch, launcher, limits, loaded, modex, module, named, names, newer, output, parameters,
+    peers, progress, reinit, removals, scheduler, server, services, singleton, tools, topology, values,
 );
 
 fn chapter(name: &str) {

@@ -72,6 +72,12 @@ fn fabrics_are_registered() {
     chapter("scheduler", 2);
 }
 
+/// Endpoints, coordinates, switch peers and a key of a fabric, found under the standard's keys.
+#[test]
+fn endpoints_on_a_fabric_are_found() {
+    chapter("endpoints", 3);
+}
+
 /// Settings collected for a job's start, found in the environment of its processes and by Get.
 #[test]
 fn what_was_set_up_for_a_job_reaches_its_processes() {

@@ -27,5 +27,6 @@ pub mod scheduler;
 pub mod security;
 pub mod spawn;
 pub mod unsupported;
+pub mod vertices;
 
 pub(super) use kept_values::KeptValues;

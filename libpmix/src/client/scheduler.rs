@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use modex::fabrics::FabricHandle;
 use modex::types::{Info, Key, LocalAddress, Status, Text, Value};
 use modex::{FabricRegister, FabricUpdate, ResourceBlock, SessionControl, keys};
 
@@ -32,8 +33,16 @@ pub struct FabricPlace(*mut pmix_fabric_t);
 // SAFETY: nobody else uses the fabric meanwhile (the promise of the type), and no thread owns it.
 unsafe impl Send for FabricPlace {}
 
-/// The matrices of costs of registered fabrics, by the address of their infos. Each lives as long as the infos that point to it.
-static MATRICES: Mutex<BTreeMap<usize, Matrix>> = Mutex::new(BTreeMap::new());
+/// The registered fabrics of this process's own server, by the address of their infos.
+static HELD: Mutex<BTreeMap<usize, Held>> = Mutex::new(BTreeMap::new());
+
+/// A plane in the revision of a registration or update.
+#[derive(Debug)]
+struct Held {
+    fabric: FabricHandle,
+    /// Infos point to it. `None` if it would be too large.
+    _matrix: Option<Matrix>,
+}
 
 /// The costs of each device with each device, row by row.
 type Matrix = Box<[u16]>;
@@ -55,7 +64,7 @@ impl FabricPlace {
     fn clear(&mut self) -> Result<(), CError> {
         if self.is_registered()? {
             let fabric = self.get()?;
-            drop(MATRICES.lock().remove(&fabric.info.addr()));
+            drop(HELD.lock().remove(&fabric.info.addr()));
             // SAFETY: a registered fabric has an array of the library's (the promise of the type).
             unsafe { destruct_list::<pmix_info_t>(&mut fabric.info, &mut fabric.ninfo) };
             fabric.module = std::ptr::null_mut();
@@ -70,17 +79,28 @@ impl FabricPlace {
         }
         let infos = infos_of(answer.results);
         let index = index_of(&infos)?;
-        let (infos, matrix) = index.and_then(own_data).unwrap_or((infos, None));
+        let (infos, held) = index.and_then(own_data).map_or((infos, None), |(infos, held)| (infos, Some(held)));
         let array = to_c::infos(&infos)?;
         self.clear()?;
         let fabric = self.get()?;
         (fabric.info, fabric.ninfo) = array.into_raw();
-        if let Some(matrix) = matrix {
-            MATRICES.lock().insert(fabric.info.addr(), matrix);
+        if let Some(held) = held {
+            HELD.lock().insert(fabric.info.addr(), held);
         }
         fabric.index = index.unwrap_or(fabric.index);
         fabric.module = mark();
         Ok(answer.status)
+    }
+
+    /// The fabric of a registration, and the number of its plane. An outdated one needs an update first.
+    pub(super) fn held(&mut self) -> Result<(FabricHandle, usize), Failure> {
+        if !self.is_registered()? {
+            return Err(Failure(Status::ERR_BAD_PARAM));
+        }
+        let fabric = self.get()?;
+        let handle = HELD.lock().get(&fabric.info.addr()).map(|held| held.fabric.clone());
+        let handle = handle.ok_or(Failure(Status::ERR_NOT_SUPPORTED))?;
+        if handle.is_outdated() { Err(Failure(Status::FABRIC_UPDATED)) } else { Ok((handle, fabric.index)) }
     }
 
     /// As [`FabricPlace::fill`], for the answer to a request with a callback.
@@ -106,7 +126,7 @@ fn index_of(infos: &[Info]) -> Result<Option<usize>, Failure> {
 
 /// The data of a plane of this process's own server, with its matrix of costs if that is not too large. Both are of one revision. `None` if
 /// another process or the host has answered.
-fn own_data(index: usize) -> Option<(Vec<Info>, Option<Matrix>)> {
+fn own_data(index: usize) -> Option<(Vec<Info>, Held)> {
     if !matches!(process::member(), Ok(Member::Server(_))) {
         return None;
     }
@@ -119,7 +139,7 @@ fn own_data(index: usize) -> Option<(Vec<Info>, Option<Matrix>)> {
         let address = LocalAddress::new(matrix.as_mut_ptr().expose_provenance());
         infos.push(Info::new(Key::from_static(keys::FABRIC_COST_MATRIX.name()), Value::Pointer(address)));
     }
-    Some((infos, matrix))
+    Some((infos, Held { fabric, _matrix: matrix }))
 }
 
 /// Registers for the data of a fabric. The library stores the answer in the fabric: its infos, and `PMIX_FABRIC_INDEX` among them
@@ -133,10 +153,12 @@ pub extern "C-unwind" fn PMIx_Fabric_register<'a>(
     directives: Items<'a, pmix_info_t>,
     ndirs: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard_status(|| {
-        let request = registration(&mut fabric, directives.counted(ndirs))?;
-        fabric.fill(call::run(request).map_err(Failure)?)
-    })
+    guard_status(|| register(&mut fabric, directives.counted(ndirs)))
+}
+
+pub(super) fn register(fabric: &mut FabricPlace, directives: Counted<'_, pmix_info_t>) -> Result<Status, Failure> {
+    let request = registration(fabric, directives)?;
+    fabric.fill(call::run(request).map_err(Failure)?)
 }
 
 /// As [`PMIx_Fabric_register`], with a callback.
@@ -162,10 +184,12 @@ pub extern "C-unwind" fn PMIx_Fabric_register_nb<'a>(
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn PMIx_Fabric_update(mut fabric: FabricPlace) -> pmix_status_t {
-    guard_status(|| {
-        let request = update(&mut fabric)?;
-        fabric.fill(call::run(request).map_err(Failure)?)
-    })
+    guard_status(|| bring_up_to_date(&mut fabric))
+}
+
+pub(super) fn bring_up_to_date(fabric: &mut FabricPlace) -> Result<Status, Failure> {
+    let request = update(fabric)?;
+    fabric.fill(call::run(request).map_err(Failure)?)
 }
 
 /// As [`PMIx_Fabric_update`], with a callback.
@@ -222,7 +246,7 @@ fn update(fabric: &mut FabricPlace) -> Result<ClientRequest, Failure> {
     Ok(FabricUpdate::new(index).into())
 }
 
-fn deregister(fabric: &mut FabricPlace) -> Result<(), Failure> {
+pub(super) fn deregister(fabric: &mut FabricPlace) -> Result<(), Failure> {
     process::member()?;
     Ok(fabric.clear()?)
 }

@@ -70,7 +70,8 @@ pub(crate) fn functions() -> Vec<Function> {
             name: name.to_owned(),
             kind: kind.to_owned(),
             // A function of 6.0 may be missing in 6.1, and those of the main line are in no release yet.
-            is_exported: [in_4, in_5, in_6].contains(&"y") || ["6.0", "7.0-dev", "RFC0029"].contains(&since),
+            is_exported: [in_4, in_5, in_6].contains(&"y")
+                || ["6.0", "7.0-dev", "RFC0029", "tutorial"].contains(&since),
             in_4_2_2: in_4 == "y",
             returns: returns.to_owned(),
             parameters: parameters.to_owned(),

@@ -261,6 +261,8 @@ pub(crate) mod meaning {
     pub(crate) const SCALAR: u16 = 0;
     /// The number of a cell.
     pub(crate) const CELL: u16 = 1;
+    /// The number of a cell with an array of endpoints. The bytes of each endpoint are the index, 32 bits wide.
+    pub(crate) const ENDPOINTS: u16 = 2;
 }
 
 /// Consecutive indexes whose numbers grow by the same step: `base + (index - start) * step`, wrapping.
@@ -309,7 +311,7 @@ static LAYOUT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Counts changes of meaning that sizes and offsets don't show.
-const FORMAT_REVISION: u32 = 6;
+const FORMAT_REVISION: u32 = 7;
 
 /// Asserts size and offsets of each structure and lists them in one text.
 macro_rules! structures {

@@ -9,6 +9,7 @@ use super::cell::{
 };
 use super::format::{Cell, INLINE_BYTES_MAX, form};
 use super::segment_view::{Damage, SegmentView};
+use crate::gds::job_record::endpoints_of;
 use crate::regex::DealtRanks;
 use crate::types::{ArchivedValue, DataType, Value};
 
@@ -38,6 +39,11 @@ enum Body<'a> {
     },
     /// The ranks of all nodes likewise.
     Map(DealtRanks),
+    /// An archive of endpoints, and the process whose they are.
+    Endpoints {
+        archive: &'a [u8],
+        rank: u32,
+    },
 }
 
 impl<'a> ValueRef<'a> {
@@ -97,6 +103,14 @@ impl<'a> ValueRef<'a> {
         Ok(Some(Self { data_type: data_type_of(cell.data_type)?, body }))
     }
 
+    /// A list of endpoints as those of a process; `None` for another value.
+    pub(crate) const fn of_process(self, rank: u32) -> Option<Self> {
+        match self.body {
+            Body::Archive(archive) => Some(Self { body: Body::Endpoints { archive, rank }, ..self }),
+            _ => None,
+        }
+    }
+
     /// The type of the value.
     #[must_use]
     #[inline]
@@ -137,12 +151,13 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The value if it is a string computed from numbers, without bytes in the segment; `None` for all others.
+    /// The value if it is computed: a string without bytes in the segment, or endpoints; `None` for all others, and damage.
     #[must_use]
     pub fn unwritten(&self) -> Option<Value> {
         match self.body {
             Body::Ranks { dealt, node } => Some(Value::from(dealt.text_of(node).unwrap_or_default())),
             Body::Map(dealt) => Some(Value::from(dealt.map_text())),
+            Body::Endpoints { .. } => self.to_value().ok(),
             _ => None,
         }
     }
@@ -184,7 +199,7 @@ impl<'a> ValueRef<'a> {
     pub fn payload_bytes(&self) -> Option<u64> {
         match self.body {
             Body::Bytes { with_nul } => Some(size_of_bytes(before_nul(with_nul))),
-            Body::Archive(bytes) => Some(size_of_bytes(bytes)),
+            Body::Archive(bytes) | Body::Endpoints { archive: bytes, .. } => Some(size_of_bytes(bytes)),
             Body::Scalar(_) | Body::Null | Body::Ranks { .. } | Body::Map(_) => None,
         }
     }
@@ -227,6 +242,7 @@ impl<'a> ValueRef<'a> {
                     .ok_or(Damage::Text { what: self.data_type.name(), len: size_of_bytes(bytes) })
             }
             Body::Archive(bytes) => self.unarchived(bytes),
+            Body::Endpoints { archive, rank } => Ok(endpoints_of(self.unarchived(archive)?, rank)),
             Body::Ranks { .. } | Body::Map(_) => self.unwritten().ok_or(Damage::Missing { what: "a list of ranks" }),
         }
     }
@@ -244,7 +260,7 @@ impl<'a> ValueRef<'a> {
             Body::Null => ValueIdentity::of_scalar(self.data_type, u64::MAX),
             Body::Bytes { with_nul } => ValueIdentity::of_bytes(self.data_type, before_nul(with_nul)),
             Body::Archive(bytes) => ValueIdentity::of_bytes(self.data_type, bytes),
-            Body::Ranks { .. } | Body::Map(_) => return None,
+            Body::Ranks { .. } | Body::Map(_) | Body::Endpoints { .. } => return None,
         })
     }
 }

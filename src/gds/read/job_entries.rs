@@ -246,6 +246,9 @@ fn column_values(column: &StoredColumn<'_>) -> Result<ColumnValues, Damage> {
     if let Some(dealt) = column.view().dealt_ranks()? {
         return Ok(ColumnValues::RankLists(dealt));
     }
+    if let Some(endpoints) = column.view().endpoints()? {
+        return Ok(ColumnValues::Endpoints(endpoints));
+    }
     let value = |index| column.value(index)?.map(|value| value.to_value()).transpose();
     if column.view().is_constant()
         && let Some(value) = value(0)?

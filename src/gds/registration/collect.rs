@@ -12,6 +12,7 @@ use super::columns::Columns;
 use super::container::{Container, Infos};
 use super::context::DescriptionLimits;
 use super::description::Part;
+use super::endpoints::{ENDPOINTS, endpoint_lists};
 use super::entry_path::Anchor;
 use super::error::{RegisterError, within};
 use super::processes::ProcessTable;
@@ -208,6 +209,7 @@ impl<'a> Walk<'a> {
             NSPACE => self.check_namespace(info)?,
             NODE_MAP => self.check_only_once(NODE_MAP, "PMIX_NODE_MAP")?,
             PROC_MAP => self.check_only_once(PROC_MAP, "PMIX_PROC_MAP")?,
+            ENDPOINTS => return self.endpoints(info),
             _ => {}
         }
         match default_realm(info.key.as_str()) {
@@ -221,6 +223,13 @@ impl<'a> Walk<'a> {
             }
             DefaultRealm::ByRank => self.facts.job.insert(info),
         }
+    }
+
+    /// Endpoints of an earlier info come first.
+    fn endpoints(&mut self, info: &Info) -> Result<(), RegisterError> {
+        let lists = endpoint_lists(&info.value, self.limits.ranks_max).ok_or(RegisterError::Endpoints)?;
+        self.facts.procs.column(&Key::from_static(keys::FABRIC_ENDPT.name())).fill_endpoints(lists);
+        Ok(())
     }
 
     /// Files the values of a process. This is the hot path of large jobs.

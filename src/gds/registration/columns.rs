@@ -5,7 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::gds::job_record::{Column, ColumnValues, Texts};
+use crate::gds::job_record::{Column, ColumnValues, EndpointLists, Texts};
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::regex::DealtRanks;
 use crate::types::{DataType, Info, Key, Value};
@@ -59,6 +59,8 @@ enum Rest<'a> {
     Texts(Texts),
     /// The ranks of each node by rule. Only in columns without entries.
     RankLists(DealtRanks),
+    /// Endpoints of indexes, with or without an entry.
+    Endpoints(EndpointLists),
     /// The node's value of the same key. Only in columns without entries.
     OfNode,
 }
@@ -313,6 +315,15 @@ impl<'a> ColumnBuilder<'a> {
         is_taken
     }
 
+    /// Sets endpoints for the indexes without a value.
+    pub(super) fn fill_endpoints(&mut self, weaker: EndpointLists) {
+        match &mut self.rest {
+            Rest::Absent => self.rest = Rest::Endpoints(weaker),
+            Rest::Endpoints(endpoints) => endpoints.add(weaker),
+            _ => {}
+        }
+    }
+
     /// Whether any index may still lack a value.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.rest, Rest::Absent)
@@ -343,7 +354,7 @@ impl<'a> ColumnBuilder<'a> {
             Rest::Numbers(numbers) => numbers.iter().copied().map(Some).collect(),
             Rest::Counting(first) => (*first..).map(Some).take(count).collect(),
             Rest::Constant(cell) => vec![cell.number(&rule).map(|(_, number)| number); count],
-            Rest::Absent | Rest::Texts(_) | Rest::RankLists(_) | Rest::OfNode => vec![None; count],
+            Rest::Absent | Rest::Texts(_) | Rest::RankLists(_) | Rest::Endpoints(_) | Rest::OfNode => vec![None; count],
         };
         match &self.front {
             Front::Numbers(front) => numbers.iter_mut().zip(front).for_each(|(slot, number)| *slot = Some(*number)),
@@ -406,6 +417,14 @@ impl<'a> ColumnBuilder<'a> {
         match std::mem::replace(&mut self.rest, Rest::Absent) {
             Rest::OfNode => return Some(Column { key: self.key, values: ColumnValues::OfNode }),
             Rest::RankLists(dealt) => return Some(Column { key: self.key, values: ColumnValues::RankLists(dealt) }),
+            Rest::Endpoints(mut endpoints) if self.entries.is_empty() => {
+                endpoints.numbers.resize(usize::try_from(count).unwrap_or(usize::MAX), 0);
+                return Some(Column { key: self.key, values: ColumnValues::Endpoints(endpoints) });
+            }
+            Rest::Endpoints(endpoints) => {
+                let cell = |rank| Some((rank, RecordCell::Owned(Box::new(endpoints.of(rank)?))));
+                self.fill((0..count).filter_map(cell));
+            }
             Rest::Numbers(values) if self.entries.is_empty() => return self.finish_numbers(values),
             Rest::Numbers(values) => self.fill_numbers((0..count).zip(values)),
             Rest::Texts(texts) if self.entries.is_empty() && count > 1 => {

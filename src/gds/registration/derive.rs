@@ -189,6 +189,20 @@ pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_, '_>) {
     }
 }
 
+/// Facts about the node's devices as those of its processes.
+pub(super) fn fill_fabric(columns: &mut Columns<'_>, nodes: &mut Nodes<'_, '_>, rank_count: u32) {
+    let is_complete = |ids: &mut ColumnBuilder<'_>| !ids.is_open() || ids.is_complete(rank_count);
+    if !columns.existing(keys::NODEID.name()).is_some_and(is_complete) {
+        return;
+    }
+    for key in [keys::FABRIC_COORDINATES.name(), keys::SWITCH_PEERS.name()] {
+        let has_given = nodes.columns.existing(key).is_some_and(|column| column.has_given());
+        if has_given && !columns.existing(key).is_some_and(|column| column.has_given()) {
+            columns.column(&Key::from_static(key)).set_of_node();
+        }
+    }
+}
+
 /// The host name of each process: a reference to its node if the name is the same, else written out. `leads_to_node`:
 /// each process has the number of its node in the map.
 fn fill_hostnames(

@@ -76,6 +76,6 @@ fn misfit_in(column: &Column) -> Option<String> {
         ColumnValues::Texts(texts) => texts.get(0).and_then(|text| misfit(&Value::from(text))),
         ColumnValues::Values(values) => values.iter().flatten().find_map(misfit),
         ColumnValues::Sparse(values) => values.iter().find_map(|(_, value)| misfit(value)),
-        ColumnValues::RankLists(_) | ColumnValues::OfNode => None,
+        ColumnValues::RankLists(_) | ColumnValues::Endpoints(_) | ColumnValues::OfNode => None,
     }
 }

@@ -180,6 +180,9 @@ pub enum RegisterError {
     /// A qualified value without a value.
     #[error("is an empty array; its first entry must be the key with its value, the others its qualifiers")]
     NoValue,
+    /// Endpoints of another version of the library, or damaged ones.
+    #[error("holds no endpoints in the form of this library; use the same library on all nodes")]
+    Endpoints,
     /// A qualified value inside a qualified value.
     #[error("holds another qualified value; its first entry must be the key with its value, the others its qualifiers")]
     NestedQualified,
@@ -245,6 +248,7 @@ impl AsStatus for RegisterError {
             | Self::EmptyName
             | Self::CommaInName { .. }
             | Self::NoValue
+            | Self::Endpoints
             | Self::NestedQualified
             | Self::AppSizes { .. } => Status::ERR_BAD_PARAM,
         }

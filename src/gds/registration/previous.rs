@@ -136,6 +136,7 @@ pub(super) fn fill_columns(
             ColumnValues::Constant(value) if previous.rank_count >= rank_count => {
                 builder.fill_constant(value.clone());
             }
+            ColumnValues::Endpoints(endpoints) => builder.fill_endpoints(endpoints.clone()),
             ColumnValues::OfNode => fill_of_node(builder, previous, common_count, rank_count),
             values => fill(builder, (0..common_count).filter_map(|rank| Some((rank, value_at(values, rank)?)))),
         }
@@ -249,6 +250,7 @@ pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
             let found = values.binary_search_by_key(&index, |(at, _)| *at).ok()?;
             values.get(found).map(|(_, value)| value.clone())
         }
+        ColumnValues::Endpoints(endpoints) => endpoints.of(index),
         ColumnValues::OfNode => None,
     }
 }

@@ -1,8 +1,9 @@
 //! Each encoding of a column, read through a segment.
 
 use super::*;
+use crate::gds::job_record::EndpointLists;
 use crate::types::DataType::{self, ProcRank, Uint8, Uint16, Uint32, Uint64};
-use crate::types::{Info, Timeval};
+use crate::types::{DataArray, Endpoint, Info, Text, Timeval};
 
 /// Stores a process column; checks every value, and returns the encoding.
 fn stored(values: ColumnValues, rank_count: u32) -> &'static str {
@@ -25,6 +26,7 @@ fn stored(values: ColumnValues, rank_count: u32) -> &'static str {
             ColumnValues::Texts(texts) => texts.get(index).map(Value::from),
             ColumnValues::Values(values) => values[index].clone(),
             ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == rank).map(|(_, value)| value.clone()),
+            ColumnValues::Endpoints(endpoints) => endpoints.of(rank),
             ColumnValues::RankLists(_) | ColumnValues::OfNode => None,
         };
         assert_eq!(get(reader, rank, "k"), expected.ok_or(ReadError::NotFound), "rank {rank}");
@@ -41,6 +43,34 @@ fn numbers(data_type: DataType, values: impl IntoIterator<Item = u64>) -> (Colum
 
 fn encoding_of((values, count): (ColumnValues, u32)) -> &'static str {
     stored(values, count)
+}
+
+/// A list of endpoints without bytes.
+fn list(devices: &[&str]) -> Value {
+    let endpoint = |name: &&str| {
+        Value::Endpoint(Box::new(Endpoint { uuid: None, os_name: Some(Text::from(*name)), bytes: Vec::new() }))
+    };
+    let elements = devices.iter().map(endpoint).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements }))
+}
+
+#[test]
+fn processes_share_lists_of_endpoints_and_each_has_its_own_bytes() {
+    let lists = vec![list(&["hca0"]), list(&["hca1", "hca2"])];
+    for numbers in [vec![1; 5], vec![1, 2, 0, 2], vec![0, 0, 2, 1, 2, 1, 1, 1, 1, 1]] {
+        let endpoints = EndpointLists { lists: lists.clone(), numbers };
+        let count = u32::try_from(endpoints.numbers.len()).unwrap();
+        assert_eq!(stored(ColumnValues::Endpoints(endpoints.clone()), count), "endpoints");
+        let proc_columns = vec![column("k", ColumnValues::Endpoints(endpoints.clone()))];
+        let record = JobRecord { rank_count: count, proc_columns, ..JobRecord::default() };
+        let mut store = store(BackingKind::Heap);
+        store.register_record(&namespace(), &record).unwrap();
+        assert_eq!(store.reader(&namespace()).unwrap().job_record().unwrap(), record);
+    }
+    let alone = EndpointLists { lists, numbers: vec![0, 2] };
+    let Some(Value::DataArray(array)) = alone.of(1) else { panic!("{alone:?}") };
+    let bytes = |value: &Value| if let Value::Endpoint(endpoint) = value { endpoint.bytes.clone() } else { Vec::new() };
+    assert_eq!(array.elements.iter().map(bytes).collect::<Vec<_>>(), [[1, 0, 0, 0], [1, 0, 0, 0]]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::gds::job_record::EndpointLists;
 use crate::gds::{Datastore, NodeSelector, Origin};
 use crate::shmem::ReaderHandle;
 use crate::types::{Info, ProcId};
@@ -37,7 +38,10 @@ fn sample() -> Vec<u8> {
     let mut record = block_job(3, 4);
     let irregular = [5_u64, 1, 9, 2, 2, 7, 0, 3, 8, 8, 1, 6];
     let nested = Value::info_array(vec![Info::new(key("n"), Value::Proc(Box::new(ProcId::new(namespace(), 1))))]);
+    let endpoints =
+        EndpointLists { lists: vec![nested.clone(), "no list".into()], numbers: irregular.map(|i| i % 3).into() };
     record.proc_columns.extend([
+        column("endpoints", ColumnValues::Endpoints(endpoints)),
         column("narrow", ColumnValues::Numbers { data_type: crate::types::DataType::Uint16, values: irregular.into() }),
         column("cells", ColumnValues::Values(irregular.iter().map(|&i| (i > 1).then(|| i.into())).collect())),
         column("sparse", ColumnValues::Sparse(vec![(2, nested.clone()), (11, "the last one".into())])),

@@ -268,6 +268,7 @@ fn expand(
                 ColumnValues::Sparse(values) => values.iter().find(|(at, _)| *at == index).map(|(_, v)| v.clone()),
                 ColumnValues::Texts(texts) => texts.get(index as usize).map(Value::from),
                 ColumnValues::RankLists(dealt) => dealt.text_of(index).map(Value::from),
+                ColumnValues::Endpoints(endpoints) => endpoints.of(index),
                 ColumnValues::OfNode => of_node(index, column.key.as_str()),
             };
             if let Some(value) = value {

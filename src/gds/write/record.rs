@@ -350,6 +350,7 @@ fn values(column: &Column, count: u32) -> Vec<(u32, &Value)> {
         | ColumnValues::Counting { .. }
         | ColumnValues::Texts(_)
         | ColumnValues::RankLists(_)
+        | ColumnValues::Endpoints(_)
         | ColumnValues::OfNode => Vec::new(),
     }
 }

@@ -11,6 +11,7 @@
 //! ```
 
 mod allocation;
+mod endpoints;
 mod environment;
 mod harvest;
 mod models;
@@ -24,12 +25,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use self::allocation::AllocationError;
-use self::allocation::{Layout, allocate, values_of};
+use self::allocation::{FABRIC, Layout, allocate, values_of};
+use self::endpoints::Secrets;
 pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};
 use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
+use super::fabric_desk::KnownFabric;
 use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError};
 use crate::keys::{self, TypedKey};
@@ -48,6 +51,9 @@ pub struct JobSetup {
     jobs: Mutex<BTreeMap<Namespace, Job>>,
     /// Environments of the jobs that this process sets up.
     harvest: Harvest,
+    /// The fabric on which jobs get endpoints, and the key of each job.
+    fabric: Option<KnownFabric>,
+    secrets: Secrets,
 }
 
 #[derive(Default)]
@@ -162,8 +168,9 @@ impl AsStatus for SetupError {
 }
 
 impl JobSetup {
-    pub(super) fn new(own: Arc<OwnProcess>) -> Self {
-        Self { own, resources: Mutex::default(), jobs: Mutex::default(), harvest: Harvest::default() }
+    pub(super) fn new(own: Arc<OwnProcess>, fabric: Option<KnownFabric>) -> Self {
+        let (resources, jobs) = (Mutex::default(), Mutex::default());
+        Self { own, resources, jobs, harvest: Harvest::default(), fabric, secrets: Secrets::default() }
     }
 
     /// Adds resources to the description of every job registered from now on.
@@ -208,7 +215,7 @@ impl JobSetup {
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
         let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
-        let allocated = if is_all || others || is_neither { self.allocated(infos)? } else { Vec::new() };
+        let allocated = if is_all || others || is_neither { self.allocated(namespace, infos)? } else { Vec::new() };
         let changes = if is_all || environment || is_neither {
             // PRRTE's daemons ask for neither, after `prun` has collected the user's variables. Theirs must not win.
             let variables =
@@ -248,13 +255,22 @@ impl JobSetup {
         Ok(job.changes.clone())
     }
 
-    /// The fabric resources of a job.
-    fn allocated(&self, infos: &[Info]) -> Result<Vec<Info>, SetupError> {
-        if !infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()) {
+    /// The fabric resources of a job: those that are asked for, and the endpoints of its processes.
+    fn allocated(&self, namespace: &Namespace, infos: &[Info]) -> Result<Vec<Info>, SetupError> {
+        let is_asked = infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
+        if !is_asked && self.fabric.is_none() {
             return Ok(Vec::new());
         }
-        let layout = Layout::of(infos)?;
-        Ok(allocate(infos, &layout, &self.delivered())?)
+        let (layout, inventories) = (Layout::of(infos)?, self.delivered());
+        let mut allocated = if is_asked { allocate(infos, &layout, &inventories)? } else { Vec::new() };
+        if let Some(fabric) = &self.fabric {
+            let values = endpoints::given(&fabric.handle(), layout.nodes(), infos, &inventories);
+            if !values.is_empty() {
+                let secret = self.secrets.of(namespace)?;
+                allocated.push(endpoints::info(values, secret));
+            }
+        }
+        Ok(allocated)
     }
 
     /// The inventories that were delivered to this server.
@@ -335,6 +351,7 @@ impl JobSetup {
     pub fn forget(&self, namespace: &Namespace) {
         self.jobs.lock().remove(namespace);
         self.harvest.forget(namespace);
+        self.secrets.forget(namespace);
     }
 
     /// Takes the values that a job got during its registration. Without any, the job is described from now on.
@@ -404,10 +421,10 @@ fn refuse_required(infos: &[Info], understood: &[&str]) -> Result<(), SetupError
 }
 
 /// Infos that `setup_local_support` takes beside [`ENVIRONMENT_CHANGES`]: parts of an answer of `setup_application`.
-pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 2] = [keys::ALLOC_FABRIC.name(), MARK];
+pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 3] = [keys::ALLOC_FABRIC.name(), FABRIC, MARK];
 
 /// Infos that the setup of an application honours beside [`ENVIRONMENT_CHANGES`].
-pub(super) const UNDERSTOOD: [&str; 14] = [
+pub(super) const UNDERSTOOD: [&str; 15] = [
     keys::SETUP_APP_ENVARS.name(),
     keys::SETUP_APP_NONENVARS.name(),
     keys::SETUP_APP_ALL.name(),
@@ -418,6 +435,7 @@ pub(super) const UNDERSTOOD: [&str; 14] = [
     keys::ALLOC_FABRIC.name(),
     keys::NODE_MAP.name(),
     keys::PROC_MAP.name(),
+    keys::PROC_INFO_ARRAY.name(),
     // Facts about the user. The setup depends on neither.
     keys::USERID.name(),
     keys::GRPID.name(),

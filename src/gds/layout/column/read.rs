@@ -3,12 +3,13 @@
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::plan::Stride;
+use crate::gds::job_record::EndpointLists;
 use crate::gds::layout::dictionary::KeyId;
 use crate::gds::layout::format::{Array, Cell, ColumnHead, Entry, Run, function, meaning};
 use crate::gds::layout::segment_view::{Damage, SegmentView};
 use crate::gds::layout::value_ref::ValueRef;
 use crate::regex::DealtRanks;
-use crate::types::DataType;
+use crate::types::{DataType, Value};
 
 /// A column in a segment.
 #[derive(Clone, Copy, Debug)]
@@ -57,13 +58,27 @@ impl<'a> ColumnView<'a> {
         match self.head.meaning {
             meaning::SCALAR => ValueRef::from_scalar(self.head.data_type, number).map(Some),
             meaning::CELL => self.cell_value(number),
+            meaning::ENDPOINTS => Ok(self.cell_value(number)?.and_then(|list| list.of_process(index))),
             other => Err(Damage::Code { what: "the meaning of a column", code: other.into() }),
         }
     }
 
     /// Whether every index has the same value.
     pub(crate) const fn is_constant(&self) -> bool {
-        self.head.function == function::STRIDE && matches!(self.head.parameters, [_, _, _, 0])
+        self.head.function == function::STRIDE
+            && self.head.meaning != meaning::ENDPOINTS
+            && matches!(self.head.parameters, [_, _, _, 0])
+    }
+
+    /// The lists of endpoints of a column that has such; else `None`.
+    pub(crate) fn endpoints(&self) -> Result<Option<EndpointLists>, Damage> {
+        if self.head.meaning != meaning::ENDPOINTS {
+            return Ok(None);
+        }
+        let numbers = (0..self.head.count).map(|index| self.number(index)).collect::<Result<_, _>>()?;
+        let list = |cell| ValueRef::from_cell(self.segment, cell)?.map_or(Ok(Value::Undefined), |list| list.to_value());
+        let lists = self.segment.array::<Cell>(self.head.cells)?.iter().map(list).collect::<Result<_, Damage>>()?;
+        Ok(Some(EndpointLists { lists, numbers }))
     }
 
     /// The indexes with a value, ascending, for a sparse column; else `None`.
@@ -102,6 +117,7 @@ impl<'a> ColumnView<'a> {
     /// Short name of the column's form, for people.
     pub(crate) const fn encoding(&self) -> &'static str {
         match (self.head.function, self.head.meaning, self.head.parameters) {
+            (_, meaning::ENDPOINTS, _) => "endpoints",
             (function::STRIDE, _, [_, _, _, 0]) => "constant",
             (function::STRIDE, meaning::SCALAR, _) => "stride",
             (function::STRIDE, _, _) => "stride into cells",

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::plan::{Plan, Stride};
 use crate::gds::error::{RecordError, StoreError};
-use crate::gds::job_record::{Column, ColumnValues, Texts};
+use crate::gds::job_record::{Column, ColumnValues, EndpointLists, Texts};
 use crate::gds::layout::cell::{Encoded, ValueIdentity, value_of_scalar};
 use crate::gds::layout::dictionary::KeyId;
 use crate::gds::layout::format::{Array, ColumnHead, Entry, NONE, function, meaning};
@@ -45,6 +45,10 @@ pub(crate) fn push_column(
         ColumnValues::RankLists(dealt) => {
             writer.check_length(usize::try_from(dealt.node_count()).unwrap_or(usize::MAX))?;
             writer.rank_lists(*dealt, own)
+        }
+        ColumnValues::Endpoints(endpoints) => {
+            writer.check_length(endpoints.numbers.len())?;
+            writer.endpoints(endpoints)
         }
         ColumnValues::OfNode => Ok(writer.head(function::OF_NODE, [0; 4])),
     }
@@ -181,6 +185,16 @@ impl<'a> ColumnWriter<'a> {
         let written = own_list.map_or(NONE, |(own, _)| own);
         let head = self.head(function::RANK_LISTS, [dealt.block(), dealt.end(), written, 0].map(u64::from));
         Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
+    }
+
+    fn endpoints(&mut self, endpoints: &EndpointLists) -> Result<ColumnHead, StoreError> {
+        let mut cells = Vec::with_capacity(endpoints.lists.len());
+        for list in &endpoints.lists {
+            cells.push(self.image.push_value(&self.encode(list)?)?);
+        }
+        let cells = self.image.push_array(&cells)?;
+        let head = self.planned(Plan::of(&endpoints.numbers), &endpoints.numbers)?;
+        Ok(ColumnHead { cells, meaning: meaning::ENDPOINTS, ..head })
     }
 
     fn planned(&mut self, plan: Plan, numbers: &[u64]) -> Result<ColumnHead, StoreError> {

@@ -133,6 +133,7 @@ fn size(record: &JobRecord) -> usize {
         ColumnValues::Constant(_)
         | ColumnValues::Counting { .. }
         | ColumnValues::RankLists(_)
+        | ColumnValues::Endpoints(_)
         | ColumnValues::OfNode => 1,
         ColumnValues::Numbers { values, .. } => values.len(),
         ColumnValues::Texts(texts) => texts.len(),
@@ -152,6 +153,7 @@ fn is_well_formed(record: &JobRecord) -> bool {
             ColumnValues::Constant(_) => count > 0,
             ColumnValues::Counting { .. } => count > 1,
             ColumnValues::OfNode => true,
+            ColumnValues::Endpoints(endpoints) => endpoints.numbers.len() == count as usize,
             ColumnValues::RankLists(dealt) => dealt.node_count() == count && dealt.end() <= record.rank_count,
             ColumnValues::Numbers { values, .. } => values.len() == length,
             ColumnValues::Texts(texts) => {

@@ -14,6 +14,7 @@
 
 use crate::keys;
 use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
+
 use crate::topo::Inventories;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type;
@@ -73,6 +74,8 @@ impl AsStatus for AllocationError {
     }
 }
 
+/// The info with a job's values on the server's own fabric.
+pub(super) const FABRIC: &str = "modex.fabric.job";
 /// Endpoints of one job under one name.
 const ENDPOINTS_MAX: u64 = 1 << 18;
 /// Bytes of a generated key: two 64-bit numbers, as OpenPMIx makes it and programs read it.
@@ -95,7 +98,7 @@ impl Layout {
         Ok(Self { nodes: nodes.transpose()?, ranks: ranks.transpose()? })
     }
 
-    fn nodes(&self) -> impl Iterator<Item = (&str, Vec<u32>)> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (&str, Vec<u32>)> {
         let ranks = |node| self.ranks.as_ref().map(|ranks| ranks.ranks_of(node).collect()).unwrap_or_default();
         self.nodes.iter().flat_map(NodeList::iter).enumerate().map(move |(index, node)| (node, ranks(index)))
     }
@@ -135,6 +138,9 @@ pub(super) fn allocate(
 
 /// The values that processes find: the parts of an answer of [`allocate`]. Empty for other infos.
 pub(super) fn values_of(info: &Info) -> Vec<Info> {
+    if info.key.as_str() == FABRIC {
+        return elements(&info.value).cloned().collect();
+    }
     if info.key.as_str() != keys::ALLOC_FABRIC.name() {
         return Vec::new();
     }
@@ -221,7 +227,7 @@ impl<'a> Wish<'a> {
             return Ok(None);
         }
         if name == keys::ALLOC_FABRIC_SEC_KEY.name() {
-            return Ok(secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
+            return Ok(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
         }
         let reason = match needs_interfaces.contains(&name) {
             true if has_interfaces => return Ok(Some(Info::new(info.key.clone(), info.value.clone()))),
@@ -304,20 +310,23 @@ impl Endpoints<'_> {
 }
 
 /// The host's key, or a random one. `None` if the host wants no key.
-fn secret(asked: &Info) -> Result<Option<Vec<u8>>, AllocationError> {
+fn chosen_secret(asked: &Info) -> Result<Option<Vec<u8>>, AllocationError> {
     match &asked.value {
         Value::Bool(false) => Ok(None),
         Value::ByteObject(chosen) if !chosen.is_empty() => Ok(Some(chosen.clone())),
-        Value::ByteObject(_) | Value::Bool(true) | Value::Undefined => {
-            let mut bytes = vec![0; KEY_BYTES];
-            let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-            if filled == Ok(KEY_BYTES) { Ok(Some(bytes)) } else { Err(AllocationError::NoKey) }
-        }
+        Value::ByteObject(_) | Value::Bool(true) | Value::Undefined => secret().map(Some),
         _ => Err(AllocationError::Mistyped { key: asked.key.clone() }),
     }
 }
 
-fn elements(value: &Value) -> impl Iterator<Item = &Info> {
+/// A random key.
+pub(super) fn secret() -> Result<Vec<u8>, AllocationError> {
+    let mut bytes = vec![0; KEY_BYTES];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    if filled == Ok(KEY_BYTES) { Ok(bytes) } else { Err(AllocationError::NoKey) }
+}
+
+pub(super) fn elements(value: &Value) -> impl Iterator<Item = &Info> {
     let elements = if let Value::DataArray(array) = value { array.elements.as_slice() } else { &[] };
     elements.iter().filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None })
 }

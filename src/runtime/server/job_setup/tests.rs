@@ -3,7 +3,7 @@ use std::sync::{Arc, mpsc};
 use crate::gds::registration::{Description, JobDescription};
 use crate::keys::TypedKey;
 use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
-use crate::{LocalHost, Server, keys};
+use crate::{FabricSource, LocalHost, Server, keys};
 
 use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
 
@@ -278,4 +278,121 @@ fn a_choice_selects_variables_or_other_data() {
 
 fn flag(key: TypedKey<bool>) -> Info {
     Info::new(Key::from_static(key.name()), true)
+}
+
+/// A scheduler's server with the test fabric, which also runs node `test000`.
+fn fixture_with_fabric() -> Fixture {
+    let directory = tempfile::tempdir().unwrap();
+    let fabric = FabricSource::parse("test:nodes:3;plane:d:2;plane:s:1").unwrap();
+    let builder = Server::builder().hostname("test000").tmpdir(directory.path()).fabric(fabric);
+    let server = builder.start(LocalHost).unwrap();
+    Fixture { server, namespace: Namespace::new("job").unwrap(), _directory: directory }
+}
+
+const LAYOUT: [(&str, &str); 2] = [("pmix.nmap", "test000,elsewhere,test001"), ("pmix.pmap", "0,1,2;3;4,5")];
+
+fn layout() -> Vec<Info> {
+    LAYOUT.map(|(key, text)| Info::new(Key::from_static(key), text)).to_vec()
+}
+
+impl Fixture {
+    fn found(&self, rank: Rank, name: &'static str) -> Option<Value> {
+        let process = ProcId { namespace: self.namespace.clone(), rank };
+        let directives = vec![Info::new(Key::from_static(keys::IMMEDIATE.name()), true)];
+        let found = self.server.get(&process, Some(&Key::from_static(name)), directives).wait().ok()?;
+        found.into_iter().find(|kval| kval.key.as_str() == name).map(|kval| kval.value)
+    }
+
+    /// Device and bytes of each endpoint of a process.
+    fn endpoints(&self, rank: u32) -> Vec<(String, Vec<u8>)> {
+        let Some(Value::DataArray(array)) = self.found(Rank::Process(rank), "pmix.fab.endpt") else {
+            return Vec::new();
+        };
+        let endpoint = |value: &Value| match value {
+            Value::Endpoint(endpoint) => (endpoint.os_name.as_ref().unwrap().to_string(), endpoint.bytes.clone()),
+            other => panic!("{other:?}"),
+        };
+        array.elements.iter().map(endpoint).collect()
+    }
+}
+
+/// One endpoint in each plane, for each process of a node with devices, found under the standard's keys by everybody.
+#[test]
+fn a_job_has_endpoints_coordinates_switch_peers_and_a_key_of_the_servers_fabric() {
+    let fixture = fixture_with_fabric();
+    let infos = fixture.server.setup_application(&fixture.namespace, &layout()).unwrap();
+    let names: Vec<&str> = infos.iter().map(|info| info.key.as_str()).collect();
+    assert_eq!(names, [MARK, "modex.fabric.job"]);
+    fixture.server.setup_local_support(&fixture.namespace, &infos).unwrap();
+    let ranks = [vec![0, 1, 2], vec![3], vec![4, 5]];
+    let nodes = ["test000", "elsewhere", "test001"];
+    let description = JobDescription::new(&fixture.namespace).nodes(nodes).ranks_by_node(ranks).build().unwrap();
+    fixture.server.register_namespace(&fixture.namespace, 3, description).wait().unwrap();
+    let at = |device: &str, rank: u8| (device.to_owned(), vec![rank, 0, 0, 0]);
+    let expected = |one: &str, other: &str, rank| vec![at(one, rank), at(other, rank)];
+    assert_eq!(fixture.endpoints(0), expected("test000:nic000", "test000:nic002", 0));
+    assert_eq!(fixture.endpoints(1), expected("test000:nic001", "test000:nic002", 1), "in turn");
+    assert_eq!(fixture.endpoints(2), expected("test000:nic000", "test000:nic002", 2));
+    assert_eq!(fixture.endpoints(3), [], "its node has no device");
+    assert_eq!(fixture.endpoints(5), expected("test001:nic001", "test001:nic002", 5));
+    let devices = |rank| match fixture.found(Rank::Process(rank), "pmix.fab.coord") {
+        Some(Value::DataArray(array)) => array.elements.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((devices(0), devices(5)), (3, 3));
+    let Some(Value::DataArray(peers)) = fixture.found(Rank::Process(4), "pmix.speers") else { panic!("no peers") };
+    let Value::Info(first) = &peers.elements[0] else { panic!("{peers:?}") };
+    let Value::DataArray(facts) = &first.value else { panic!("{first:?}") };
+    let texts: Vec<&str> = facts
+        .elements
+        .iter()
+        .map(|value| match value {
+            Value::Info(info) => info.value.as_str().unwrap(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(texts, ["fab://test001/test001:nic000", "plane000:switch000", "0,1,2,4,5"]);
+    let Some(Value::ByteObject(key)) = fixture.found(Rank::Wildcard, "pmix.alloc.nsec") else { panic!("no key") };
+    assert_eq!(key.len(), 16);
+}
+
+/// The applications of a job are set up one by one. All get the same key, and the processes of each keep their endpoints.
+#[test]
+fn each_application_adds_its_endpoints_and_the_key_stays() {
+    let fixture = fixture_with_fabric();
+    let mut keys = Vec::new();
+    for map in ["0,1", "2"] {
+        let node = Info::new(Key::from_static("pmix.nmap"), "test000");
+        let infos = [node, Info::new(Key::from_static("pmix.pmap"), map)];
+        let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+        fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+        keys.push(super::values_of(&given[1]).pop());
+    }
+    assert!(keys[0].is_some() && keys[0] == keys[1]);
+    let description = |ranks: Vec<u32>| {
+        JobDescription::new(&fixture.namespace).nodes(["test000"]).ranks_by_node([ranks]).build().unwrap()
+    };
+    fixture.server.register_namespace(&fixture.namespace, 3, description(vec![0, 1, 2])).wait().unwrap();
+    let first = |rank| fixture.endpoints(rank).first().cloned();
+    let all = [0, 1, 2].map(first);
+    let device = |name: &str, rank| Some((format!("test000:nic{name}"), vec![rank, 0, 0, 0]));
+    assert_eq!(all, [device("000", 0), device("001", 1), device("000", 2)]);
+    // A second description changes none of them.
+    fixture.server.register_namespace(&fixture.namespace, 3, description(vec![0, 1, 2])).wait().unwrap();
+    assert_eq!([0, 1, 2].map(first), all);
+}
+
+/// Without a layout nothing can be given, and a wish for another fabric's data is nobody's business here.
+#[test]
+fn endpoints_need_a_layout_and_a_fabric() {
+    let with = fixture_with_fabric();
+    assert_eq!(with.server.setup_application(&with.namespace, &[]).unwrap(), []);
+    let elsewhere = [("pmix.nmap", "elsewhere"), ("pmix.pmap", "0")];
+    let elsewhere = elsewhere.map(|(key, text)| Info::new(Key::from_static(key), text));
+    assert_eq!(with.server.setup_application(&with.namespace, &elsewhere).unwrap(), []);
+    let environment_alone = [layout(), vec![Info::new(Key::from_static(keys::SETUP_APP_ENVARS.name()), true)]].concat();
+    let names = with.server.setup_application(&with.namespace, &environment_alone).unwrap();
+    assert!(names.iter().all(|info| info.key.as_str() != "modex.fabric.job"));
+    let without = Fixture::new();
+    assert_eq!(without.server.setup_application(&without.namespace, &layout()).unwrap(), []);
 }

@@ -1,0 +1,151 @@
+//! Fabrics as the tutorial of PMIx has them: vertices and their costs, one by one.
+//!
+//! A vertex is a device. Each function sees the revision of the fabric's registration or last update. Once a later one exists, it fails
+//! with `PMIX_FABRIC_UPDATED` until an update.
+
+use modex::keys;
+use modex::types::{Info, Key, Status, Value};
+
+use super::scheduler::{FabricPlace, bring_up_to_date, deregister, register};
+use crate::argument::{Count, In, Items, Out};
+use crate::guard::{Failure, guard, guard_status};
+use crate::types::{c_char, pmix_info_t, pmix_status_t, pmix_value_t};
+use crate::{from_c, memory, to_c};
+
+/// As `PMIx_Fabric_register`. See the tutorial's function of the same name.
+///
+/// Support: passed to the host.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn PMIx_server_register_fabric<'a>(
+    mut fabric: FabricPlace,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+) -> pmix_status_t {
+    guard_status(|| register(&mut fabric, directives.counted(ndirs)))
+}
+
+/// As `PMIx_Fabric_update`. See the tutorial's function of the same name.
+///
+/// Support: passed to the host.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn PMIx_server_update_fabric(mut fabric: FabricPlace) -> pmix_status_t {
+    guard_status(|| bring_up_to_date(&mut fabric))
+}
+
+/// As `PMIx_Fabric_deregister`. See the tutorial's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn PMIx_server_deregister_fabric(mut fabric: FabricPlace) -> pmix_status_t {
+    guard(|| deregister(&mut fabric))
+}
+
+/// The number of devices of a registered fabric. It needs a server with a description of the fabric. See the tutorial's function of
+/// the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn PMIx_server_get_num_vertices(
+    mut fabric: FabricPlace,
+    mut nverts: Out<'_, u32>,
+) -> pmix_status_t {
+    guard(|| {
+        let place = nverts.place("place for a number")?;
+        let (fabric, plane) = fabric.held()?;
+        let count = fabric.planes().get(plane).map(|plane| plane.device_count());
+        *place = count.and_then(|count| u32::try_from(count).ok()).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+        Ok(())
+    })
+}
+
+/// The cost of two devices; 65535 without a path. A wrong number fails with `PMIX_ERR_BAD_PARAM`. See the tutorial's function of the same
+/// name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn PMIx_server_get_comm_cost(
+    mut fabric: FabricPlace,
+    src: u32,
+    dest: u32,
+    mut cost: Out<'_, u16>,
+) -> pmix_status_t {
+    guard(|| {
+        let place = cost.place("place for a cost")?;
+        let (fabric, plane) = fabric.held()?;
+        let found = fabric.planes().get(plane).and_then(|plane| plane.cost(src, dest));
+        *place = found.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        Ok(())
+    })
+}
+
+/// The data of a device, as of `PMIX_FABRIC_DEVICE`, and the name of its node. The caller releases both. A wrong number fails with
+/// `PMIX_ERR_BAD_PARAM`. See the tutorial's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn PMIx_server_get_vertex_info(
+    mut fabric: FabricPlace,
+    i: u32,
+    mut vertex: Out<'_, pmix_value_t>,
+    mut nodename: Out<'_, *mut c_char>,
+) -> pmix_status_t {
+    nodename.clear();
+    guard(|| {
+        let (vertex, name) = (vertex.place("place for a vertex")?, nodename.place("place for a name")?);
+        let number = Info::new(Key::from_static(keys::FABRIC_DEVICE_INDEX.name()), i);
+        let device = described(&mut fabric, vec![number]).map_err(|Failure(status)| match status {
+            Status::ERR_NOT_FOUND => Failure(Status::ERR_BAD_PARAM),
+            other => Failure(other),
+        })?;
+        *name = memory::new_string(text(&device, keys::HOSTNAME.name())?.as_bytes())?;
+        Ok(to_c::value(&device, vertex)?)
+    })
+}
+
+/// The number and node of a device. `vertex` has its infos: `PMIX_DEVICE_ID`, `PMIX_FABRIC_DEVICE_INDEX`, or `PMIX_FABRIC_DEVICE_NAME` and
+/// `PMIX_HOSTNAME`. A string is an id. The caller releases the name. See the tutorial's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn PMIx_server_get_index(
+    mut fabric: FabricPlace,
+    vertex: In<'_, pmix_value_t>,
+    mut i: Out<'_, u32>,
+    mut nodename: Out<'_, *mut c_char>,
+) -> pmix_status_t {
+    nodename.clear();
+    guard(|| {
+        let (place, name) = (i.place("place for a number")?, nodename.place("place for a name")?);
+        let meant = match from_c::value_at(vertex)? {
+            Value::DataArray(array) => infos(&array.elements).cloned().collect(),
+            Value::String(id) => vec![Info::new(Key::from_static(keys::DEVICE_ID.name()), Value::String(id))],
+            _ => return Err(Failure(Status::ERR_BAD_PARAM)),
+        };
+        let device = described(&mut fabric, meant)?;
+        let number = find(&device, keys::FABRIC_DEVICE_INDEX.name()).and_then(Value::as_u32);
+        *name = memory::new_string(text(&device, keys::HOSTNAME.name())?.as_bytes())?;
+        *place = number.ok_or(Failure(Status::ERR_NOT_FOUND))?;
+        Ok(())
+    })
+}
+
+/// The data of the device of a registered fabric that the infos mean.
+fn described(fabric: &mut FabricPlace, mut meant: Vec<Info>) -> Result<Value, Failure> {
+    let (fabric, plane) = fabric.held()?;
+    let number = u64::try_from(plane).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
+    meant.insert(0, Info::new(Key::from_static(keys::FABRIC_INDEX.name()), Value::Size(number)));
+    fabric.value(keys::FABRIC_DEVICE.name(), &meant).ok_or(Failure(Status::ERR_NOT_FOUND))
+}
+
+fn infos(elements: &[Value]) -> impl Iterator<Item = &Info> {
+    elements.iter().filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None })
+}
+
+fn find<'v>(device: &'v Value, key: &str) -> Option<&'v Value> {
+    let Value::DataArray(array) = device else { return None };
+    infos(&array.elements).find(|info| info.key.as_str() == key).map(|info| &info.value)
+}
+
+fn text<'v>(device: &'v Value, key: &str) -> Result<&'v str, Failure> {
+    find(device, key).and_then(Value::as_str).ok_or(Failure(Status::ERR_NOT_FOUND))
+}

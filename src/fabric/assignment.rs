@@ -1,0 +1,106 @@
+//! The endpoints of a job's processes, and the facts about its nodes.
+
+use std::collections::BTreeMap;
+
+use super::attributes::{PlaneDevices, coordinates_of, endpoint, switch_peers};
+use super::plane::Device;
+use super::revisions::Fabric;
+use crate::types::{DataArray, DataType, Info, Value};
+
+/// Bytes of all lists of ranks at switches. The lists of a larger job would exceed everything else that it needs.
+pub const SWITCH_PEERS_BYTES_MAX: usize = 1 << 20;
+
+/// What a job gets from a fabric.
+#[derive(Debug, Default, PartialEq)]
+pub struct Assignment {
+    /// Distinct lists of endpoints, without the numbers of processes.
+    pub lists: Vec<Value>,
+    /// The list of each process, counted from 1. Processes of nodes without devices are not among them.
+    pub numbers: BTreeMap<u32, u32>,
+    /// Each node with devices, and values for it.
+    pub nodes: Vec<(String, Vec<Info>)>,
+}
+
+impl Fabric {
+    /// Gives each process one endpoint in each plane. `distance` is that of a process and a device of its node, if it is known.
+    ///
+    /// The endpoint is at the closest device. Among equally close ones, the processes of a node take turns. A process has its closest
+    /// endpoints first.
+    #[must_use]
+    pub fn assign<'n>(
+        &self,
+        nodes: impl Iterator<Item = (&'n str, Vec<u32>)>,
+        distance: impl Fn(u32, Device<'_>) -> Option<u32>,
+    ) -> Assignment {
+        let (mut given, mut described) = (Assignment::default(), Vec::new());
+        for (node, ranks) in nodes {
+            let devices = self.devices_by_plane(node);
+            if !devices.is_empty() {
+                given.add_node(&devices, &ranks, &distance);
+                described.push((node.to_owned(), devices, ranks));
+            }
+        }
+        let peers = switch_peers(&described, SWITCH_PEERS_BYTES_MAX);
+        let mut peers = peers.into_iter().flatten();
+        for (node, devices, _) in &described {
+            let infos = std::iter::once(coordinates_of(devices)).chain(peers.next()).collect();
+            given.nodes.push((node.clone(), infos));
+        }
+        given
+    }
+
+    /// The planes in which a node has devices.
+    fn devices_by_plane(&self, node: &str) -> Vec<PlaneDevices<'_>> {
+        let planes = self.planes().iter().enumerate();
+        let planes = planes.map(|(number, plane)| (number, plane, plane.devices_of_node(node).collect::<Vec<_>>()));
+        planes.filter(|(_, _, devices)| !devices.is_empty()).collect()
+    }
+}
+
+impl Assignment {
+    fn add_node(
+        &mut self,
+        planes: &[PlaneDevices<'_>],
+        ranks: &[u32],
+        distance: impl Fn(u32, Device<'_>) -> Option<u32>,
+    ) {
+        let mut known: BTreeMap<Vec<(u32, u32, usize)>, u32> = BTreeMap::new();
+        for (turn, &rank) in ranks.iter().enumerate() {
+            let chosen = planes.iter().map(|(number, _, devices)| {
+                let (distance, device) = closest(devices, turn, |device| distance(rank, device));
+                (distance, device, *number)
+            });
+            let mut chosen: Vec<(u32, u32, usize)> = chosen.collect();
+            chosen.sort_by_key(|&(distance, _, plane)| (distance, plane));
+            // Lists differ in the devices alone.
+            chosen.iter_mut().for_each(|(distance, ..)| *distance = 0);
+            let number = match known.get(&chosen) {
+                Some(number) => *number,
+                None => {
+                    let number = self.add_list(planes, &chosen);
+                    known.insert(chosen, number);
+                    number
+                }
+            };
+            self.numbers.insert(rank, number);
+        }
+    }
+
+    /// Adds a list and returns its number.
+    fn add_list(&mut self, planes: &[PlaneDevices<'_>], chosen: &[(u32, u32, usize)]) -> u32 {
+        let plane = |number: usize| planes.iter().find(|(other, ..)| *other == number).map(|(_, plane, _)| *plane);
+        let devices = chosen.iter().filter_map(|&(_, device, number)| plane(number)?.device(device));
+        let elements = devices.map(endpoint).collect();
+        self.lists.push(Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements })));
+        u32::try_from(self.lists.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// The distance and the number of the closest device. Those of unknown distance are the farthest.
+fn closest(devices: &[Device<'_>], turn: usize, distance: impl Fn(Device<'_>) -> Option<u32>) -> (u32, u32) {
+    let distance = |device: &Device<'_>| distance(*device).unwrap_or(u32::MAX);
+    let least = devices.iter().map(distance).min().unwrap_or(u32::MAX);
+    let close = || devices.iter().filter(|device| distance(device) == least);
+    let place = turn.checked_rem(close().count()).unwrap_or_default();
+    (least, close().nth(place).map_or(u32::MAX, |device| device.index))
+}
