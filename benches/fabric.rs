@@ -1,12 +1,23 @@
-//! The costs of a large fabric, and the nearest devices of one: 100,000 devices in each structure.
+//! The costs of a large fabric, and the nearest devices of one: 100,000 devices in each structure. Then a job of 1,000,000 ranks on 10,000
+//! nodes with a device in each of 4 planes: the times and sizes of its start, printed once.
+
+mod support;
+
+use std::time::Instant;
 
 use criterion::Criterion;
-use modex::fabrics::{DeviceDescription, Fabric, FabricDescription, FabricError, Links, PlaneDescription};
+use modex::fabric::CurrentFabric;
+use modex::fabric::providers::{Provider, TestFabric};
+use modex::fabrics::{DeviceDescription, Fabric, FabricDescription, Links, PlaneDescription};
+use modex::gds::registration::JobDescription;
+use modex::types::{Info, Namespace, Value};
+use modex::{FabricSource, LocalHost, Server};
+use support::{Failure, registered};
 
 const SWITCHES: u32 = 5000;
 const DEVICES: u32 = 20 * SWITCHES;
 
-fn main() -> Result<(), FabricError> {
+fn main() -> Result<(), Failure> {
     let mut criterion = Criterion::default().sample_size(20).configure_from_args();
     // 5,000 switches with devices below 100, below one.
     let above = |switch: u32| if switch < SWITCHES { Some(SWITCHES + switch / 50) } else { Some(SWITCHES + 100) };
@@ -39,7 +50,47 @@ fn main() -> Result<(), FabricError> {
         });
     }
     criterion.final_summary();
+    start_of_a_job()
+}
+
+const NODES: u32 = 10_000;
+const RANKS: u32 = 100 * NODES;
+
+/// Prints the time of each step of a launch, and the bytes of the job's segment with and without its endpoints.
+fn start_of_a_job() -> Result<(), Failure> {
+    let text = |nodes: u32| format!("nodes:{nodes};plane:d:1;plane:d:1;plane:d:1;plane:d:1");
+    let server = timed("read the fabric", || {
+        let fabric = FabricSource::parse(&format!("test:{}", text(NODES)))?;
+        Ok::<_, Failure>(Server::builder().fabric(fabric).start(LocalHost)?)
+    })?;
+    let current = CurrentFabric::new(TestFabric.read(&text(NODES - 1))?);
+    timed("read and replace it", || Ok::<_, Failure>(current.replace(TestFabric.read(&text(NODES))?)))?;
+    let job = Namespace::new("bench-job")?;
+    let names = (0..NODES).map(|node| format!("test{node:03}"));
+    let blocks = (0..NODES).map(|node| node * 100..(node + 1) * 100);
+    let description = JobDescription::new(&job).nodes(names).ranks_by_node(blocks).build()?;
+    let infos = timed("assign endpoints", || server.setup_application(&job, &description))?;
+    let values: Vec<Info> = infos.iter().flat_map(|info| elements(&info.value)).cloned().collect();
+    let bytes = |description: &[Info]| Ok::<_, Failure>(registered(description)?.statistics(&job)?.published_bytes);
+    let without = timed("register without them", || bytes(&description))?;
+    let with = [values, description].concat();
+    let with = timed("register with them", || bytes(&with))?;
+    let each = |bytes: u64| bytes as f64 / f64::from(RANKS);
+    println!("fabric/job: {:.2} bytes a rank, {:.2} of them for the fabric", each(with), each(with - without));
     Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a bench measures")]
+fn timed<T, E>(step: &str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let start = Instant::now();
+    let done = work();
+    println!("fabric/job: {step}: {:.3} s", start.elapsed().as_secs_f64());
+    done
+}
+
+fn elements(value: &Value) -> impl Iterator<Item = &Info> {
+    let elements = if let Value::DataArray(array) = value { array.elements.as_slice() } else { &[] };
+    elements.iter().filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None })
 }
 
 fn described(links: Links, switches: u32) -> FabricDescription {
