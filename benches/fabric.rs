@@ -70,6 +70,9 @@ fn start_of_a_job() -> Result<(), Failure> {
     let blocks = (0..NODES).map(|node| node * 100..(node + 1) * 100);
     let description = JobDescription::new(&job).nodes(names).ranks_by_node(blocks).build()?;
     let infos = timed("assign endpoints", || server.setup_application(&job, &description))?;
+    if infos.is_empty() {
+        return Err("the job got no endpoints".into());
+    }
     let values: Vec<Info> = infos.iter().flat_map(|info| elements(&info.value)).cloned().collect();
     let bytes = |description: &[Info]| Ok::<_, Failure>(registered(description)?.statistics(&job)?.published_bytes);
     let without = timed("register without them", || bytes(&description))?;

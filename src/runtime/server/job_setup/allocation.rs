@@ -89,9 +89,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Reads the node map and the process map among `infos`.
+    /// Reads the node map and the process map among `infos`, also inside an array of the job.
     pub(super) fn of(infos: &[Info]) -> Result<Self, AllocationError> {
-        let map = |name: &str| infos.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
+        let of_job = infos.iter().filter(|info| info.key.as_str() == keys::JOB_INFO_ARRAY.name());
+        let inside = || of_job.clone().flat_map(|info| elements(&info.value));
+        let map =
+            |name: &str| infos.iter().chain(inside()).find(|info| info.key.as_str() == name).map(|info| &info.value);
         let limits = MapLimits::default();
         let nodes = map(keys::NODE_MAP.name()).and_then(bytes_of).map(|map| expand_nodes(map, &limits));
         let ranks = map(keys::PROC_MAP.name()).and_then(bytes_of).map(|map| expand_ranks(map, &limits));

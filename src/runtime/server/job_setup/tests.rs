@@ -327,6 +327,8 @@ fn a_job_has_endpoints_coordinates_switch_peers_and_a_key_of_the_servers_fabric(
     let ranks = [vec![0, 1, 2], vec![3], vec![4, 5]];
     let nodes = ["test000", "elsewhere", "test001"];
     let description = JobDescription::new(&fixture.namespace).nodes(nodes).ranks_by_node(ranks).build().unwrap();
+    let of_description = fixture.server.setup_application(&fixture.namespace, &description);
+    assert_eq!(of_description.unwrap(), infos, "the maps of a description are in the array of the job");
     fixture.server.register_namespace(&fixture.namespace, 3, description).wait().unwrap();
     let at = |device: &str, rank: u8| (device.to_owned(), vec![rank, 0, 0, 0]);
     let expected = |one: &str, other: &str, rank| vec![at(one, rank), at(other, rank)];
