@@ -93,6 +93,10 @@ mod stderr_log;
 #[cfg(feature = "unstable-internals")]
 pub mod stderr_log;
 #[cfg(not(feature = "unstable-internals"))]
+mod storage;
+#[cfg(feature = "unstable-internals")]
+pub mod storage;
+#[cfg(not(feature = "unstable-internals"))]
 mod syslog;
 #[cfg(feature = "unstable-internals")]
 pub mod syslog;

@@ -22,7 +22,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gds", &["shmem", "regex", "types", "keys"]),
     ("events", &["types", "keys"]),
     ("fabric", &["types", "keys"]),
-    ("server", &["events", "fabric", "topo", "gds", "proto", "regex", "types", "keys"]),
+    ("storage", &["types", "keys"]),
+    ("server", &["events", "fabric", "storage", "topo", "gds", "proto", "regex", "types", "keys"]),
     ("names", &["server", "proto", "types", "keys"]),
     ("usage", &["types", "keys"]),
     ("client", &["gds", "proto", "types", "keys"]),
@@ -37,6 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "client",
             "events",
             "fabric",
+            "storage",
             "ptl",
             "topo",
             "gds",
@@ -52,8 +54,8 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "api",
         &[
-            "runtime", "server", "client", "events", "fabric", "ptl", "topo", "gds", "proto", "bfrops", "regex",
-            "shmem", "types", "keys",
+            "runtime", "server", "client", "events", "fabric", "storage", "ptl", "topo", "gds", "proto", "bfrops",
+            "regex", "shmem", "types", "keys",
         ],
     ),
     ("topo", &["shmem", "types", "keys"]),

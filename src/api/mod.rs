@@ -21,6 +21,7 @@ mod round_trip;
 mod server;
 mod server_builder;
 mod server_call;
+pub mod storage_systems;
 mod tool;
 mod topology;
 mod typed;

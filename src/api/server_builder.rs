@@ -10,6 +10,7 @@ use crate::runtime::{
 };
 use crate::server::{Capabilities, OutputSettings, ServerConfig};
 use crate::shmem::BackingKind;
+use crate::storage::{Provider, Storage};
 use crate::types::{AsStatus, Namespace, NamespaceError, ProcId, Status};
 
 use super::server::Server;
@@ -29,6 +30,7 @@ pub struct ServerBuilder {
     prover: Option<Arc<dyn Prover>>,
     munge_credentials: Option<Arc<dyn Prover>>,
     fabric: Option<FabricSource>,
+    storage: Storage,
     pub(super) topology: TopologyOptions,
     backing: BackingKind,
     limits: StoreLimits,
@@ -58,6 +60,7 @@ impl ServerBuilder {
             prover: None,
             munge_credentials: None,
             fabric: None,
+            storage: Storage::default(),
             topology: TopologyOptions::default(),
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
@@ -252,6 +255,26 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets the server answer queries about storage (`PMIX_QUERY_STORAGE_LIST` and its relatives) that the host leaves. Further
+    /// calls add providers; the first one that knows a value decides.
+    ///
+    /// A provider may wait for a file system. Each request has a thread of its own.
+    ///
+    /// ```
+    /// use modex::storage_systems::MountTable;
+    /// use modex::{LocalHost, Server};
+    ///
+    /// let server = Server::builder().storage(MountTable::new()).start(LocalHost)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Source: PMIx Standard, "Storage Support Definitions".
+    pub fn storage(mut self, provider: impl Provider + 'static) -> Self {
+        self.core.answers_storage = true;
+        self.storage.add(provider);
+        self
+    }
+
     /// Starts the server. Clients can connect when this returns.
     ///
     /// # Errors
@@ -288,6 +311,7 @@ impl ServerBuilder {
             prover: self.prover,
             munge_credentials: self.munge_credentials,
             fabric: self.fabric,
+            storage: self.storage,
             topology: self.topology,
             connections: self.connections,
             core: self.core,

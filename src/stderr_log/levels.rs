@@ -141,6 +141,7 @@ pub const AREAS: [Area; 12] = [
         modules: &[
             "modex::runtime::server::credential_desk",
             "modex::runtime::server::fabric_desk",
+            "modex::runtime::server::storage_desk",
             "modex::runtime::server::usage_desk",
             "modex_cli::run::job::controlling",
             "pmix::own_log",

@@ -23,6 +23,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
+use modex::storage_systems::MountTable;
 use modex::types::{ProcId, Time};
 use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
@@ -238,6 +239,7 @@ fn start_server(settings: &Settings, directory: &SessionDirectory, host: Launche
         .file_monitor()
         .resource_monitor()
         .credentials(Some(Arc::new(MungePrograms)))
+        .storage(MountTable::new())
         .start(host)?;
     Ok(server)
 }

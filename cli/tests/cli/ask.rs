@@ -237,6 +237,8 @@ fn a_server_is_asked_what_it_knows() {
     assert_eq!(table["status"], json!("PMIX_SUCCESS"));
     let results = table["results"].as_array().unwrap();
     assert_eq!(results.iter().map(|result| &result["type"]).collect::<Vec<_>>(), ["PMIX_DATA_ARRAY", "PMIX_UINT32"]);
+    let storage = asked(&["-q", "PMIX_STORAGE_PATH=/", "PMIX_STORAGE_PATH", "PMIX_STORAGE_CAPACITY_LIMIT"]).success();
+    assert!(storage.contains("pmix.strg.path: /\n") && storage.contains("pmix.strg.cap: "), "{storage}");
     let partial = asked(&["PMIX_QUERY_NAMESPACES", "no.such.key"]);
     assert!(partial.code() == Some(1) && partial.out.contains(&name), "{partial:?}");
     let says_what =

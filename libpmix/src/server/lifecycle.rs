@@ -9,6 +9,7 @@ use modex::proto::exchange::ExchangeForm;
 use modex::runtime::{
     DISABLE_IPV4, DISABLE_IPV6, REPORT_URI, SECURITY_MODULES, parameter_flag, parameter_value, trusted_variable,
 };
+use modex::storage_systems::MountTable;
 use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 use modex::{
     AddressReport, FabricSource, ForeignClients, Host, OutputSettings, Server, ServerBuilder, SocketAccess,
@@ -141,6 +142,8 @@ struct Options {
     has_resource_monitor: bool,
     /// Whether the library makes and checks credentials.
     has_credentials: bool,
+    /// Whether the library answers queries about storage.
+    has_storage: bool,
     /// The fabric for which the library answers.
     fabric: Option<FabricSource>,
     topology: TopologyOptions,
@@ -271,6 +274,7 @@ impl Options {
             (FILE_MONITOR, &mut self.has_file_monitor),
             (RESOURCE_MONITOR, &mut self.has_resource_monitor),
             (CREDENTIALS, &mut self.has_credentials),
+            (STORAGE, &mut self.has_storage),
         ];
         flags.into_iter().find(|(key, _)| *key == name).map(|(_, flag)| flag)
     }
@@ -323,6 +327,7 @@ impl Options {
         let builder = if self.has_file_monitor { builder.file_monitor() } else { builder };
         let builder = if self.has_resource_monitor { builder.resource_monitor() } else { builder };
         let builder = if self.has_credentials { builder.credentials(Some(munge::prover())) } else { builder };
+        let builder = if self.has_storage { builder.storage(MountTable::new()) } else { builder };
         let builder = match self.fabric {
             Some(fabric) => builder.fabric(fabric),
             None => builder,
@@ -370,6 +375,9 @@ const RESOURCE_MONITOR: &str = "modex.resource_monitor";
 
 /// Our own info: whether the library makes and checks credentials where the host's table has no function.
 const CREDENTIALS: &str = "modex.credentials";
+
+/// Our own info: whether the library answers queries about storage that the host leaves.
+const STORAGE: &str = "modex.storage";
 
 /// Our own info: the fabric for which the library answers where the host's table has no function, as `FORM:PATH`.
 const FABRIC: &str = "modex.fabric";

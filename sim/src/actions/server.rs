@@ -247,6 +247,7 @@ impl World {
             | Output::Cleanup(_)
             | Output::Wake(_)
             | Output::LookAtFile(..)
+            | Output::LookAtStorage(..)
             | Output::Discard(_) => {}
         }
         None

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::UNDERSTOOD_OF_INVITATIONS;
 use crate::events::Event;
-use crate::keys;
 use crate::proto::Get;
 use crate::runtime::server::job_setup::{
     ENVIRONMENT_CHANGES, UNDERSTOOD as UNDERSTOOD_OF_SETUP, UNDERSTOOD_OF_LOCAL_SUPPORT,
@@ -20,6 +19,7 @@ use crate::server::{
     UNDERSTOOD_OF_OUTPUT,
 };
 use crate::types::{DataArray, DataType, Info, Key, Regattr, Text, Value};
+use crate::{keys, storage};
 
 /// A party that honours attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +104,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
         "PMIx_Query_info",
         &[
             &QUERY_QUALIFIERS,
+            &storage::QUALIFIERS,
             &[
                 keys::QUERY_ATTRIBUTE_SUPPORT.name(),
                 keys::CLIENT_ATTRIBUTES.name(),

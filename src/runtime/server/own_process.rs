@@ -33,7 +33,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
     AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, IofOutput,
-    OwnGet, OwnQuery, Requester, is_own_service,
+    OwnGet, OwnQuery, Requester, about_storage, is_own_service,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value, ranks_in};
 use output::{OwnOutputHandler, OwnPulls};
@@ -49,6 +49,7 @@ pub struct OwnProcess {
     capabilities: AtomicU32,
     /// Services that the server answers if the host does not.
     own_services: Capabilities,
+    answers_storage: bool,
 }
 
 /// Arguments of a Get of the server's own process. Without a process it means this process's namespace; without a key,
@@ -81,12 +82,13 @@ impl OwnProcess {
         events: Arc<EventHub>,
         environment: &ServerEnvironment,
         (capabilities, own_services): (Capabilities, Capabilities),
+        answers_storage: bool,
     ) -> Self {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
         let capabilities = AtomicU32::new(capabilities.bits());
         let pulls = Arc::default();
-        Self { host, loop_sender, events, values, pulls, capabilities, own_services }
+        Self { host, loop_sender, events, values, pulls, capabilities, own_services, answers_storage }
     }
 
     /// Notes the host's capabilities. The core gets them by a call.
@@ -280,7 +282,7 @@ impl OwnProcess {
         let needs = service.needs();
         let service = service.of_server(&requester);
         if is_own_service(needs, self.own_services, self.capabilities()) {
-            return self.ask_own_service(requester, service, receive);
+            return ask_own_service(&self.loop_sender, requester, service, receive);
         }
         let receive = match &service {
             Service::QueryInfo(QueryInfo { queries }) => self.with_core(&requester, queries, receive),
@@ -292,35 +294,30 @@ impl OwnProcess {
     /// Takes the host's answer to queries. The core answers what the host leaves, as for a client.
     fn with_core(&self, requester: &Requester, queries: &[Query], receive: NameCallback) -> NameCallback {
         let (requester, queries, loop_sender) = (requester.clone(), queries.to_vec(), self.loop_sender.clone());
+        let answers_storage = self.answers_storage;
         Box::new(move |reply: HostReply| {
             let (status, host_answers) = match reply {
                 HostReply::Status(status) if OwnQuery::is_left(status) => (status, Vec::new()),
                 HostReply::Infos { status, info } if OwnQuery::is_left(status) => (status, info),
                 reply => return receive(reply),
             };
+            let for_storage =
+                if answers_storage { about_storage(&requester, &queries, &host_answers) } else { Vec::new() };
             let query = OwnQuery { requester, queries, host_status: Some(status), host_answers };
-            let take = Box::new(move |result: HostResult| {
-                receive(match result {
-                    HostResult::Answers(status, info) => HostReply::Infos { status, info },
-                    failure => HostReply::Status(status_of(&failure)),
-                });
-            });
-            let message = LoopMessage::Call(HostCall::Query(query), ResultReceiver::Callback(take));
-            if let Err(late) = loop_sender.give(message)
-                && let LoopMessage::Call(_, ResultReceiver::Callback(take)) = *late
-            {
-                take(HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
+            if for_storage.is_empty() {
+                return ask_core(&loop_sender, query, receive);
             }
+            let requester = query.requester.clone();
+            let of_core = loop_sender.clone();
+            let with_storage = Box::new(move |reply: HostReply| match reply {
+                HostReply::Infos { info, .. } => {
+                    let host_answers = query.host_answers.into_iter().chain(info).collect();
+                    ask_core(&of_core, OwnQuery { host_answers, ..query }, receive);
+                }
+                refused => receive(refused),
+            });
+            ask_own_service(&loop_sender, requester, Service::QueryInfo(QueryInfo::new(for_storage)), with_storage);
         })
-    }
-
-    /// Asks one of the server's own services. A server that has ended answers with an error.
-    fn ask_own_service(&self, requester: Requester, service: Service, receive: NameCallback) {
-        if let Err(late) = self.loop_sender.give(LoopMessage::OwnService(requester, Box::new(service), receive))
-            && let LoopMessage::OwnService(.., receive) = *late
-        {
-            receive(HostReply::Status(Status::ERR_SERVER_NOT_AVAIL));
-        }
     }
 
     /// Calls a function of the host. A panic fails this one request: its responder is dropped and answers with an error.
@@ -432,6 +429,31 @@ fn answer(command: proto::Command, read: Read, found: Result<Value, HostResult>)
     let reply = found.map_err(|failure| status_of(&failure));
     let reply = reply.and_then(|value| read(&value).ok_or(Status::ERR_TYPE_MISMATCH));
     reply.map_err(|status| CallError::Refused { command, status })
+}
+
+/// Asks one of the server's own services. A server that has ended answers with an error.
+fn ask_own_service(loop_sender: &LoopSender, requester: Requester, service: Service, receive: NameCallback) {
+    if let Err(late) = loop_sender.give(LoopMessage::OwnService(requester, Box::new(service), receive))
+        && let LoopMessage::OwnService(.., receive) = *late
+    {
+        receive(HostReply::Status(Status::ERR_SERVER_NOT_AVAIL));
+    }
+}
+
+/// Asks the core for what others have left. A server that has ended answers with an error.
+fn ask_core(loop_sender: &LoopSender, query: OwnQuery, receive: NameCallback) {
+    let take = Box::new(move |result: HostResult| {
+        receive(match result {
+            HostResult::Answers(status, info) => HostReply::Infos { status, info },
+            failure => HostReply::Status(status_of(&failure)),
+        });
+    });
+    let message = LoopMessage::Call(HostCall::Query(query), ResultReceiver::Callback(take));
+    if let Err(late) = loop_sender.give(message)
+        && let LoopMessage::Call(_, ResultReceiver::Callback(take)) = *late
+    {
+        take(HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
+    }
 }
 
 /// Takes the answer as a reply.

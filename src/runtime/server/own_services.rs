@@ -1,4 +1,4 @@
-//! Services of the server's own that need no turn of the core: resource usage, credentials and fabrics.
+//! Services of the server's own that need no turn of the core: resource usage, credentials, fabrics and storage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,19 @@ use super::fabric_desk::{FabricDesk, KnownFabric};
 use super::loop_messages::LoopSender;
 use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
+use super::storage_desk::StorageDesk;
 use super::turns::Share;
 use super::usage_desk::UsageDesk;
 use crate::gds::Store;
 use crate::keys;
-use crate::proto::{Monitor, Service};
+use crate::proto::{Monitor, QueryInfo, Service};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::prover::Prover;
 use crate::server::{
     Capabilities, HostReply, MONITORED_MAX, MonitoredProcess, PeerId, Requester, ServerCore, requires_more_than,
 };
-use crate::types::{Info, ProcId, Rank, Status, Value};
+use crate::storage::Storage;
+use crate::types::{Info, ProcId, Query, Rank, Status, Value};
 use crate::usage::{UsageKind, UsageRequest};
 
 /// The services that are switched on.
@@ -28,6 +30,7 @@ pub(super) struct OwnServices {
     usage: Option<UsageDesk>,
     credentials: Option<CredentialDesk>,
     fabric: Option<FabricDesk>,
+    storage: Option<StorageDesk>,
     /// The processes of admitted connections.
     processes: BTreeMap<PeerId, ProcId>,
 }
@@ -38,7 +41,7 @@ impl OwnServices {
         switched_on: Capabilities,
         (loop_sender, clock): (&LoopSender, Clock),
         (server, hostname): (&ProcId, &str),
-        (munge, fabric): (Option<Arc<dyn Prover>>, Option<KnownFabric>),
+        (munge, fabric, storage): (Option<Arc<dyn Prover>>, Option<KnownFabric>, Storage),
     ) -> Self {
         let is_on = |service| switched_on.contains(service);
         let usage = || UsageDesk::new(loop_sender.clone(), clock, server.clone(), hostname.to_owned());
@@ -48,6 +51,7 @@ impl OwnServices {
             usage: is_on(Capabilities::MONITOR).then(usage),
             credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
             fabric: fabric.map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known)),
+            storage: (!storage.is_empty()).then(|| StorageDesk::new(loop_sender.clone(), hostname.to_owned(), storage)),
             processes: BTreeMap::new(),
         }
     }
@@ -81,7 +85,17 @@ impl OwnServices {
             (Service::ValidateCredential(request), _, Some(desk), _) => desk.check(requester, request, reply_to),
             (Service::FabricRegister(request), .., Some(desk)) => desk.register(&request, reply_to),
             (Service::FabricUpdate(request), .., Some(desk)) => desk.update(&request, reply_to),
+            // The server's own process asks for what its host and the core do not know.
+            (Service::QueryInfo(QueryInfo { queries }), ..) => self.look_at_storage(requester, queries, reply_to),
             _ => answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NOT_SUPPORTED)),
+        }
+    }
+
+    /// Answers queries about storage, now or later.
+    pub(super) fn look_at_storage(&self, requester: &Requester, queries: Vec<Query>, reply_to: ReplyTo) {
+        match &self.storage {
+            Some(desk) => desk.ask(requester.uid, queries, reply_to),
+            None => answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NOT_SUPPORTED)),
         }
     }
 

@@ -53,6 +53,7 @@ use crate::runtime::shared::prover::Prover;
 use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
+use crate::storage::Storage;
 use crate::types::{ProcId, Text};
 
 /// The options of a server.
@@ -79,6 +80,8 @@ pub struct ServerOptions {
     pub munge_credentials: Option<Arc<dyn Prover>>,
     /// The fabric for which the server answers, as the scheduler's.
     pub fabric: Option<FabricSource>,
+    /// The providers of storage for which the server answers queries.
+    pub storage: Storage,
     /// The source of the node's topology, and its sharing.
     pub topology: TopologyOptions,
     /// Limits of what connections can hold.
@@ -162,7 +165,7 @@ impl ServerHandle {
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let given = (options.munge_credentials.clone(), fabric.clone());
+        let given = (options.munge_credentials.clone(), fabric.clone(), options.storage.clone());
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -174,6 +177,7 @@ impl ServerHandle {
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
         let newest = fabric.as_ref().map(KnownFabric::handle);
+        let answers_storage = core.answers_storage;
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), fabric: newest, ..core };
         let core = complete(core, &*host, &environment);
         let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
@@ -202,7 +206,7 @@ impl ServerHandle {
             names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
-        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services));
+        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services, answers_storage));
         Ok(Self {
             loop_sender,
             environment,

@@ -102,6 +102,10 @@ pub struct ServerConfig {
     pub answers_topology: bool,
     /// The fabric for which a server in the role of the scheduler answers.
     pub fabric: Option<FabricHandle>,
+    /// Whether the server's runtime answers queries about storage that the host leaves, after [`Output::LookAtStorage`].
+    ///
+    /// [`Output::LookAtStorage`]: crate::server::Output::LookAtStorage
+    pub answers_storage: bool,
     /// The name and address under which processes find this server. `None`: they do not find it.
     pub contact: Option<Contact>,
 }

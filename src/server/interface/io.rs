@@ -9,13 +9,13 @@ use super::connection::{Hello, PeerId, ToolHello};
 use super::directives::flag;
 use super::host::{HostCall, HostCallId, HostData, HostReply, HostResult, Upcall, UpcallId};
 use super::refusal::{Reason, Refusal};
-use super::requests::IofOutput;
+use super::requests::{IofOutput, Requester};
 use crate::events::Event;
 use crate::keys;
 use crate::proto::notification::{EventNotice, OutputHead, RemovalNotice};
 use crate::proto::{Request, Tag};
 use crate::topo::SharedMachine;
-use crate::types::{Info, Key, Namespace, ProcId, Text};
+use crate::types::{Info, Key, Namespace, ProcId, Query, Text};
 
 /// An event for the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +102,8 @@ pub enum Output {
     Discard(Garbage),
     /// Look at the file at this path for a process of the server's user, and return its state by [`Input::FileSeen`].
     LookAtFile(FileLook, Text),
+    /// Answer queries about storage for a process, and return the found values by [`Input::Completed`].
+    LookAtStorage(UpcallId, Requester, Vec<Query>),
 }
 
 /// Identifies the watch that wants to know a file's state.

@@ -10,7 +10,7 @@ use crate::proto::Reply;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint, process_footprint,
 };
-use crate::{fabric, keys};
+use crate::{fabric, keys, storage};
 
 /// Keys outside job data that the server answers.
 const OWN_KEYS: [&str; 6] = [
@@ -37,7 +37,7 @@ const SET_KEYS: [&str; 9] = [
 
 /// The keys outside job data that a server answers itself.
 pub(crate) fn supported_keys() -> impl Iterator<Item = &'static str> {
-    OWN_KEYS.iter().chain(&fabric::KEYS).chain(&SET_KEYS).copied()
+    OWN_KEYS.iter().chain(&fabric::KEYS).chain(&storage::KEYS).chain(&SET_KEYS).copied()
 }
 
 /// The rows of a table, by rank.
@@ -186,6 +186,11 @@ impl QueryAnswers {
 }
 
 /// Qualifiers of queries that the server answers.
+pub(crate) fn supported_qualifiers() -> impl Iterator<Item = &'static str> {
+    QUERY_QUALIFIERS.iter().chain(&storage::QUALIFIERS).copied()
+}
+
+/// Qualifiers, without those of storage.
 pub(crate) const QUERY_QUALIFIERS: [&str; 24] = [
     keys::HOSTNAME.name(),
     keys::NSPACE.name(),

@@ -5,9 +5,9 @@ use super::cleanup::CleanupPart;
 use crate::gds::Datastore;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{
-    Capabilities, HostReply, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId,
+    Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId,
 };
-use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, SpawnedOutput, Ticket};
+use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, SpawnedOutput, Ticket, about_storage};
 use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
 
 impl<S: Datastore> ServerCore<S> {
@@ -111,11 +111,11 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         if !self.config.capabilities.contains(Capabilities::QUERY) {
-            return self.answer_queries(ticket, Questions::new(requester, queries));
+            return self.answer_rest(ticket, Questions::new(requester, queries));
         }
         let mut for_host = self.for_host(&requester, &queries);
         if for_host.is_empty() && !queries.is_empty() {
-            return self.answer_queries(ticket, Questions::new(requester, queries));
+            return self.answer_rest(ticket, Questions::new(requester, queries));
         }
         let is_withheld = for_host.len() < queries.len();
         for_host.sign(&requester);
@@ -123,6 +123,21 @@ impl<S: Datastore> ServerCore<S> {
         let questions = Questions { is_withheld, ..Questions::new(requester, queries) };
         let expected = Expected::Queries(Box::new(questions));
         self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
+    }
+
+    /// Answers what the host has left. Storage comes first, because a file system may answer late: outside the core, without the
+    /// host's time limit.
+    fn answer_rest(&mut self, ticket: Ticket, questions: Questions) {
+        let Questions { requester, queries, host_answers, .. } = &questions;
+        let is_on = self.config.answers_storage;
+        let about_storage = if is_on { about_storage(requester, queries, host_answers) } else { Vec::new() };
+        if about_storage.is_empty() {
+            return self.answer_queries(ticket, questions);
+        }
+        let requester = requester.clone();
+        let purpose = Purpose::Passed(ticket, Expected::Storage(Box::new(questions)));
+        let id = self.upcalls.insert(purpose, None);
+        self.outputs.push(Output::LookAtStorage(id, requester, about_storage));
     }
 
     /// Whether a request has too many queries, keys or qualifiers.
@@ -164,14 +179,19 @@ impl<S: Datastore> ServerCore<S> {
         let reply = match (expected, reply) {
             (Expected::Pull, reply) => return self.settle_pull(now, upcall, ticket, reply.status()),
             (Expected::Queries(asked), HostReply::Status(status)) if OwnQuery::is_left(status) => {
-                return self.answer_queries(ticket, Questions { verdict: Some(status), ..*asked });
+                return self.answer_rest(ticket, Questions { verdict: Some(status), ..*asked });
             }
             (Expected::Queries(asked), HostReply::Infos { status, info })
                 if OwnQuery::is_left(status) || (status == Status::SUCCESS && asked.is_withheld) =>
             {
                 let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
-                return self.answer_queries(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
+                return self.answer_rest(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
             }
+            (Expected::Storage(mut asked), HostReply::Infos { info, .. }) => {
+                asked.host_answers.extend(info);
+                return self.answer_queries(ticket, *asked);
+            }
+            (Expected::Storage(_), reply) => Reply::Status(reply.status()),
             (Expected::Spawned(output), HostReply::Spawned(namespace)) => {
                 if !self.registry.has_ended(&namespace) {
                     self.forwarding.describe_job(&self.registry, &namespace, output.settings);

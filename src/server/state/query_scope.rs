@@ -1,9 +1,9 @@
 //! The subject of a query: the process, the realm and other qualifiers.
 
-use crate::keys;
-use crate::server::interface::query_answers::QUERY_QUALIFIERS;
+use crate::server::interface::query_answers::supported_qualifiers;
 use crate::server::interface::{OwnedRealm, Requester, find, flag};
 use crate::types::{Info, InfoFlags, Namespace, Rank, Status, Text, Value};
+use crate::{keys, storage};
 
 /// The qualifiers of a query.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub(crate) struct QueryScope {
     pub(crate) audience: Option<u8>,
     /// Only values that are here.
     pub(crate) is_optional: bool,
-    /// The index of a query for values with qualifiers. Such queries are not compared.
+    /// The index of a query for values with qualifiers, or for storage. Such queries are not compared.
     pub(crate) qualified: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl QueryScope {
     pub(crate) fn of(qualifiers: &[Info], requester: &Requester, index: usize) -> Result<Self, Status> {
         let is_unmet = |info: &Info| {
             let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
-            !is_of_value && keys::is_unmet(info, |key| QUERY_QUALIFIERS.contains(&key))
+            !is_of_value && keys::is_unmet(info, |key| supported_qualifiers().any(|known| known == key))
         };
         if qualifiers.iter().any(is_unmet) {
             return Err(Status::ERR_NOT_SUPPORTED);
@@ -61,7 +61,10 @@ impl QueryScope {
             _ => None,
         });
         let is_optional = flag(qualifiers, keys::OPTIONAL);
-        let qualified = qualifiers.iter().any(|info| info.flags().contains(InfoFlags::QUALIFIER)).then_some(index);
+        let is_special = |info: &Info| {
+            info.flags().contains(InfoFlags::QUALIFIER) || storage::QUALIFIERS.contains(&info.key.as_str())
+        };
+        let qualified = qualifiers.iter().any(is_special).then_some(index);
         let is_unnamed = proc.is_none() && namespace.is_none() && rank.is_none();
         let scope = |namespace, rank| {
             Ok(Self {

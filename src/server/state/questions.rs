@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hardware::Topology;
 use super::outputs::Ticket;
 use super::query_scope::QueryScope;
-use crate::keys;
 use crate::server::interface::{Garbage, ProcessRow, QueryAnswer, QueryAnswers, QueryTable, Requester};
 use crate::types::{Info, Key, Query, Status, Text, Value};
+use crate::{keys, storage};
 
 /// The queries of one request, and the host's answers.
 #[derive(Debug)]
@@ -26,6 +26,18 @@ impl Questions {
     pub(crate) const fn new(requester: Requester, queries: Vec<Query>) -> Self {
         Self { requester, queries, host_answers: Vec::new(), verdict: None, is_withheld: false }
     }
+}
+
+/// The part of valid queries that is about storage, without keys that the host has answered.
+pub(crate) fn about_storage(requester: &Requester, queries: &[Query], host_answers: &[Info]) -> Vec<Query> {
+    let answered: BTreeSet<&str> = host_answers.iter().flat_map(ungrouped).map(|info| info.key.as_str()).collect();
+    let is_asked = |key: &&Text| key.to_str().is_ok_and(|key| storage::KEYS.contains(&key) && !answered.contains(key));
+    let part = |(index, Query { keys, qualifiers }): (usize, &Query)| {
+        let keys: Vec<Text> = keys.iter().filter(is_asked).cloned().collect();
+        let is_valid = !keys.is_empty() && QueryScope::of(qualifiers, requester, index).is_ok();
+        is_valid.then(|| Query { keys, qualifiers: qualifiers.clone() })
+    };
+    queries.iter().enumerate().filter_map(part).collect()
 }
 
 /// Queries in progress. They may need tables of all processes of a large job, so each step answers some.

@@ -12,7 +12,7 @@ use crate::server::{
 };
 use crate::shmem::SegmentOptions;
 use crate::topo::SharedMachine;
-use crate::types::{Info, Key, ProcId, Query, Scope, Status, Text, Topology, Value};
+use crate::types::{Info, InfoFlags, Key, ProcId, Query, Scope, Status, Text, Topology, Value};
 
 const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
     <object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
@@ -326,4 +326,57 @@ fn the_memory_of_a_refused_table_is_handed_out() {
     let outputs = rig.request(peer, query(&[keys::QUERY_PROC_TABLE.name()]));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
     assert!(outputs.iter().any(|output| matches!(output, Output::Discard(_))));
+}
+
+/// The core has no storage: another part of the server looks, because a file system may answer late.
+#[test]
+fn storage_is_looked_at_for_what_the_host_leaves() {
+    const LIST: &str = keys::QUERY_STORAGE_LIST.name();
+    const PATH: &str = keys::STORAGE_PATH.name();
+    let asked = |names: &[&str], qualifiers: Vec<Info>| Query {
+        keys: names.iter().copied().map(Text::from).collect(),
+        qualifiers,
+    };
+    let request = |queries: &[Query]| Request::from(QueryInfo::new(queries.to_vec()));
+    let strange = Info { flags: InfoFlags::REQUIRED.bits(), ..info("strange", true) };
+    let queries = [asked(&[LIST, PATH, JOB_SIZE.as_str()], Vec::new()), asked(&[PATH], vec![strange])];
+    let look = |outputs: &[Output], expected: &[Query]| match outputs {
+        [Output::LookAtStorage(id, requester, queries)] => {
+            assert_eq!((&requester.proc, &queries[..]), (&proc(0), expected));
+            *id
+        }
+        other => panic!("{other:?}"),
+    };
+    let found = |info: Vec<Info>| HostReply::Infos { status: Status::SUCCESS, info };
+    let rig = |capabilities| {
+        let config = ServerConfig { capabilities, answers_storage: true, ..ServerConfig::default() };
+        let mut rig = Rig::with(config, MapStore::new());
+        register_bound(&mut rig, "job");
+        rig.register_client(&proc(0));
+        let peer = rig.join(&proc(0), SOCKET);
+        (rig, peer)
+    };
+    // Without a host.
+    let (mut alone, peer) = rig(Capabilities::empty());
+    let id = look(&alone.request(peer, request(&queries[..1])), &[asked(&[LIST, PATH], Vec::new())]);
+    let answered = replies(&alone.complete(id, found(vec![info(LIST, "a,b")])));
+    let results = Box::new(Reply::Infos(vec![info(LIST, "a,b"), info(keys::JOB_SIZE.name(), 2_u32)]));
+    let status = Status::ERR_PARTIAL_SUCCESS;
+    assert_eq!(answered, [(peer, Reply::Partial { status, results })]);
+    let id = look(&alone.request(peer, request(&queries[..1])), &[asked(&[LIST, PATH], Vec::new())]);
+    let refused = alone.complete(id, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
+    assert_eq!(statuses(&refused), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+    // A required qualifier that nobody knows is not ignored. What the host has answered is not asked for again.
+    let (mut hosted, peer) = rig(Capabilities::QUERY);
+    let (id, _) = upcall(&hosted.request(peer, request(&queries)));
+    let told = HostReply::Infos { status, info: vec![info(LIST, "of host")] };
+    let id = look(&hosted.complete(id, told), &[asked(&[PATH], Vec::new())]);
+    let answered = replies(&hosted.complete(id, found(vec![info(PATH, "/")])));
+    let infos = vec![info(LIST, "of host"), info(PATH, "/"), info(keys::JOB_SIZE.name(), 2_u32)];
+    assert_eq!(answered, [(peer, Reply::Partial { status, results: Box::new(Reply::Infos(infos)) })]);
+    // A process that has gone gets no answer.
+    let (id, _) = upcall(&hosted.request(peer, request(&queries[..1])));
+    let id = look(&hosted.complete(id, HostReply::Status(Status::ERR_NOT_FOUND)), &[asked(&[LIST, PATH], Vec::new())]);
+    hosted.lose(peer);
+    assert_eq!(replies(&hosted.complete(id, found(Vec::new()))), []);
 }

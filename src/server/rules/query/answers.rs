@@ -3,7 +3,7 @@
 use super::asking::{Asking, about_self};
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
-use crate::server::interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
+use crate::server::interface::query_answers::{supported_keys, supported_qualifiers};
 use crate::server::interface::{Answer, HostResult, Output, OwnQuery, ProcessRow, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
@@ -11,6 +11,7 @@ use crate::server::state::{
     Answering, Presence, QueryProgress, QueryScope, Questions, RegisteredClient, RegisteredJob, RequestedData, Rest,
     ServerCore, Ticket, Topology,
 };
+use crate::storage;
 use crate::topo::derived::Derivable;
 use crate::types::{Info, Key, Namespace, Query, Rank, Status, Text, Value};
 
@@ -147,6 +148,7 @@ impl<S: Datastore> ServerCore<S> {
         is_host_first: bool,
         units: &mut usize,
     ) -> Result<bool, Unanswered> {
+        let is_supported = |key: &Key| self.supported_keys().any(|known| known == key.as_str());
         let Some(key) = progress.begin_key(asking.scope, name, is_supported) else { return Ok(true) };
         *units = units.saturating_sub(UNITS_PER_KEY.saturating_add(self.units_of_sets(&key)));
         let (requester, namespace) = (asking.requester, &asking.scope.namespace);
@@ -220,12 +222,18 @@ impl<S: Datastore> ServerCore<S> {
             return Some(Value::from(names.join(",")));
         }
         if is(keys::QUERY_SUPPORTED_KEYS.name()) {
-            return Some(Value::from(supported_keys().collect::<Vec<_>>().join(",")));
+            return Some(Value::from(self.supported_keys().collect::<Vec<_>>().join(",")));
         }
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
-            return Some(Value::from(QUERY_QUALIFIERS.join(",")));
+            return Some(Value::from(supported_qualifiers().collect::<Vec<_>>().join(",")));
         }
         None
+    }
+
+    /// The keys outside job data that this server answers.
+    fn supported_keys(&self) -> impl Iterator<Item = &'static str> {
+        let has_storage = self.config.answers_storage;
+        supported_keys().filter(move |key| has_storage || !storage::KEYS.contains(key))
     }
 
     /// The name and address of this server for its processes. As in other libraries they are values of each process, so
@@ -337,8 +345,3 @@ const UNITS_PER_KEY: usize = 16;
 const STATE_UNKNOWN: u8 = 0;
 /// Processes in one table: the limit of a message.
 const TABLE_RANKS_MAX: u32 = 1 << 17;
-
-/// Whether this server answers a key outside job data.
-fn is_supported(key: &Key) -> bool {
-    supported_keys().any(|known| known == key.as_str())
-}

@@ -1,0 +1,36 @@
+//! The storage systems of a node, and the answers to the standard's queries about them.
+//!
+//! ```text
+//! query --> Storage --> Provider: systems (never waits), usage (may wait) --> infos in the standard's keys
+//!                          |
+//!                          +-- MountTable: mount table, statvfs, block statistics, limits of the cgroup
+//!                          +-- a provider of the site
+//! ```
+//!
+//! Promises:
+//! - A value that no provider knows has no answer. Nothing is guessed.
+//! - A list of systems, and their fixed facts, need no look at a file system. So a dead one can't hold them up.
+//! - Systems of two providers with one id are one system: the first provider that knows a fact decides.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `provider` | the trait, and what it knows of a system |
+//! | `mounts` | the text of the mount table |
+//! | `devices` | the texts of block statistics and limits |
+//! | `mount_table` | the provider of the node's file systems |
+//! | `questions` | the standard's keys and qualifiers |
+//!
+//! Source: PMIx Standard, "Storage Support Definitions".
+
+mod devices;
+mod mount_table;
+mod mounts;
+mod provider;
+mod questions;
+#[cfg(test)]
+mod tests;
+
+pub use mount_table::MountTable;
+pub use mounts::{Mount, MountList};
+pub use provider::{DeviceNumber, Provider, Rates, StorageSystem, Usage};
+pub use questions::{KEYS, QUALIFIERS, Storage};

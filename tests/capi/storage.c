@@ -1,0 +1,225 @@
+/* A server answers queries about storage that its host leaves: for its own process, a client and a tool. */
+#include "host.h"
+
+#include <sys/statvfs.h>
+
+/* One query: keys, and qualifiers with texts, each list up to a NULL. */
+static pmix_status_t ask(const char *const *keys, const char *const *qualifiers, bool is_required, pmix_info_t **found,
+                         size_t *count)
+{
+    pmix_query_t query;
+    pmix_status_t status = PMIX_SUCCESS;
+    size_t given = 0;
+
+    PMIX_QUERY_CONSTRUCT(&query);
+    for (; *keys; keys++) PMIX_ARGV_APPEND(status, query.keys, *keys);
+    CHECK_STATUS(PMIX_SUCCESS, status);
+    while (qualifiers && qualifiers[2 * given]) given++;
+    if (given) PMIX_QUERY_QUALIFIERS_CREATE(&query, given);
+    for (size_t i = 0; i < given; i++) {
+        PMIX_INFO_LOAD(&query.qualifiers[i], qualifiers[2 * i], qualifiers[2 * i + 1], PMIX_STRING);
+        if (is_required) query.qualifiers[i].flags |= PMIX_INFO_REQD;
+    }
+    *found = NULL;
+    *count = 0;
+    status = PMIx_Query_info(&query, 1, found, count);
+    PMIX_QUERY_DESTRUCT(&query);
+    return status;
+}
+
+#define KEYS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define AT(path) ((const char *const[]){"pmix.strg.path", path, NULL})
+
+/* The figures of the root's file system. */
+static void figures(void)
+{
+    pmix_info_t *found;
+    size_t count;
+    struct statvfs root;
+
+    CHECK(statvfs("/", &root) == 0);
+    CHECK_STATUS(PMIX_SUCCESS, ask(KEYS("pmix.strg.cap", "pmix.strg.capuse", "pmix.strg.minxfer", "pmix.strg.sxfer"),
+                                   AT("/"), true, &found, &count));
+    CHECK_NUMBER(4, count);
+    const pmix_info_t *limit = info_of(found, count, "pmix.strg.cap");
+    CHECK(limit && limit->value.type == PMIX_UINT64);
+    if (limit) CHECK_NUMBER(root.f_blocks * root.f_frsize >> 20, limit->value.data.uint64);
+    const pmix_info_t *used = info_of(found, count, "pmix.strg.capuse");
+    CHECK(used && used->value.type == PMIX_DOUBLE && used->value.data.dval > 0);
+    CHECK(used && used->value.data.dval <= (double)root.f_blocks * (double)root.f_frsize);
+    const pmix_info_t *least = info_of(found, count, "pmix.strg.minxfer"), *best = info_of(found, count, "pmix.strg.sxfer");
+    CHECK(least && least->value.type == PMIX_DOUBLE && least->value.data.dval == (double)root.f_frsize);
+    CHECK(best && best->value.type == PMIX_DOUBLE && best->value.data.dval == (double)root.f_bsize);
+    PMIX_INFO_FREE(found, count);
+}
+
+/* The id of the root's file system is in the list, and means it. */
+static void ids(void)
+{
+    pmix_info_t *found, *all;
+    size_t count, all_count;
+
+    CHECK_STATUS(PMIX_SUCCESS, ask(KEYS("pmix.strg.id", "pmix.strg.type"), AT("/"), true, &found, &count));
+    const pmix_info_t *id = info_of(found, count, "pmix.strg.id"), *kind = info_of(found, count, "pmix.strg.type");
+    CHECK(id && id->value.type == PMIX_STRING && kind && kind->value.type == PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, ask(KEYS("pmix.strg.list"), NULL, false, &all, &all_count));
+    const pmix_info_t *list = info_of(all, all_count, "pmix.strg.list");
+    CHECK(list && list->value.type == PMIX_STRING && id && strstr(list->value.data.string, id->value.data.string));
+    PMIX_INFO_FREE(all, all_count);
+    if (!id) return;
+    const char *const by_id[] = {"pmix.strg.id", id->value.data.string, NULL};
+    CHECK_STATUS(PMIX_SUCCESS, ask(KEYS("pmix.strg.path", "pmix.strg.atype"), by_id, true, &all, &all_count));
+    const pmix_info_t *path = info_of(all, all_count, "pmix.strg.path");
+    CHECK(path && path->value.type == PMIX_STRING);
+    if (path) CHECK_TEXT("/", path->value.data.string);
+#ifdef PMIX_STOR_ACCESS_TYPE
+    const pmix_info_t *access = info_of(all, all_count, "pmix.strg.atype");
+    CHECK(access && access->value.type == PMIX_STOR_ACCESS_TYPE);
+#endif
+    PMIX_INFO_FREE(all, all_count);
+    PMIX_INFO_FREE(found, count);
+}
+
+/* What is unknown has no value: an id, another node, how long data stay. */
+static void unknown(void)
+{
+    pmix_info_t *found;
+    size_t count;
+    const char *const no_id[] = {"pmix.strg.id", "no-such-storage", NULL}, *const elsewhere[] = {PMIX_HOSTNAME, "elsewhere", NULL};
+
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, ask(KEYS("pmix.strg.cap"), no_id, false, &found, &count));
+    CHECK_NUMBER(0, count);
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, ask(KEYS("pmix.strg.list"), elsewhere, true, &found, &count));
+    CHECK_NUMBER(0, count);
+    CHECK_STATUS(PMIX_ERR_PARTIAL_SUCCESS, ask(KEYS("pmix.strg.id", "pmix.strg.persist"), AT("/"), true, &found, &count));
+    CHECK_NUMBER(1, count);
+    PMIX_INFO_FREE(found, count);
+    const char *const strange[] = {"some.qualifier", "x", NULL};
+    CHECK(ask(KEYS("pmix.strg.list"), strange, true, &found, &count) != PMIX_SUCCESS && count == 0);
+}
+
+/* Two queries differ in their system. Only one of them has an answer. */
+static void two_systems(void)
+{
+    pmix_query_t query[2];
+    pmix_info_t *found = NULL;
+    size_t count = 0;
+    pmix_status_t status;
+
+    for (int i = 0; i < 2; i++) {
+        PMIX_QUERY_CONSTRUCT(&query[i]);
+        PMIX_ARGV_APPEND(status, query[i].keys, "pmix.strg.cap");
+        CHECK_STATUS(PMIX_SUCCESS, status);
+        PMIX_QUERY_QUALIFIERS_CREATE(&query[i], 1);
+        PMIX_INFO_LOAD(query[i].qualifiers, "pmix.strg.path", i ? "/no/such/place" : "/", PMIX_STRING);
+    }
+    CHECK_STATUS(PMIX_ERR_PARTIAL_SUCCESS, PMIx_Query_info(query, 2, &found, &count));
+    CHECK_NUMBER(1, count);
+    PMIX_INFO_FREE(found, count);
+    for (int i = 0; i < 2; i++) PMIX_QUERY_DESTRUCT(&query[i]);
+}
+
+static void everything(void)
+{
+    figures();
+    ids();
+    unknown();
+    two_systems();
+}
+
+/* ---- A host with storage of its own: it knows one list. */
+static pmix_status_t up_query(pmix_proc_t *proc, pmix_query_t *queries, size_t count, pmix_info_cbfunc_t callback,
+                              void *data)
+{
+    (void)proc;
+    bool is_list = count == 1 && strcmp(queries[0].keys[0], "pmix.strg.list") == 0;
+    return answer_info(callback, data, is_list ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED, is_list ? "pmix.strg.list" : NULL,
+                       "of-host");
+}
+
+static void with_host(void)
+{
+    pmix_info_t *found;
+    size_t count;
+
+    CHECK_STATUS(PMIX_SUCCESS, ask(KEYS("pmix.strg.list"), NULL, false, &found, &count));
+    CHECK(count == 1 && found[0].value.type == PMIX_STRING);
+    if (count == 1) CHECK_TEXT("of-host", found[0].value.data.string);
+    PMIX_INFO_FREE(found, count);
+    figures();
+}
+
+/* Without the info the library knows no storage. */
+static void nothing(void)
+{
+    pmix_info_t *found;
+    size_t count;
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, ask(KEYS("pmix.strg.list"), NULL, false, &found, &count));
+    CHECK_NUMBER(0, count);
+}
+
+static int client(const char *role)
+{
+    client_start();
+    if (strcmp(role, "client") == 0) everything();
+    else if (strcmp(role, "with-host") == 0) with_host();
+    else nothing();
+    return client_end();
+}
+
+static int tool(void)
+{
+    pmix_info_t info[3];
+    uint32_t rank = 3;
+
+    PMIX_INFO_LOAD(&info[0], PMIX_SYSTEM_TMPDIR, getenv("PLACE"), PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_TOOL_NSPACE, "tool", PMIX_STRING);
+    PMIX_INFO_LOAD(&info[2], PMIX_TOOL_RANK, &rank, PMIX_PROC_RANK);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, 3));
+    for (int i = 0; i < 3; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    everything();
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());
+    return finish();
+}
+
+static void start(pmix_server_module_t *module, bool has_storage)
+{
+    pmix_info_t info[2];
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_SYSTEM_SUPPORT, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&info[1], "modex.storage", NULL, PMIX_BOOL);
+    host_start_with(module, info, has_storage ? 2 : 1);
+}
+
+static int host(void)
+{
+    static pmix_server_module_t module;
+
+    if (stock()) { /* it leaves storage to its host */
+        CHECK(stock());
+        return finish();
+    }
+    start(&module, true);
+    everything();
+    host_run("of-client", 1, 1, "client");
+    if (!getenv("CAPI_CLIENT_LIBRARY_PATH")) CHECK_NUMBER(0, host_run_tool("tool"));
+    host_stop();
+
+    module.query = up_query;
+    start(&module, true);
+    with_host();
+    host_run("of-with-host", 1, 1, "with-host");
+    host_stop();
+
+    module.query = NULL;
+    start(&module, false);
+    nothing();
+    host_run("of-nothing", 1, 1, "nothing");
+    host_stop();
+    return finish();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 1) return host();
+    return strcmp(argv[1], "tool") == 0 ? tool() : client(argv[1]);
+}
