@@ -18,11 +18,15 @@
 //! | `mounts` | the text of the mount table |
 //! | `devices` | the texts of block statistics and limits |
 //! | `mount_table` | the provider of the node's file systems |
-//! | `questions` | the standard's keys and qualifiers |
+//! | `files` | questions about files: retrieval, dependencies, access |
+//! | `elf` | the libraries that a program asks for |
+//! | `questions` | the keys and qualifiers |
 //!
 //! Source: PMIx Standard, "Storage Support Definitions".
 
 mod devices;
+pub mod elf;
+mod files;
 mod mount_table;
 mod mounts;
 mod provider;
@@ -30,6 +34,7 @@ mod questions;
 #[cfg(test)]
 mod tests;
 
+pub use files::FILE_KEYS;
 pub use mount_table::MountTable;
 pub use mounts::{Mount, MountList};
 pub use provider::{DeviceNumber, Provider, Rates, StorageSystem, Usage};

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::devices::float;
-use super::provider::{Provider, Rates, StorageSystem, Usage};
+use super::files::{self, FILE_KEYS};
+use super::provider::{DeviceNumber, Provider, Rates, StorageSystem, Usage};
 use crate::keys::{self, TypedKey};
 use crate::types::codes::storage_access_type::{STORAGE_ACCESS_RD, STORAGE_ACCESS_RDWR, STORAGE_ACCESS_WR};
 use crate::types::{Info, Key, Query, Text, Value};
 
 /// The keys that storage has values of.
-pub const KEYS: [&str; 19] = [
+pub const KEYS: [&str; 23] = [
     keys::QUERY_STORAGE_LIST.name(),
     keys::STORAGE_ID.name(),
     keys::STORAGE_PATH.name(),
@@ -30,10 +31,14 @@ pub const KEYS: [&str; 19] = [
     keys::STORAGE_BW_CUR.name(),
     keys::STORAGE_IOPS_MAX.name(),
     keys::STORAGE_IOPS_CUR.name(),
+    files::RETRIEVAL,
+    files::STATES,
+    files::DEPENDENCIES,
+    files::ACCESS,
 ];
 
 /// The qualifiers that select a system, or a direction of transfers.
-pub const QUALIFIERS: [&str; 8] = [
+pub const QUALIFIERS: [&str; 12] = [
     keys::STORAGE_ID.name(),
     keys::STORAGE_PATH.name(),
     keys::STORAGE_TYPE.name(),
@@ -42,6 +47,10 @@ pub const QUALIFIERS: [&str; 8] = [
     keys::STORAGE_ACCESSIBILITY.name(),
     keys::STORAGE_PERSISTENCE.name(),
     keys::STORAGE_ACCESS_TYPE.name(),
+    files::FILES,
+    files::BANDWIDTH,
+    files::USER,
+    files::GROUP,
 ];
 
 /// Bytes of a megabyte of the standard.
@@ -79,7 +88,9 @@ impl Storage {
             for (at, name) in keys.iter().enumerate() {
                 let is_repeated = keys.iter().take(at).any(|earlier| earlier == name);
                 let Some(key) = Key::from_bytes(name.as_bytes()).ok().filter(|_| !is_repeated) else { continue };
+                let rate = |device| rate_of(&known, device);
                 let value = match &meant[..] {
+                    _ if FILE_KEYS.contains(&key.as_str()) => files::fact(key.as_str(), qualifiers, rate),
                     [_, ..] if key.as_str() == keys::QUERY_STORAGE_LIST.name() => Some(list(&meant)),
                     [one] => one.fact(key.as_str(), &selection, &mut looks),
                     _ => None,
@@ -89,6 +100,13 @@ impl Storage {
         }
         infos
     }
+}
+
+/// The best known rate of reads from the system on a device. Memory has none: nothing is cold there.
+fn rate_of(known: &[Known<'_>], device: DeviceNumber) -> Option<f64> {
+    let known = known.iter().find(|known| known.system.device == Some(device))?;
+    let rate = known.usage().reads.bytes_max?;
+    (rate > 0.0).then_some(rate)
 }
 
 /// A system, with the parts that providers know.
@@ -126,10 +144,12 @@ impl<'p> Known<'p> {
         if !is_of_use(key) {
             return None;
         }
-        let look =
-            || self.parts.iter().fold(Usage::default(), |usage, (provider, part)| usage.or(provider.usage(part)));
-        let usage = looks.entry(self.system.id.clone()).or_insert_with(look);
+        let usage = looks.entry(self.system.id.clone()).or_insert_with(|| self.usage());
         figure(usage, key, selection.access)
+    }
+
+    fn usage(&self) -> Usage {
+        self.parts.iter().fold(Usage::default(), |usage, (provider, part)| usage.or(provider.usage(part)))
     }
 }
 

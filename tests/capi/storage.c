@@ -119,8 +119,59 @@ static void two_systems(void)
     for (int i = 0; i < 2; i++) PMIX_QUERY_DESTRUCT(&query[i]);
 }
 
+/* ---- Questions about files, beyond the standard. */
+static void dependencies(void)
+{
+    pmix_info_t *found;
+    size_t count;
+    const char *const program[] = {"modex.storage.files", "/proc/self/exe", NULL};
+    const char *const text[] = {"modex.storage.files", "/etc/passwd", NULL};
+    bool has_libc = false;
+
+    CHECK_STATUS(PMIX_SUCCESS, ask(KEYS("modex.storage.dependencies"), program, true, &found, &count));
+    CHECK(count == 1 && found[0].value.type == PMIX_DATA_ARRAY && found[0].value.data.darray->type == PMIX_STRING);
+    if (count == 1 && found[0].value.type == PMIX_DATA_ARRAY) {
+        char **paths = found[0].value.data.darray->array;
+        for (size_t i = 0; i < found[0].value.data.darray->size; i++) has_libc |= strstr(paths[i], "/libc.so") != NULL;
+    }
+    CHECK(has_libc);
+    PMIX_INFO_FREE(found, count);
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, ask(KEYS("modex.storage.dependencies"), text, true, &found, &count));
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, ask(KEYS("modex.storage.retrieval"), NULL, false, &found, &count));
+}
+
+/* Everybody may read the users' names, and only root may write them. */
+static void accesses(void)
+{
+    static const struct { uint32_t id; int bits; } users[] = {{0, 3}, {4711, 1}};
+    for (int i = 0; i < 2; i++) {
+        pmix_query_t query;
+        pmix_info_t *found = NULL;
+        size_t count = 0;
+        uint32_t id = users[i].id;
+        pmix_status_t status;
+
+        PMIX_QUERY_CONSTRUCT(&query);
+        PMIX_ARGV_APPEND(status, query.keys, "modex.storage.access");
+        CHECK_STATUS(PMIX_SUCCESS, status);
+        PMIX_QUERY_QUALIFIERS_CREATE(&query, 3);
+        PMIX_INFO_LOAD(&query.qualifiers[0], "modex.storage.files", "/etc/passwd", PMIX_STRING);
+        PMIX_INFO_LOAD(&query.qualifiers[1], "modex.storage.uid", &id, PMIX_UINT32);
+        PMIX_INFO_LOAD(&query.qualifiers[2], "modex.storage.gid", &id, PMIX_UINT32);
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Query_info(&query, 1, &found, &count));
+        CHECK_NUMBER(1, count);
+#ifdef PMIX_STOR_ACCESS_TYPE
+        CHECK(count == 1 && found[0].value.type == PMIX_STOR_ACCESS_TYPE && found[0].value.data.uint16 == users[i].bits);
+#endif
+        PMIX_INFO_FREE(found, count);
+        PMIX_QUERY_DESTRUCT(&query);
+    }
+}
+
 static void everything(void)
 {
+    dependencies();
+    accesses();
     figures();
     ids();
     unknown();

@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser};
 
 use super::RunOptions;
-use super::elf::DIRECTORIES_MAX;
+use modex::storage::elf::DIRECTORIES_MAX;
 
 /// The largest number of ranks of one launcher: each costs two pipes and a connection.
 pub(super) const RANK_COUNT_MAX: u32 = 4096;

@@ -22,7 +22,6 @@ mod cores;
 mod debug_daemons;
 mod debug_stops;
 mod destination;
-mod elf;
 mod exec_stop;
 mod fair_queue;
 mod forward;

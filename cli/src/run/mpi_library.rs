@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::apps::App;
-use super::elf::Needs;
+use modex::storage::elf::Needs;
 
 /// The user's choice of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

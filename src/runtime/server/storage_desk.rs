@@ -2,16 +2,19 @@
 //!
 //! A file system may answer late, or never: the server of a network file system may be down. So each request has a thread, and
 //! holds up no other one. The number of requests is bounded, and each user has a share.
+//!
+//! Questions about files are for the server's own user alone: the server looks with its own rights.
 
 use std::sync::Arc;
 
+use nix::unistd::geteuid;
 use parking_lot::Mutex;
 
 use super::loop_messages::LoopSender;
 use super::service_desk::{ReplyTo, answer};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{HostReply, UserShares};
-use crate::storage::Storage;
+use crate::storage::{FILE_KEYS, Storage};
 use crate::types::{Query, Status};
 
 /// Requests at a time. One user alone may have half of them.
@@ -32,6 +35,11 @@ impl StorageDesk {
 
     /// Answers queries of a user.
     pub(super) fn ask(&self, uid: u32, queries: Vec<Query>, reply_to: ReplyTo) {
+        let mut keys = queries.iter().flat_map(|query| &query.keys);
+        if uid != geteuid().as_raw() && keys.any(|key| FILE_KEYS.iter().any(|known| key.as_bytes() == known.as_bytes()))
+        {
+            return answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+        }
         let request = Request::begin(&self.requests, uid);
         let Some(request) = request else {
             return answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
@@ -115,6 +123,22 @@ mod tests {
         let HostReply::Infos { info, .. } = replies.recv().unwrap() else { panic!("no infos") };
         let [Info { value, .. }] = &info[..] else { panic!("{info:?}") };
         value.clone()
+    }
+
+    /// The server's rights are not those of another user.
+    #[test]
+    fn another_user_learns_nothing_about_files() {
+        let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let mut storage = Storage::default();
+        storage.add(Dead(Mutex::new(mpsc::channel().1)));
+        let desk = StorageDesk::new(loop_sender, "here".to_owned(), storage);
+        let own = geteuid().as_raw();
+        for key in FILE_KEYS {
+            let refused = HostReply::Status(Status::ERR_NO_PERMISSIONS);
+            assert_eq!(ask(&desk, own + 1, key).recv(), Ok(refused));
+            let nothing = HostReply::Infos { status: Status::SUCCESS, info: Vec::new() };
+            assert_eq!(ask(&desk, own, key).recv(), Ok(nothing), "no files are given");
+        }
     }
 
     #[test]

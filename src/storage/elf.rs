@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 /// The needs of a program or library of this machine's kind.
 #[derive(Debug, Default)]
-pub(super) struct Needs {
+pub struct Needs {
     /// Names of libraries, in order.
-    pub(super) libraries: Vec<OsString>,
+    pub libraries: Vec<OsString>,
     /// Directories to search before those of the environment.
     first: Vec<PathBuf>,
     /// Directories to search after them.
@@ -20,7 +20,7 @@ pub(super) struct Needs {
 
 impl Needs {
     /// Reads them (ELF-64). Files of another form have none.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let file = open(path)?;
         let head = bytes_at(&file, 0, 64)?;
         if !head.starts_with(b"\x7fELF\x02\x01") {
@@ -49,7 +49,7 @@ impl Needs {
     }
 
     /// The file of a library. `environment` is the rank's `LD_LIBRARY_PATH`.
-    pub(super) fn find(&self, library: &OsStr, environment: &OsStr) -> Option<PathBuf> {
+    pub fn find(&self, library: &OsStr, environment: &OsStr) -> Option<PathBuf> {
         let of_environment = std::env::split_paths(environment).filter(|path| !path.as_os_str().is_empty());
         let of_environment = of_environment.take(DIRECTORIES_MAX);
         let places = self.first.iter().cloned().chain(of_environment).chain(self.then.iter().cloned());
@@ -128,7 +128,7 @@ const TEXT_BYTES_MAX: usize = 1 << 14;
 const NAMES_MAX: usize = 1024;
 
 /// Most directories of a variable or program in which the launcher looks for a file. A process that spawns programs chooses them.
-pub(super) const DIRECTORIES_MAX: usize = 1024;
+pub const DIRECTORIES_MAX: usize = 1024;
 
 /// The size of a program header.
 const PART_BYTES: usize = 56;
