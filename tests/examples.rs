@@ -50,6 +50,30 @@ fn every_second_process_is_in_the_group() {
     assert!(matches!(&lines[..], [one, other] if begins(one, "job-1:0") && begins(other, "job-1:2")), "{lines:?}");
 }
 
+/// Two switches with four nodes each: an allocation fills one switch before it takes nodes of the other.
+#[test]
+fn the_scheduler_gives_lends_and_takes_back_nodes() {
+    let output = Command::new(example("scheduler_host")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected = [
+        "new with 2 nodes: n0,n1",
+        // n0 and n1 are taken, n3 is at the same switch, and n4 is the first of the other one.
+        "new with 3 nodes: n2,n3,n4",
+        // Three of eight are left.
+        "new with 4 nodes: PMIX_ERR_OUT_OF_RESOURCE (-29)",
+        "extend the first by 1: n0,n1,n5",
+        "lend the second: no nodes",
+        "reacquire the second: n2,n3,n4",
+        "release by another user: PMIX_ERR_NOT_FOUND (-46)",
+        "end the second session: no nodes",
+        // n0, n1 and n5 are taken.
+        "new with 5 nodes: n2,n3,n4,n6,n7",
+        "define a block: done",
+        "define it again: PMIX_ERR_EXISTS (-11)",
+    ];
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn the_tool_lists_the_job() {
     let forget = "unset $(env | grep -o '^PMIX_[A-Z0-9_]*')";
