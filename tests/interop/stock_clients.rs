@@ -78,6 +78,12 @@ fn endpoints_on_a_fabric_are_found() {
     chapter("endpoints", 3);
 }
 
+/// Queries about storage that the server answers itself.
+#[test]
+fn storage_is_asked_for() {
+    chapter("storage", 3);
+}
+
 /// Settings collected for a job's start, found in the environment of its processes and by Get.
 #[test]
 fn what_was_set_up_for_a_job_reaches_its_processes() {
