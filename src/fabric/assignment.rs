@@ -10,7 +10,7 @@ use crate::types::{DataArray, DataType, Info, Value};
 /// Bytes of all lists of ranks at switches. The lists of a larger job would exceed everything else that it needs.
 pub const SWITCH_PEERS_BYTES_MAX: usize = 1 << 20;
 
-/// What a job gets from a fabric.
+/// The part of a fabric that a job gets.
 #[derive(Debug, Default, PartialEq)]
 pub struct Assignment {
     /// Distinct lists of endpoints, without the numbers of processes.
@@ -98,9 +98,9 @@ impl Assignment {
 
 /// The distance and the number of the closest device. Those of unknown distance are the farthest.
 fn closest(devices: &[Device<'_>], turn: usize, distance: impl Fn(Device<'_>) -> Option<u32>) -> (u32, u32) {
-    let distance = |device: &Device<'_>| distance(*device).unwrap_or(u32::MAX);
-    let least = devices.iter().map(distance).min().unwrap_or(u32::MAX);
-    let close = || devices.iter().filter(|device| distance(device) == least);
+    let distances: Vec<u32> = devices.iter().map(|device| distance(*device).unwrap_or(u32::MAX)).collect();
+    let least = distances.iter().copied().min().unwrap_or(u32::MAX);
+    let close = || devices.iter().zip(&distances).filter(|(_, distance)| **distance == least);
     let place = turn.checked_rem(close().count()).unwrap_or_default();
-    (least, close().nth(place).map_or(u32::MAX, |device| device.index))
+    (least, close().nth(place).map_or(u32::MAX, |(device, _)| device.index))
 }

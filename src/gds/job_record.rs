@@ -116,13 +116,17 @@ impl EndpointLists {
 
     /// Adds the lists of other processes. A process with endpoints keeps these.
     pub fn add(&mut self, mut weaker: Self) {
-        let known = u64::try_from(self.lists.len()).unwrap_or(u64::MAX);
-        self.lists.append(&mut weaker.lists);
         self.numbers.resize(self.numbers.len().max(weaker.numbers.len()), 0);
-        for (number, added) in self.numbers.iter_mut().zip(weaker.numbers) {
-            if *number == 0 && added > 0 {
-                *number = added.saturating_add(known);
+        // A list that nobody takes would be stored for nothing, with each registration again.
+        let mut taken = vec![0_u64; weaker.lists.len()];
+        for (number, added) in self.numbers.iter_mut().zip(weaker.numbers).filter(|(number, _)| **number == 0) {
+            let Some(place) = added.checked_sub(1).and_then(|place| usize::try_from(place).ok()) else { continue };
+            let (Some(taken), Some(list)) = (taken.get_mut(place), weaker.lists.get_mut(place)) else { continue };
+            if *taken == 0 {
+                self.lists.push(std::mem::replace(list, Value::Undefined));
+                *taken = u64::try_from(self.lists.len()).unwrap_or(u64::MAX);
             }
+            *number = *taken;
         }
     }
 }

@@ -19,8 +19,8 @@ pub struct QueueFull {
     pub limit_bytes: usize,
 }
 
-/// Bytes on their way to a peer: whole messages in order, each with at most one descriptor, which comes no later than
-/// its first byte.
+/// Bytes on their way to a peer: messages in order, each in one or more parts. A part has at most one descriptor, which comes
+/// no later than its first byte.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     messages: VecDeque<Outgoing>,
@@ -247,5 +247,5 @@ impl Bytes {
     }
 }
 
-/// Messages per system call. The kernel takes up to 1024; replies of one turn to one peer are few.
+/// Parts of messages per system call. The kernel takes up to 1024; replies of one turn to one peer are few.
 const SLICES_MAX: usize = 32;

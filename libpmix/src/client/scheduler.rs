@@ -84,9 +84,10 @@ impl FabricPlace {
         self.clear()?;
         let fabric = self.get()?;
         (fabric.info, fabric.ninfo) = array.into_raw();
-        if let Some(held) = held {
-            HELD.lock().insert(fabric.info.addr(), held);
-        }
+        // A program may have released another fabric's array at this address without its end.
+        let mut kept = HELD.lock();
+        kept.remove(&fabric.info.addr());
+        kept.extend(held.map(|held| (fabric.info.addr(), held)));
         fabric.index = index.unwrap_or(fabric.index);
         fabric.module = mark();
         Ok(answer.status)

@@ -97,8 +97,10 @@ pub extern "C-unwind" fn PMIx_server_get_vertex_info(
             Status::ERR_NOT_FOUND => Failure(Status::ERR_BAD_PARAM),
             other => Failure(other),
         })?;
-        *name = memory::new_string(text(&device, keys::HOSTNAME.name())?.as_bytes())?;
-        Ok(to_c::value(&device, vertex)?)
+        let node = memory::new_string(text(&device, keys::HOSTNAME.name())?.as_bytes())?;
+        to_c::value(&device, vertex)?;
+        *name = node;
+        Ok(())
     })
 }
 
@@ -123,8 +125,9 @@ pub extern "C-unwind" fn PMIx_server_get_index(
         };
         let device = described(&mut fabric, meant)?;
         let number = find(&device, keys::FABRIC_DEVICE_INDEX.name()).and_then(Value::as_u32);
+        let number = number.ok_or(Failure(Status::ERR_NOT_FOUND))?;
         *name = memory::new_string(text(&device, keys::HOSTNAME.name())?.as_bytes())?;
-        *place = number.ok_or(Failure(Status::ERR_NOT_FOUND))?;
+        *place = number;
         Ok(())
     })
 }

@@ -92,7 +92,8 @@ impl NamespaceReader {
         let Some(job) = JobView::current(self.segment_view())? else { return Ok(()) };
         let is_rank = |column: &&StoredColumn<'_>| column.key() == keys::RANK.name();
         let ranks = tables.proc_columns.iter().find(is_rank);
-        let columns: Vec<&StoredColumn<'_>> = tables.proc_columns.iter().filter(|column| !is_rank(column)).collect();
+        let is_written = |column: &&StoredColumn<'_>| !is_rank(column) && !is_long_list(column);
+        let columns: Vec<&StoredColumn<'_>> = tables.proc_columns.iter().filter(is_written).collect();
         let keys = columns.iter().map(|column| key_of(public_name(column.key()))).collect::<Result<Vec<_>, _>>()?;
         let mut values = vec![None; columns.len()];
         let mut last_node = None;
@@ -143,6 +144,13 @@ impl NamespaceReader {
             proc_columns: columns(&tables.proc_columns)?,
         })
     }
+}
+
+/// Whether a node's value is a list that grows with the job or the node. Each process of a node would repeat it; the node's array
+/// has it, too, and the server answers a Get of it.
+fn is_long_list(column: &StoredColumn<'_>) -> bool {
+    let lists = [keys::FABRIC_COORDINATES.name(), keys::SWITCH_PEERS.name()];
+    column.is_of_node() && lists.contains(&column.key())
 }
 
 fn renew(entry: &mut Option<Kval>, key: &Key, found: Option<ValueRef<'_>>) -> Result<(), Damage> {

@@ -76,6 +76,9 @@ fn repeated(ranks: &[u32]) -> Option<u32> {
     })
 }
 
+/// Each application may have an info of endpoints, which is read up to its last rank.
+const ENDPOINT_ROUNDS_MAX: u64 = 16;
+
 /// Bits of the table for each rank given, at most. Sparser ranks go to a hash set.
 const BITS_A_RANK_MAX: usize = 64;
 
@@ -94,6 +97,7 @@ pub(super) fn collect<'a>(
         proc_count: 0,
         app_count: 0,
         node_count: 0,
+        endpoint_ranks: 0,
     };
     for part in description {
         if !matches!(part, Part::Added(..)) {
@@ -129,6 +133,8 @@ struct Walk<'a> {
     proc_count: u64,
     app_count: u64,
     node_count: u64,
+    /// Ranks of all infos of endpoints.
+    endpoint_ranks: u64,
 }
 
 impl<'a> Walk<'a> {
@@ -228,6 +234,9 @@ impl<'a> Walk<'a> {
     /// Endpoints of an earlier info come first.
     fn endpoints(&mut self, info: &Info) -> Result<(), RegisterError> {
         let lists = endpoint_lists(&info.value, self.limits.ranks_max).ok_or(RegisterError::Endpoints)?;
+        self.endpoint_ranks = self.endpoint_ranks.saturating_add(lists.numbers.len() as u64);
+        let ranks_max = u64::from(self.limits.ranks_max).saturating_mul(ENDPOINT_ROUNDS_MAX);
+        within("ranks of endpoints", self.endpoint_ranks, ranks_max)?;
         self.facts.procs.column(&Key::from_static(keys::FABRIC_ENDPT.name())).fill_endpoints(lists);
         Ok(())
     }

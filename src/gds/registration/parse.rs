@@ -209,6 +209,8 @@ fn settle(
         }
         DerivedValues::AsGiven => fill_as_given(&mut facts, &mut nodes, size),
     }
+    // A description from a socket has these lists only in the arrays of nodes.
+    derive::fill_fabric(&mut facts.procs, &mut nodes, size.rank_count);
     if let (Some(previous), true) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
     }
@@ -338,7 +340,6 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, homes: Op
         derive::fill_places(&mut facts.procs, nodes, ranks, size.rank_count);
     }
     derive::fill_node_ids(&mut facts.procs, nodes);
-    derive::fill_fabric(&mut facts.procs, nodes, size.rank_count);
     let app = only_app(facts, size.rank_count);
     if let (None, Some(rank_count)) = (app, size.given()) {
         derive::fill_apps(&mut facts.procs, &mut facts.apps, &facts.job, rank_count);

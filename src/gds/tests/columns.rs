@@ -54,6 +54,20 @@ fn list(devices: &[&str]) -> Value {
     Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements }))
 }
 
+/// Regression: each registration of a job added all lists of endpoints again.
+#[test]
+fn lists_that_no_process_takes_are_left_out() {
+    let mut endpoints = EndpointLists { lists: vec![list(&["hca0"])], numbers: vec![1, 1] };
+    let before = endpoints.clone();
+    endpoints.add(before.clone());
+    assert_eq!(endpoints, before);
+    endpoints.add(EndpointLists { lists: vec![list(&["hca0"]), list(&["hca1"])], numbers: vec![1, 1, 2, 0, 2] });
+    assert_eq!(
+        endpoints,
+        EndpointLists { lists: vec![list(&["hca0"]), list(&["hca1"])], numbers: vec![1, 1, 2, 0, 2] }
+    );
+}
+
 #[test]
 fn processes_share_lists_of_endpoints_and_each_has_its_own_bytes() {
     let lists = vec![list(&["hca0"]), list(&["hca1", "hca2"])];

@@ -210,7 +210,9 @@ impl JobSetup {
         infos: &[Info],
         variables: &[(OsString, OsString)],
     ) -> Result<Vec<Info>, SetupError> {
-        refuse_required(infos, &UNDERSTOOD)?;
+        // A process's place counts for endpoints alone.
+        let counts = |key: &&str| self.fabric.is_some() || *key != keys::PROC_INFO_ARRAY.name();
+        refuse_required(infos, &UNDERSTOOD.into_iter().filter(counts).collect::<Vec<_>>())?;
         changes_of(infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
@@ -261,7 +263,14 @@ impl JobSetup {
         if !is_asked && self.fabric.is_none() {
             return Ok(Vec::new());
         }
-        let (layout, inventories) = (Layout::of(infos)?, self.delivered());
+        let (layout, inventories) = (Layout::of(infos), self.delivered());
+        let layout = match layout {
+            Err(error) if !is_asked => {
+                tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");
+                return Ok(Vec::new());
+            }
+            layout => layout?,
+        };
         let mut allocated = if is_asked { allocate(infos, &layout, &inventories)? } else { Vec::new() };
         if let Some(fabric) = &self.fabric {
             let values = endpoints::given(&fabric.handle(), layout.nodes(), infos, &inventories);

@@ -6,7 +6,9 @@ use proptest::test_runner::TestRunner;
 
 use super::properties::{renumbered, tree};
 use super::*;
-use crate::gds::{KeyRef, Lookup, NamespaceReader, NodeSelector, ReadError, RealmRequest, Store, StoreOptions};
+use crate::gds::{
+    Datastore, KeyRef, Lookup, NamespaceReader, NodeSelector, ReadError, RealmRequest, Store, StoreOptions,
+};
 use crate::shmem::BackingKind;
 use crate::types::Kval;
 
@@ -288,4 +290,28 @@ fn ranks_by_node_place_the_processes() {
     assert_eq!((record.rank_count, record.node_count, record.own_node), (3, 2, Some(1)));
     assert_eq!(proc_value(&record, 2, "pmix.hname"), Some(Value::from("n0")));
     assert_eq!(node_value(&record, 1, "pmix.lpeers"), Some(Value::from("1")));
+}
+
+/// Regression: the list of a node's devices was written for each process of the node, 75 MB for 2,048 processes.
+#[test]
+fn lists_of_a_nodes_devices_are_written_for_the_node_alone() {
+    let lists = [keys::FABRIC_COORDINATES.name(), keys::SWITCH_PEERS.name()];
+    let of_node = lists.map(|key| info(key, "list")).to_vec();
+    let description = [maps("n0,n1", "0,1;2"), vec![node("n0", of_node)]].concat();
+    let mut store = store();
+    store.register(&namespace(), &description).unwrap();
+    let entries = told(store.reader(&namespace()).unwrap());
+    let holds_list = |entry: &Kval| match &entry.value {
+        Value::DataArray(array) => array.elements.iter().any(|element| match element {
+            Value::Info(info) => lists.contains(&info.key.as_str()),
+            _ => false,
+        }),
+        _ => false,
+    };
+    let holders: Vec<&str> = entries.iter().filter(|entry| holds_list(entry)).map(|entry| entry.key.as_str()).collect();
+    assert_eq!(holders, [keys::NODE_INFO_ARRAY.name()]);
+    let copy = import(entries).unwrap();
+    let is_list = |column: &&Column| lists.contains(&column.key.as_str());
+    let of_processes: Vec<&Column> = copy.proc_columns.iter().filter(is_list).collect();
+    assert!(of_processes.len() == 2 && of_processes.iter().all(|column| column.values == ColumnValues::OfNode));
 }

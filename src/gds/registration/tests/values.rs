@@ -1,4 +1,5 @@
 use super::*;
+use crate::gds::registration::endpoints_info;
 
 #[test]
 fn integers_of_another_width_become_the_attributes_type() {
@@ -160,6 +161,18 @@ fn a_key_given_twice_has_the_later_value_in_every_realm() {
 fn a_namespace_value_is_a_string_where_a_string_is_wanted() {
     let record = record(&[info("pmix.nspace", namespace())]);
     assert_eq!(job_value(&record, "pmix.nspace"), Some(Value::from("job")));
+}
+
+/// Regression: each info of endpoints cost a walk over all ranks, and their number had no bound.
+#[test]
+fn endpoints_are_read_for_a_bounded_number_of_ranks() {
+    let limits = DescriptionLimits { ranks_max: 8, ..DescriptionLimits::default() };
+    let context = Context { limits, ..context() };
+    let of_all = endpoints_info(Vec::new(), (0..8).map(|rank| (rank, 0)));
+    let parse = |count| parse(&namespace(), &context, &vec![of_all.clone(); count], None);
+    assert!(parse(16).is_ok());
+    let error = parse(17).unwrap_err();
+    assert_eq!(error.cause(), &RegisterError::Limit { limit: "ranks of endpoints", found: 136, max: 128 });
 }
 
 #[test]

@@ -12,9 +12,9 @@
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
+use crate::gds::registration::ENDPOINTS;
 use crate::keys;
 use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
-
 use crate::topo::Inventories;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type;
@@ -76,6 +76,8 @@ impl AsStatus for AllocationError {
 
 /// The info with a job's values on the server's own fabric.
 pub(super) const FABRIC: &str = "modex.fabric.job";
+/// Its values.
+const VALUES_OF_FABRIC: [&str; 3] = [ENDPOINTS, keys::NODE_INFO_ARRAY.name(), keys::ALLOC_FABRIC_SEC_KEY.name()];
 /// Endpoints of one job under one name.
 const ENDPOINTS_MAX: u64 = 1 << 18;
 /// Bytes of a generated key: two 64-bit numbers, as OpenPMIx makes it and programs read it.
@@ -142,7 +144,8 @@ pub(super) fn allocate(
 /// The values that processes find: the parts of an answer of [`allocate`]. Empty for other infos.
 pub(super) fn values_of(info: &Info) -> Vec<Info> {
     if info.key.as_str() == FABRIC {
-        return elements(&info.value).cloned().collect();
+        let is_given = |info: &&Info| VALUES_OF_FABRIC.contains(&info.key.as_str());
+        return elements(&info.value).filter(is_given).cloned().collect();
     }
     if info.key.as_str() != keys::ALLOC_FABRIC.name() {
         return Vec::new();

@@ -2,7 +2,7 @@ use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription};
 use crate::keys::TypedKey;
-use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
+use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
 use crate::{FabricSource, LocalHost, Server, keys};
 
 use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
@@ -395,6 +395,15 @@ fn endpoints_need_a_layout_and_a_fabric() {
     let environment_alone = [layout(), vec![Info::new(Key::from_static(keys::SETUP_APP_ENVARS.name()), true)]].concat();
     let names = with.server.setup_application(&with.namespace, &environment_alone).unwrap();
     assert!(names.iter().all(|info| info.key.as_str() != "modex.fabric.job"));
+    let broken = [("pmix.nmap", "pmix[broken"), ("pmix.pmap", "0")];
+    let broken = broken.map(|(key, text)| Info::new(Key::from_static(key), text));
+    assert_eq!(with.server.setup_application(&with.namespace, &broken).unwrap(), [], "nobody asked for a fabric");
+    let place = Info::new(Key::from_static(keys::PROC_INFO_ARRAY.name()), Value::info_array(Vec::new()));
+    let place = Info { flags: InfoFlags::REQUIRED.bits(), ..place };
+    let placed = [layout(), vec![place]].concat();
+    assert_eq!(with.server.setup_application(&with.namespace, &placed).unwrap().len(), 2);
     let without = Fixture::new();
     assert_eq!(without.server.setup_application(&without.namespace, &layout()).unwrap(), []);
+    let refused = without.server.setup_application(&without.namespace, &placed).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
 }
