@@ -204,7 +204,8 @@ impl World {
                 }
             }
             Output::Forward(id, forwarded) => {
-                let output = forwarded.notification();
+                let bytes = forwarded.output.bytes.clone();
+                let output = notification::OutputNotice { head: forwarded.head(), bytes };
                 let dialect = self.peer(id).expect("output goes to open connections").dialect;
                 match notification::encode_output(&output, dialect) {
                     Ok(bytes) => drop(notification::decode_output(&bytes, dialect, &DecodeLimits::default()).unwrap()),
