@@ -12,14 +12,14 @@ const DEVICES_MAX: usize = 4096;
 /// The kernel counts in sectors of this size, whatever the device has.
 const SECTOR_BYTES: u64 = 512;
 
-/// What a device has done since the start of the machine.
+/// The work of a device since the start of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Work {
     pub(super) reads: Traffic,
     pub(super) writes: Traffic,
 }
 
-/// What a device has done in one direction.
+/// The work of a device in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub(super) operations: u64,

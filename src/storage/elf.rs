@@ -3,7 +3,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,16 +20,17 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Reads them (ELF-64). Files of another form have none.
+    /// Reads them (ELF-64); `None` for files of another form. A static program needs nothing.
     pub fn of(path: &Path) -> Option<Self> {
         let file = open(path)?;
         let head = bytes_at(&file, 0, 64)?;
-        if !head.starts_with(b"\x7fELF\x02\x01") {
+        let is_program = [ET_EXEC, ET_DYN].contains(&u16_at(&head, 16)?);
+        if !is_program || !head.starts_with(b"\x7fELF\x02\x01") || u16_at(&head, 18) != MACHINE {
             return None;
         }
         let table = bytes_at(&file, u64_at(&head, 32)?, usize::from(u16_at(&head, 56)?) * PART_BYTES)?;
         let parts: Vec<Part> = table.chunks_exact(PART_BYTES).filter_map(Part::read).collect();
-        let dynamic = parts.iter().find(|part| part.kind == PT_DYNAMIC)?;
+        let Some(dynamic) = parts.iter().find(|part| part.kind == PT_DYNAMIC) else { return Some(Self::default()) };
         let dynamic = bytes_at(&file, dynamic.offset, usize::try_from(dynamic.size_bytes).ok()?)?;
         let entries: Vec<(u64, u64)> =
             dynamic.chunks_exact(16).map_while(|entry| Some((u64_at(entry, 0)?, u64_at(entry, 8)?))).collect();
@@ -87,10 +89,13 @@ impl Part {
     }
 }
 
-/// Opens a regular file. Others, such as a FIFO, may block the reader.
-fn open(path: &Path) -> Option<File> {
-    let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path).ok()?;
-    file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
+/// Opens a regular file. Others are not opened: a FIFO may block the reader, and a device may act.
+pub(super) fn open(path: &Path) -> Option<File> {
+    let file = File::options().read(true).custom_flags(nix::libc::O_PATH).open(path).ok()?;
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    // The name may lead to another file by now, and this one not.
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    if is_file { File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(itself).ok() } else { None }
 }
 
 /// A text of a bounded length, up to its NUL.
@@ -99,8 +104,8 @@ fn text_at(file: &File, offset: u64) -> Option<OsString> {
     let read = file.read_at(&mut bytes, offset).ok()?;
     bytes.truncate(read);
     let end = bytes.iter().position(|byte| *byte == 0)?;
-    bytes.truncate(end);
-    Some(OsString::from_vec(bytes))
+    // A copy is no larger than the name.
+    Some(OsStr::from_bytes(bytes.get(..end)?).to_owned())
 }
 
 /// A bounded part of a file.
@@ -133,6 +138,22 @@ pub const DIRECTORIES_MAX: usize = 1024;
 /// The size of a program header.
 const PART_BYTES: usize = 56;
 
+const ET_EXEC: u16 = 2;
+const ET_DYN: u16 = 3;
+
+/// The number of this machine's kind; `None`: unknown.
+const MACHINE: Option<u16> = if cfg!(target_arch = "x86_64") {
+    Some(62)
+} else if cfg!(target_arch = "aarch64") {
+    Some(183)
+} else if cfg!(target_arch = "riscv64") {
+    Some(243)
+} else if cfg!(target_arch = "powerpc64") {
+    Some(21)
+} else {
+    None
+};
+
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const DT_NEEDED: u64 = 1;
@@ -142,8 +163,6 @@ const DT_RUNPATH: u64 = 29;
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStrExt;
-
     use super::*;
 
     #[test]
@@ -171,6 +190,26 @@ mod tests {
         assert!(Needs::of(&path).is_none());
     }
 
+    /// The first half of a head.
+    fn head_of(form: u16, machine: u16) -> Vec<u8> {
+        let numbers = [form, machine].map(u16::to_le_bytes).concat();
+        [&b"\x7fELF\x02\x01"[..], &[0; 10], &numbers, &[0; 12]].concat()
+    }
+
+    /// A static program got no answer, and one of another machine got one.
+    #[test]
+    fn a_static_program_of_this_machine_needs_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        let of = |form, machine| {
+            std::fs::write(&path, [head_of(form, machine), vec![0; 32]].concat()).unwrap();
+            Needs::of(&path).map(|needs| needs.libraries)
+        };
+        let machine = MACHINE.unwrap();
+        assert_eq!([of(ET_EXEC, machine), of(ET_DYN, machine)], [Some(Vec::new()), Some(Vec::new())]);
+        assert_eq!([of(1, machine), of(ET_EXEC, machine ^ 1)], [None, None], "an object file, another machine");
+    }
+
     /// A program of 33 MB with a table of names without an end took gigabytes and minutes of the launcher.
     #[test]
     fn a_name_without_an_end_is_no_name() {
@@ -178,8 +217,7 @@ mod tests {
         let path = directory.path().join("program");
         let write = |names: &[u8]| {
             let le = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
-            let head =
-                [&b"\x7fELF\x02\x01"[..], &[0; 26], &le(&[64, 0]), &[0; 8], &2_u16.to_le_bytes(), &[0; 6]].concat();
+            let head = [head_of(ET_DYN, MACHINE.unwrap()), le(&[64, 0]), vec![0; 8], vec![2, 0], vec![0; 6]].concat();
             let part = |kind: u64, size: u64| le(&[kind, PLACE, PLACE, 0, size, size, 0]);
             let entries = le(&[DT_STRTAB, PLACE + 64, DT_NEEDED, 0, DT_NEEDED, 0]);
             const PLACE: u64 = 64 + 2 * 56;

@@ -4,16 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::IoSliceMut;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
 
+use nix::sys::statvfs::{FsFlags, statvfs};
+use rustix::fs::statfs;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::devices::float;
-use super::elf::Needs;
+use super::elf::{Needs, open};
 use super::provider::DeviceNumber;
 use crate::types::codes::storage_access_type::{STORAGE_ACCESS_RD, STORAGE_ACCESS_RDWR, STORAGE_ACCESS_WR};
 use crate::types::{DataArray, DataType, Info, Text, Value};
@@ -42,8 +44,29 @@ pub const FILE_KEYS: [&str; 4] = [RETRIEVAL, STATES, DEPENDENCIES, ACCESS];
 /// The most files of a question.
 pub(super) const FILES_MAX: usize = 1024;
 
-/// The most libraries of an answer.
-const LIBRARIES_MAX: usize = 4096;
+/// The most libraries of all programs of a question, counted for each program.
+const LIBRARIES_MAX: usize = 16_384;
+
+/// The most bytes of their names.
+const LIBRARY_BYTES_MAX: usize = 4 << 20;
+
+/// The most links of a path, as in the kernel.
+const LINKS_MAX: usize = 40;
+
+/// Kinds of file systems (`f_type` of `statfs`) whose modes this node's kernel checks: ext, xfs, btrfs, f2fs, tmpfs, ramfs, overlay,
+/// squashfs, erofs and iso9660. A server elsewhere may decide in others.
+const OF_MODES: [u64; 10] = [
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0xF2F5_2010,
+    0x0102_1994,
+    0x8584_58F6,
+    0x794C_7630,
+    0x7371_7368,
+    0xE0F5_E1E2,
+    0x9660,
+];
 
 /// Pages of a file that are looked at.
 const PAGES_MAX: u64 = 64;
@@ -100,7 +123,7 @@ fn array(elements: Vec<Value>) -> Value {
     Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }))
 }
 
-/// How much of a file is in memory.
+/// The part of a file in memory.
 struct Residence {
     size_bytes: u64,
     device: DeviceNumber,
@@ -111,12 +134,10 @@ struct Residence {
 
 impl Residence {
     /// Reads a byte of some pages without a wait for the storage: the kernel refuses that for a page that is not in memory. A mapping
-    /// of the file would show more. But it would end this process if somebody shortens the file.
+    /// of the file would show more. But a file that is shortened meanwhile would end this process.
     fn of(path: &Path) -> Option<Self> {
-        // A FIFO or a device may block, or act.
-        let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
-        let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-        let found = file.metadata().ok().filter(Metadata::is_file)?;
+        let file = open(path)?;
+        let found = file.metadata().ok()?;
         let (size_bytes, number) = (found.size(), found.dev());
         let device = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
         let device = (u32::try_from(device.0).ok()?, u32::try_from(device.1).ok()?);
@@ -125,8 +146,7 @@ impl Residence {
         let mut hot = 0;
         for number in 0..pages {
             let mut byte = [0];
-            // Spread evenly, also over a large file.
-            let at = (all / pages).checked_mul(number)?.checked_mul(PAGE_BYTES)?;
+            let at = place_of(number, pages, all).checked_mul(PAGE_BYTES)?;
             match preadv2(&file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
                 Ok(_) => hot += 1,
                 Err(Errno::AGAIN) => {}
@@ -150,6 +170,12 @@ impl Residence {
     }
 }
 
+/// The page of a file that is looked at with a number: they are spread evenly over all.
+fn place_of(number: u64, pages: u64, all: u64) -> u64 {
+    let place = u128::from(all) * u128::from(number) / u128::from(pages.max(1));
+    u64::try_from(place).unwrap_or(u64::MAX)
+}
+
 /// Seconds for the parts that are not in memory, one file after the other.
 fn retrieval(files: &[PathBuf], rate: impl Fn(DeviceNumber) -> Option<f64>) -> Option<f64> {
     let mut rates = BTreeMap::new();
@@ -166,43 +192,87 @@ fn retrieval(files: &[PathBuf], rate: impl Fn(DeviceNumber) -> Option<f64>) -> O
 
 /// The libraries of programs, and those that these need. One that is not found is a name without a directory.
 fn dependencies(programs: &[PathBuf]) -> Option<Vec<Text>> {
-    let mut found = Vec::new();
-    let mut known = BTreeSet::new();
-    let mut waiting: Vec<Needs> = programs.iter().map(|program| Needs::of(program)).collect::<Option<_>>()?;
-    while let Some(needs) = waiting.pop() {
-        for library in &needs.libraries {
-            if !known.insert(library.clone()) {
-                continue;
+    let mut found = BTreeSet::new();
+    let (mut count, mut bytes) = (0, 0_usize);
+    for program in programs.iter().collect::<BTreeSet<_>>() {
+        Needs::of(program)?;
+        // The linker takes a library once for each program.
+        let (mut known, mut waiting) = (BTreeSet::new(), vec![program.clone()]);
+        while let Some(file) = waiting.pop() {
+            let needs = Needs::of(&file).unwrap_or_default();
+            for library in &needs.libraries {
+                if !known.insert(library.clone()) {
+                    continue;
+                }
+                let path = needs.find(library, OsStr::new(""));
+                let name = Text::new(path.as_ref().map_or(&**library, |path| path.as_os_str()).as_bytes()).ok()?;
+                bytes = bytes.checked_add(library.len())?.checked_add(name.as_bytes().len())?;
+                count += 1;
+                if count > LIBRARIES_MAX || bytes > LIBRARY_BYTES_MAX {
+                    return None;
+                }
+                found.insert(name);
+                waiting.extend(path);
             }
-            if found.len() == LIBRARIES_MAX {
-                return None;
-            }
-            let path = needs.find(library, OsStr::new(""));
-            waiting.extend(path.as_deref().and_then(Needs::of));
-            let name = path.as_ref().map_or(&**library, |path| path.as_os_str());
-            found.push(Text::new(name.as_bytes()).ok()?);
         }
     }
-    found.sort();
-    Some(found)
+    Some(found.into_iter().collect())
 }
 
-/// The bits of a user and group for a file, from the modes of the file and its directories. With access lists it is unknown.
+/// The bits of a user and group for a file, from the modes of the file and of all directories on the way, and from its mount. With
+/// access lists, or on a file system of a network, it is unknown.
 fn access(file: &Path, user: (u32, u32)) -> Option<u16> {
-    let file = fs::canonicalize(file).ok()?;
-    let modes = file.ancestors().map(|path| Some((path, fs::metadata(path).ok()?))).collect::<Option<Vec<_>>>()?;
+    let (directories, file) = way_to(file)?;
+    let of_file = fs::metadata(&file).ok()?;
     let has_list = |path: &Path| {
         let mut list = [0_u8; 0];
         !matches!(rustix::fs::getxattr(path, "system.posix_acl_access", &mut list), Err(Errno::NODATA | Errno::NOTSUP))
     };
-    if modes.iter().any(|(path, _)| has_list(path)) {
+    let has_modes = |path: &Path| {
+        statfs(path).is_ok_and(|found| u64::try_from(found.f_type).is_ok_and(|kind| OF_MODES.contains(&kind)))
+    };
+    if directories.iter().chain([&file]).any(|path| has_list(path) || !has_modes(path)) {
         return None;
     }
-    let (_, of_file) = modes.first()?;
-    let is_reached = modes.iter().skip(1).all(|(_, mode)| bits(mode, user) & 1 != 0);
-    let read = if bits(of_file, user) & 4 == 0 { 0 } else { STORAGE_ACCESS_RD };
-    let write = if bits(of_file, user) & 2 == 0 { 0 } else { STORAGE_ACCESS_WR };
+    let modes = directories.iter().map(|path| fs::metadata(path).ok()).collect::<Option<Vec<_>>>()?;
+    let is_reached = modes.iter().all(|mode| bits(mode, user) & 1 != 0);
+    let is_read_only = statvfs(&file).ok()?.flags().contains(FsFlags::ST_RDONLY);
+    let read = if bits(&of_file, user) & 4 == 0 { 0 } else { STORAGE_ACCESS_RD };
+    let write = if is_read_only || bits(&of_file, user) & 2 == 0 { 0 } else { STORAGE_ACCESS_WR };
     Some(if is_reached { (read | write) & STORAGE_ACCESS_RDWR } else { 0 })
+}
+
+/// The directories that the kernel searches on the way to a file, also for links, and the file itself.
+fn way_to(path: &Path) -> Option<(BTreeSet<PathBuf>, PathBuf)> {
+    let mut waiting: Vec<PathBuf> = Vec::new();
+    let parts =
+        |path: &Path| -> Vec<PathBuf> { path.components().rev().map(|part| PathBuf::from(part.as_os_str())).collect() };
+    waiting.extend(parts(path));
+    let (mut directories, mut place, mut links) = (BTreeSet::new(), PathBuf::from("/"), 0);
+    while let Some(part) = waiting.pop() {
+        match part.components().next()? {
+            Component::RootDir => {
+                place = PathBuf::from("/");
+                continue;
+            }
+            Component::ParentDir => {
+                directories.insert(place.clone());
+                place.pop();
+                continue;
+            }
+            Component::CurDir | Component::Prefix(_) => continue,
+            Component::Normal(_) => {}
+        }
+        directories.insert(place.clone());
+        let next = place.join(&part);
+        if fs::symlink_metadata(&next).ok()?.is_symlink() {
+            links += 1;
+            waiting.extend(parts(&fs::read_link(&next).ok().filter(|_| links <= LINKS_MAX)?));
+        } else {
+            place = next;
+        }
+    }
+    Some((directories, place))
 }
 
 /// The three bits of a mode that count for a user and group.
@@ -251,13 +321,22 @@ mod tests {
         assert_eq!(ask(STATES, &[&empty], Vec::new()), Some(array(vec!["hot".into()])));
         assert_eq!(ask(RETRIEVAL, &[&empty, &missing], Vec::new()), None);
         assert_eq!(ask(STATES, &[directory.path()], Vec::new()), None, "a directory");
-        // Some file systems do not tell.
-        if let Some(state) = ask(STATES, &[&large], Vec::new()) {
+        // Some file systems do not tell. Pages may leave the memory at any time.
+        if let Some(residence) = Residence::of(&large) {
+            assert_eq!((residence.size_bytes, residence.pages), (1 << 20, PAGES_MAX));
             let seconds = ask(RETRIEVAL, &[&large], vec![info(BANDWIDTH, 1_048_576.0)]);
             let Some(Value::Double(seconds)) = seconds else { panic!("{seconds:?}") };
             assert!((0.0..=1.0).contains(&seconds));
-            assert_eq!(seconds == 0.0, state == array(vec!["hot".into()]), "{seconds} {state:?}");
         }
+    }
+
+    /// Only the first 64 of 127 pages were looked at.
+    #[test]
+    fn the_pages_that_are_looked_at_are_spread_over_the_file() {
+        let places = |all| -> Vec<u64> { (0..64).map(|number| place_of(number, 64, all)).collect() };
+        assert_eq!(places(64), (0..64).collect::<Vec<_>>());
+        assert_eq!(places(127)[62..], [123, 125]);
+        assert_eq!(places(u64::MAX)[63], u64::MAX / 64 * 63 + 62);
     }
 
     #[test]
@@ -303,5 +382,19 @@ mod tests {
         assert_eq!(of(uid + 1, gid + 1), bits(0), "the directory is closed");
         assert_eq!(of(0, 0), bits(STORAGE_ACCESS_RDWR));
         assert_eq!(ask(ACCESS, &[&file], vec![info(USER, uid)]), None, "no group");
+        assert_eq!(access(Path::new("/proc/self/status"), (uid, gid)), None, "modes of such files do not decide");
+        // The directory of a link counts as well as that of the file.
+        mode(directory.path(), 0o755);
+        let closed = directory.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        std::os::unix::fs::symlink("../file", closed.join("link")).unwrap();
+        let by_link = |place: &str| access(&directory.path().join(place), (uid + 1, gid + 1));
+        mode(&closed, 0o700);
+        let all = Some(STORAGE_ACCESS_RDWR);
+        assert_eq!([by_link("closed/link"), by_link("closed/../file"), by_link("file")], [Some(0), Some(0), all]);
+        mode(&closed, 0o711);
+        assert_eq!([by_link("closed/link"), by_link("closed/../file")], [all, all]);
+        std::os::unix::fs::symlink("circle", directory.path().join("circle")).unwrap();
+        assert_eq!(by_link("circle"), None);
     }
 }

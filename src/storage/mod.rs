@@ -1,7 +1,7 @@
 //! The storage systems of a node, and the answers to the standard's queries about them.
 //!
 //! ```text
-//! query --> Storage --> Provider: systems (never waits), usage (may wait) --> infos in the standard's keys
+//! query --> Storage --> Provider: systems (must not wait), usage (may wait) --> infos in the standard's keys
 //!                          |
 //!                          +-- MountTable: mount table, statvfs, block statistics, limits of the cgroup
 //!                          +-- a provider of the site
@@ -10,7 +10,8 @@
 //! Promises:
 //! - A value that no provider knows has no answer. Nothing is guessed.
 //! - A list of systems, and their fixed facts, need no look at a file system. So a dead one can't hold them up.
-//! - Systems of two providers with one id are one system: the first provider that knows a fact decides.
+//! - Systems of two providers with one id are one system: the first provider that knows a fact decides. Those of one provider are never
+//!   joined.
 //!
 //! | file | owns |
 //! |---|---|

@@ -19,8 +19,8 @@ use crate::types::codes::storage_medium::{
 /// The mounted file systems of this node: `/proc/self/mountinfo`, `statvfs`, `/sys/dev/block`, `/proc/diskstats`, and the limits
 /// `io.max` of the own cgroup and those above it.
 ///
-/// - The id is the source, such as `/dev/sda1` or `server:/export`. Without one of its own it is the kind and the mount point, such
-///   as `tmpfs:/dev/shm`.
+/// - The id is the source, such as `/dev/sda1` or `server:/export`. Without one of its own, and for FUSE, it is the kind and the mount
+///   point, such as `tmpfs:/dev/shm`.
 /// - Present rates are means between two questions that are a second or more apart. The first reading is that of
 ///   [`MountTable::new`].
 /// - The best rate is the limit of the cgroup; without one it is the best that was seen.
@@ -120,14 +120,31 @@ fn whole_disk(device: DeviceNumber) -> Option<DeviceNumber> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The medium of a disk by its driver, or by the kernel's word whether it rotates. That word is no more than a default for the
-/// disks of a virtual machine, of a network and of files.
+/// The medium of a disk by its driver, or by the kernel's word whether it rotates.
 fn medium_of(disk: &Path) -> Option<u64> {
+    let [model, transport] = ["device/model", "device/transport"].map(|name| text(disk.join(name)).unwrap_or_default());
+    medium(disk, text(disk.join("queue/rotational"))?.trim(), &model, transport.trim())
+}
+
+/// The medium of a disk at a place in `/sys`. The kernel's word is no more than a default for the disks of a virtual machine, of a
+/// network and of files.
+fn medium(disk: &Path, rotates: &str, model: &str, transport: &str) -> Option<u64> {
     let name = disk.file_name()?.to_str()?;
     let of_driver = |drivers: &[&str]| drivers.iter().any(|driver| name.starts_with(driver));
-    match text(disk.join("queue/rotational"))?.trim() {
+    let is_attached = |bus: &str| {
+        let rest_of = |part: &std::path::Component<'_>| part.as_os_str().to_str()?.strip_prefix(bus).map(str::to_owned);
+        disk.components()
+            .filter_map(|part| rest_of(&part))
+            .any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let is_virtual = VIRTUAL_MODELS.iter().any(|known| model.contains(known));
+    match rotates {
         _ if of_driver(&["zram", "ram"]) => Some(STORAGE_MEDIUM_RAM),
         _ if of_driver(&["pmem"]) => Some(STORAGE_MEDIUM_PMEM),
+        _ if is_virtual => None,
+        _ if of_driver(&["nvme"]) && transport != "pcie" => None,
+        // Others are on a network, in a virtual machine, or behind a controller that hides them.
+        _ if of_driver(&["sd", "hd"]) && !is_attached("ata") && !is_attached("end_device-") => None,
         _ if !of_driver(&["sd", "hd", "nvme", "mmcblk"]) => None,
         "1" => Some(STORAGE_MEDIUM_HDD),
         "0" if of_driver(&["nvme"]) => Some(STORAGE_MEDIUM_NVME),
@@ -135,6 +152,9 @@ fn medium_of(disk: &Path) -> Option<u64> {
         _ => None,
     }
 }
+
+/// Parts of the models of disks that virtual machines make.
+const VIRTUAL_MODELS: [&str; 6] = ["QEMU", "VBOX", "VMware", "Virtual", "Amazon", "Msft"];
 
 /// The files `io.max` of the own cgroup and of those above it.
 fn limits() -> Vec<String> {
@@ -155,4 +175,23 @@ fn bytes(path: impl AsRef<Path>, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(bytes_max).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guess was a medium for disks of virtual machines and networks.
+    #[test]
+    fn a_disk_of_a_network_or_a_virtual_machine_has_no_medium() {
+        let of = |place: &str, model: &str| medium(Path::new(place), "1", model, "");
+        let ata = "/sys/devices/pci0000:00/0000:00:17.0/ata3/host2/target2:0:0/2:0:0:0/block/sda";
+        assert_eq!(of(ata, "ST4000"), Some(STORAGE_MEDIUM_HDD));
+        assert_eq!(of(ata, "QEMU HARDDISK"), None);
+        assert_eq!(of("/sys/devices/platform/host3/session1/target3:0:0/3:0:0:1/block/sdb", "LUN"), None);
+        assert_eq!(of("/sys/devices/pci0000:00/0000:00:04.0/virtio1/host0/target0:0:1/0:0:1:0/block/sda", "x"), None);
+        assert_eq!(of("/sys/devices/pci0000:00/0000:00:04.0/virtio1/block/vda", ""), None);
+        let nvme = |transport| medium(Path::new("/sys/devices/a/nvme/nvme0/nvme0n1"), "0", "PM983", transport);
+        assert_eq!([nvme("pcie"), nvme("tcp")], [Some(STORAGE_MEDIUM_NVME), None]);
+    }
 }

@@ -4,7 +4,8 @@
 //!
 //! Source: proc_pid_mountinfo(5).
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::provider::{DeviceNumber, StorageSystem};
 use crate::types::Text;
@@ -50,6 +51,25 @@ const VIEWS: [&[u8]; 26] = [
 
 /// Kinds that keep data in memory.
 const OF_MEMORY: [&[u8]; 2] = [b"ramfs", b"tmpfs"];
+
+/// Kinds on a device that this node alone uses. Kinds of clusters, such as gfs2 and ocfs2, have block devices, too.
+const OF_NODE: [&[u8]; 15] = [
+    b"erofs",
+    b"exfat",
+    b"ext2",
+    b"ext3",
+    b"ext4",
+    b"f2fs",
+    b"iso9660",
+    b"jfs",
+    b"ntfs3",
+    b"ramfs",
+    b"squashfs",
+    b"tmpfs",
+    b"udf",
+    b"vfat",
+    b"xfs",
+];
 
 /// A mounted file system. Names are bytes of the kernel's, without its escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,9 +125,10 @@ impl Mount {
         options.find_map(|option| option.strip_prefix(name)?.strip_prefix(b"="))
     }
 
-    /// Whether the source is a device or another machine, so that its name means something.
+    /// Whether the source is a device or another machine, so that its name means something. Users name the sources of FUSE.
     fn has_named_source(&self) -> bool {
-        self.source.starts_with(b"/") || self.source.contains(&b':')
+        let is_of_user = self.kind == b"fuse" || self.kind.starts_with(b"fuse.");
+        !is_of_user && (self.source.starts_with(b"/") || self.source.contains(&b':'))
     }
 }
 
@@ -133,8 +154,8 @@ impl MountList {
 
     /// The mounts that are not hidden by others.
     pub fn visible(&self) -> impl Iterator<Item = &Mount> {
-        let tree = Tree::new(&self.mounts);
-        self.mounts.iter().filter(move |mount| tree.reaches(mount))
+        let shown = shown(&self.mounts);
+        self.mounts.iter().filter(move |mount| shown.as_ref().is_none_or(|shown| shown.contains(&mount.id)))
     }
 
     /// The storage systems: one for each device, at its visible mount points. One that shows the whole file system is the main one.
@@ -153,7 +174,7 @@ impl MountList {
         for mounts in by_device.values_mut() {
             mounts.sort_by_key(|mount| mount.root != b"/");
             mounts.truncate(PATHS_MAX);
-            if let Some(main) = mounts.first() {
+            if let Some(main) = mounts.first().filter(|mount| mount.has_named_source()) {
                 *named.entry(&main.source).or_default() += 1;
             }
         }
@@ -167,8 +188,7 @@ fn system(mounts: &[&Mount], is_unique: impl Fn(&Mount) -> bool) -> Option<Stora
     let main = mounts.first()?;
     let id = if is_unique(main) { main.source.clone() } else { [&main.kind, &b":"[..], &main.point].concat() };
     let is_memory = OF_MEMORY.contains(&&*main.kind);
-    // A major number of 0 stands for no block device: memory, a network, or several devices.
-    let is_local = is_memory || main.device.0 != 0;
+    let is_local = OF_NODE.contains(&&*main.kind);
     let version = if main.kind.starts_with(b"nfs") { main.option(b"vers") } else { None };
     let is_read_only = mounts.iter().all(|mount| mount.is_read_only);
     Some(StorageSystem {
@@ -183,45 +203,56 @@ fn system(mounts: &[&Mount], is_unique: impl Fn(&Mount) -> bool) -> Option<Stora
     })
 }
 
-/// The tree of mounts, for the way from the root to a mount point.
-struct Tree<'m> {
-    root: Option<&'m Mount>,
-    /// By parent and mount point.
-    children: BTreeMap<(u32, &'m [u8]), &'m Mount>,
-}
-
-impl<'m> Tree<'m> {
-    fn new(mounts: &'m [Mount]) -> Self {
-        let ids: BTreeMap<u32, ()> = mounts.iter().map(|mount| (mount.id, ())).collect();
-        let is_top =
-            |mount: &&Mount| mount.point == b"/" && (mount.parent == mount.id || !ids.contains_key(&mount.parent));
-        let root = mounts.iter().find(is_top);
-        let children = mounts.iter().map(|mount| ((mount.parent, &*mount.point), mount)).collect();
-        Self { root, children }
+/// The ids of the mounts that a way from the root ends at; `None`: without a root in the table nothing is known to hide them.
+///
+/// The children of each mount are sorted once, so long paths cost little.
+fn shown(mounts: &[Mount]) -> Option<BTreeSet<u32>> {
+    let ids: BTreeSet<u32> = mounts.iter().map(|mount| mount.id).collect();
+    let is_top = |mount: &&Mount| mount.point == b"/" && (mount.parent == mount.id || !ids.contains(&mount.parent));
+    let root = mounts.iter().find(is_top)?;
+    let mut children: BTreeMap<u32, Vec<&Mount>> = BTreeMap::new();
+    for mount in mounts.iter().filter(|mount| mount.id != mount.parent) {
+        children.entry(mount.parent).or_default().push(mount);
     }
-
-    /// Whether the way to a mount point ends at this mount. Without a root in the table nothing is known to hide it.
-    fn reaches(&self, mount: &Mount) -> bool {
-        let Some(mut current) = self.root else { return true };
-        let place = &mount.point;
-        // The root, and each directory on the way.
-        let ends = (1..place.len()).filter(|end| place.get(*end) == Some(&b'/'));
-        for end in std::iter::once(1).chain(ends).chain([place.len()]) {
-            let directory = place.get(..end).unwrap_or(place);
-            // Mounts lie on each other. A table that is no tree may have a circle of them.
-            for _ in 0..STACK_MAX {
-                match self.children.get(&(current.id, directory)) {
-                    Some(above) if above.id != current.id => current = above,
-                    _ => break,
+    let (mut shown, mut known, mut waiting) = (BTreeSet::new(), BTreeSet::new(), vec![root]);
+    while let Some(mount) = waiting.pop() {
+        // A table that is no tree may have circles.
+        if !known.insert(mount.id) {
+            continue;
+        }
+        let mut above = children.remove(&mount.id).unwrap_or_default();
+        above.retain(|child| child.point == mount.point || is_within(&child.point, &mount.point));
+        above.sort_by(|one, other| by_name(&one.point, &other.point));
+        let mut open: Vec<&Mount> = Vec::new();
+        for child in above {
+            match open.last() {
+                Some(earlier) if is_within(&child.point, &earlier.point) => {}
+                Some(earlier) if child.point == earlier.point => {
+                    open.pop();
+                    open.push(child);
                 }
+                _ => open.push(child),
             }
         }
-        current.id == mount.id
+        if open.first().is_none_or(|first| first.point != mount.point) {
+            shown.insert(mount.id);
+        }
+        waiting.extend(open);
     }
+    Some(shown)
 }
 
-/// Mounts on one directory that are followed.
-const STACK_MAX: usize = 64;
+/// Whether a path is below a directory.
+fn is_within(path: &[u8], directory: &[u8]) -> bool {
+    let rest = path.strip_prefix(directory.strip_suffix(b"/").unwrap_or(directory));
+    rest.is_some_and(|rest| rest.starts_with(b"/") && rest.len() > 1)
+}
+
+/// The order of paths in which everything below a directory comes directly after it.
+fn by_name(one: &[u8], other: &[u8]) -> Ordering {
+    let is_slash = |byte: &u8| *byte == b'/';
+    one.split(is_slash).cmp(other.split(is_slash))
+}
 
 /// Whether a list has an option.
 fn has_option(options: &[u8], name: &[u8]) -> bool {

@@ -37,7 +37,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// The systems, with the facts that are known without a look at them. It must not wait.
     fn systems(&self) -> Vec<StorageSystem>;
 
-    /// The use of a system. It may wait: each request has a thread of its own.
+    /// The use of a system. It may wait: each request that looks has a thread.
     fn usage(&self, system: &StorageSystem) -> Usage;
 }
 

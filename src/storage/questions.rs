@@ -1,6 +1,6 @@
 //! Storage in the standard's keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::devices::float;
@@ -8,7 +8,7 @@ use super::files::{self, FILE_KEYS};
 use super::provider::{DeviceNumber, Provider, Rates, StorageSystem, Usage};
 use crate::keys::{self, TypedKey};
 use crate::types::codes::storage_access_type::{STORAGE_ACCESS_RD, STORAGE_ACCESS_RDWR, STORAGE_ACCESS_WR};
-use crate::types::{Info, Key, Query, Text, Value};
+use crate::types::{Info, Key, Query, Text, Value, footprint};
 
 /// The keys that storage has values of.
 pub const KEYS: [&str; 23] = [
@@ -53,6 +53,15 @@ pub const QUALIFIERS: [&str; 12] = [
     files::GROUP,
 ];
 
+/// Further qualifiers that storage honours. Values are always new and of this node, and the client has the time limit.
+const ALSO_HONOURED: [&str; 5] = [
+    keys::HOSTNAME.name(),
+    keys::NODE_INFO.name(),
+    keys::OPTIONAL.name(),
+    keys::QUERY_REFRESH_CACHE.name(),
+    keys::TIMEOUT.name(),
+];
+
 /// Bytes of a megabyte of the standard.
 const MEGABYTE: u64 = 1 << 20;
 
@@ -74,14 +83,23 @@ impl Storage {
         self.providers.is_empty()
     }
 
-    /// The answers to the queries, of found values only, in the order of the keys. It may wait for a file system.
-    ///
-    /// A key about one system has an answer if the qualifiers leave one. A query about another node has none.
+    /// Whether an answer may wait for a file system. Lists and fixed facts do not.
     #[must_use]
-    pub fn answer(&self, queries: &[Query], hostname: &str) -> Vec<Info> {
+    pub fn needs_look(queries: &[Query]) -> bool {
+        let mut names = queries.iter().flat_map(|query| &query.keys);
+        names.any(|name| name.to_str().is_ok_and(|key| key != keys::QUERY_STORAGE_LIST.name() && is_of_use(key)))
+    }
+
+    /// The answers to the queries, of found values only, in the order of the keys. It may wait for a file system
+    /// ([`Storage::needs_look`]).
+    ///
+    /// A key about one system has an answer if the qualifiers leave one. A query about another node has none. A value that makes all
+    /// together larger than `bytes_max` is left out.
+    #[must_use]
+    pub fn answer(&self, queries: &[Query], hostname: &str, bytes_max: usize) -> Vec<Info> {
         let known = Known::of(&self.providers);
         let mut looks = BTreeMap::new();
-        let mut infos = Vec::new();
+        let (mut infos, mut bytes) = (Vec::new(), 0_usize);
         for Query { keys, qualifiers } in queries {
             let Some(selection) = Selection::read(qualifiers, hostname) else { continue };
             let meant: Vec<&Known<'_>> = known.iter().filter(|known| selection.means(&known.system)).collect();
@@ -95,7 +113,12 @@ impl Storage {
                     [one] => one.fact(key.as_str(), &selection, &mut looks),
                     _ => None,
                 };
-                infos.extend(value.map(|value| Info { key, flags: 0, value }));
+                let Some(value) = value else { continue };
+                let more = footprint(&value).and_then(|size| bytes.checked_add(size)).filter(|more| *more <= bytes_max);
+                if let Some(more) = more {
+                    bytes = more;
+                    infos.push(Info { key, flags: 0, value });
+                }
             }
         }
         infos
@@ -116,12 +139,17 @@ struct Known<'p> {
 }
 
 impl<'p> Known<'p> {
-    /// The systems of all providers, each id once.
+    /// The systems of all providers, each id once. A second one of the same provider is left out.
     fn of(providers: &'p [Arc<dyn Provider>]) -> Vec<Self> {
         let mut known: Vec<Self> = Vec::new();
         let mut places: BTreeMap<Text, usize> = BTreeMap::new();
         for provider in providers {
+            let mut own = BTreeSet::new();
             for system in provider.systems() {
+                // Users may choose the name of a system. It must not become a part of another one.
+                if !own.insert(system.id.clone()) {
+                    continue;
+                }
                 let place = *places.entry(system.id.clone()).or_insert(known.len());
                 let part = (&**provider, system.clone());
                 match known.get_mut(place) {
@@ -245,8 +273,13 @@ struct Selection<'q> {
 }
 
 impl<'q> Selection<'q> {
-    /// Reads them; `None` for a value of another type, an unknown direction, or another node.
+    /// Reads them; `None` for a value of another type, an unknown direction, another node, or a required qualifier that storage does
+    /// not honour.
     fn read(qualifiers: &'q [Info], hostname: &str) -> Option<Self> {
+        let is_honoured = |key: &str| QUALIFIERS.contains(&key) || ALSO_HONOURED.contains(&key);
+        if qualifiers.iter().any(|info| keys::is_unmet(info, is_honoured)) {
+            return None;
+        }
         let (mut texts, mut bits) = ([None; 4], [None; 3]);
         let names = [keys::STORAGE_ID, keys::STORAGE_PATH, keys::STORAGE_TYPE, keys::STORAGE_VERSION];
         for (text, key) in texts.iter_mut().zip(names) {
@@ -273,7 +306,8 @@ impl<'q> Selection<'q> {
         };
         let is_direction = [STORAGE_ACCESS_RD, STORAGE_ACCESS_WR, STORAGE_ACCESS_RDWR].contains(&access);
         let node = find(qualifiers, keys::HOSTNAME).map(|info| info.value.as_str());
-        let is_here = node.is_none_or(|node| node == Some(hostname));
+        // The numbers of nodes are those of a job.
+        let is_here = node.is_none_or(|node| node == Some(hostname)) && find(qualifiers, keys::NODEID).is_none();
         (is_direction && is_here).then_some(Self { texts, bits, access })
     }
 

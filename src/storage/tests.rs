@@ -12,7 +12,7 @@ use crate::cases::cases;
 use crate::keys;
 use crate::types::codes::storage_access_type::{STORAGE_ACCESS_RD, STORAGE_ACCESS_RDWR, STORAGE_ACCESS_WR};
 use crate::types::codes::{storage_accessibility, storage_medium};
-use crate::types::{Info, Key, Query, Text, Value};
+use crate::types::{Info, InfoFlags, Key, Query, Text, Value, footprint};
 
 const TABLE: &str = "\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -41,7 +41,7 @@ fn a_mount_table_has_a_system_for_each_device() {
     let ids: Vec<String> = found.iter().map(|system| system.id.to_string_lossy()).collect();
     assert_eq!(
         ids,
-        ["/dev/vda1", "tmpfs:/dev/shm", "tmpfs:/run/a b\\c", "server:/export/home", "/dev/sdb1", "me@far:/x"]
+        ["/dev/vda1", "tmpfs:/dev/shm", "tmpfs:/run/a b\\c", "server:/export/home", "/dev/sdb1", "fuse.sshfs:/far"]
     );
     let [disk, memory, escaped, network, data, _] = &found[..] else { panic!("{found:?}") };
     assert_eq!((&disk.paths, disk.device), (&texts(&["/", "/etc/hosts"]), Some((254, 1))));
@@ -78,6 +78,40 @@ fn a_name_of_two_systems_is_no_id() {
     let found = systems("1 0 0:1 / / rw - btrfs /dev/sda rw\n2 1 0:2 / /x rw - btrfs /dev/sda rw\n");
     let ids: Vec<_> = found.iter().map(|system| system.id.clone()).collect();
     assert_eq!(ids, texts(&["btrfs:/", "btrfs:/x"]));
+}
+
+/// The source of a FUSE mount is a text of its user: it took the name of a disk, and one of a cluster's disk was that of a node.
+#[test]
+fn a_user_names_no_system_like_a_disk() {
+    let found = systems(
+        "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:2 / /x rw - fuse.x /dev/sda1 rw\n3 1 8:2 / /y rw - gfs2 /dev/sdb rw\n",
+    );
+    let ids: Vec<_> = found.iter().map(|system| system.id.clone()).collect();
+    assert_eq!(ids, texts(&["/dev/sda1", "fuse.x:/x", "/dev/sdb"]));
+    let node = Some(storage_accessibility::STORAGE_ACCESSIBILITY_NODE);
+    assert_eq!([0, 1, 2].map(|at| found[at].accessibility), [node, None, None]);
+}
+
+/// A provider with two systems of one id.
+#[derive(Debug)]
+struct Double;
+
+impl Provider for Double {
+    fn systems(&self) -> Vec<StorageSystem> {
+        ["/first", "/second"].map(|path| StorageSystem { paths: texts(&[path]), ..StorageSystem::new("same") }).into()
+    }
+
+    fn usage(&self, _: &StorageSystem) -> Usage {
+        Usage::default()
+    }
+}
+
+#[test]
+fn systems_of_one_provider_do_not_become_one() {
+    let mut storage = Storage::default();
+    storage.add(Double);
+    let id_at = |path| ask(&storage, &[keys::STORAGE_ID.name()], vec![info(keys::STORAGE_PATH.name(), path)]);
+    assert_eq!([id_at("/first"), id_at("/second")], [vec![Value::from("same")], Vec::new()]);
 }
 
 #[test]
@@ -170,7 +204,7 @@ fn info(key: &'static str, value: impl Into<Value>) -> Info {
 
 fn ask(storage: &Storage, keys: &[&str], qualifiers: Vec<Info>) -> Vec<Value> {
     let queries = [Query { keys: texts(keys), qualifiers }];
-    storage.answer(&queries, "here").into_iter().map(|info| info.value).collect()
+    storage.answer(&queries, "here", usize::MAX).into_iter().map(|info| info.value).collect()
 }
 
 fn site() -> (Storage, Arc<AtomicUsize>) {
@@ -206,6 +240,28 @@ fn qualifiers_select_a_system_and_a_direction() {
     for name in ["fast%2Cone", "fast,one"] {
         assert_eq!(ask(&storage, &[keys::STORAGE_CAPACITY_LIMIT.name()], vec![id(name)]), [Value::Uint64(10)]);
     }
+}
+
+/// Storage has no numbers of nodes: that of another node got the storage of this one.
+#[test]
+fn a_qualifier_that_storage_does_not_honour_is_not_ignored() {
+    let (storage, _) = site();
+    let list = |qualifier| ask(&storage, &[keys::QUERY_STORAGE_LIST.name()], vec![qualifier]);
+    let required = |info: Info| Info { flags: InfoFlags::REQUIRED.bits(), ..info };
+    assert_eq!(list(info(keys::NODEID.name(), 5_u32)), []);
+    assert_eq!(list(required(info(keys::DEVICE_ID.name(), "hfi0"))), []);
+    let all = [Value::from("fast%2Cone,tape,own")];
+    assert_eq!(list(info(keys::DEVICE_ID.name(), "hfi0")), all);
+    assert_eq!(list(required(info(keys::HOSTNAME.name(), "here"))), all);
+}
+
+#[test]
+fn the_bytes_of_an_answer_are_bounded() {
+    let (storage, _) = site();
+    let list = Query { keys: texts(&[keys::QUERY_STORAGE_LIST.name()]), qualifiers: Vec::new() };
+    let size = footprint(&Value::from("fast%2Cone,tape,own")).unwrap();
+    let count = |bytes_max| storage.answer(&[list.clone(), list.clone()], "here", bytes_max).len();
+    assert_eq!([2 * size, 2 * size - 1, size - 1].map(count), [2, 1, 0]);
 }
 
 #[test]

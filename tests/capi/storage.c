@@ -53,6 +53,18 @@ static void figures(void)
     PMIX_INFO_FREE(found, count);
 }
 
+/* Whether a list with commas has a word. */
+static bool has_word(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (;;) {
+        size_t found = strcspn(list, ",");
+        if (found == length && strncmp(list, word, length) == 0) return true;
+        if (!list[found]) return false;
+        list += found + 1;
+    }
+}
+
 /* The id of the root's file system is in the list, and means it. */
 static void ids(void)
 {
@@ -64,7 +76,7 @@ static void ids(void)
     CHECK(id && id->value.type == PMIX_STRING && kind && kind->value.type == PMIX_STRING);
     CHECK_STATUS(PMIX_SUCCESS, ask(KEYS("pmix.strg.list"), NULL, false, &all, &all_count));
     const pmix_info_t *list = info_of(all, all_count, "pmix.strg.list");
-    CHECK(list && list->value.type == PMIX_STRING && id && strstr(list->value.data.string, id->value.data.string));
+    CHECK(list && list->value.type == PMIX_STRING && id && has_word(list->value.data.string, id->value.data.string));
     PMIX_INFO_FREE(all, all_count);
     if (!id) return;
     const char *const by_id[] = {"pmix.strg.id", id->value.data.string, NULL};

@@ -303,18 +303,16 @@ impl OwnProcess {
             };
             let for_storage =
                 if answers_storage { about_storage(&requester, &queries, &host_answers) } else { Vec::new() };
-            let query = OwnQuery { requester, queries, host_status: Some(status), host_answers };
+            let query = OwnQuery { requester, queries, host_status: Some(status), host_answers, storage_refusal: None };
             if for_storage.is_empty() {
                 return ask_core(&loop_sender, query, receive);
             }
             let requester = query.requester.clone();
             let of_core = loop_sender.clone();
-            let with_storage = Box::new(move |reply: HostReply| match reply {
-                HostReply::Infos { info, .. } => {
-                    let host_answers = query.host_answers.into_iter().chain(info).collect();
-                    ask_core(&of_core, OwnQuery { host_answers, ..query }, receive);
-                }
-                refused => receive(refused),
+            let with_storage = Box::new(move |reply: HostReply| {
+                let (found, storage_refusal) = reply.into_storage();
+                let host_answers = query.host_answers.into_iter().chain(found).collect();
+                ask_core(&of_core, OwnQuery { host_answers, storage_refusal, ..query }, receive);
             });
             ask_own_service(&loop_sender, requester, Service::QueryInfo(QueryInfo::new(for_storage)), with_storage);
         })

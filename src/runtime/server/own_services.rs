@@ -9,7 +9,7 @@ use super::fabric_desk::{FabricDesk, KnownFabric};
 use super::loop_messages::LoopSender;
 use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
-use super::storage_desk::StorageDesk;
+use super::storage_desk::{BoundedStorage, StorageDesk};
 use super::turns::Share;
 use super::usage_desk::UsageDesk;
 use crate::gds::Store;
@@ -20,7 +20,6 @@ use crate::runtime::shared::prover::Prover;
 use crate::server::{
     Capabilities, HostReply, MONITORED_MAX, MonitoredProcess, PeerId, Requester, ServerCore, requires_more_than,
 };
-use crate::storage::Storage;
 use crate::types::{Info, ProcId, Query, Rank, Status, Value};
 use crate::usage::{UsageKind, UsageRequest};
 
@@ -41,7 +40,7 @@ impl OwnServices {
         switched_on: Capabilities,
         (loop_sender, clock): (&LoopSender, Clock),
         (server, hostname): (&ProcId, &str),
-        (munge, fabric, storage): (Option<Arc<dyn Prover>>, Option<KnownFabric>, Storage),
+        (munge, fabric, storage): (Option<Arc<dyn Prover>>, Option<KnownFabric>, BoundedStorage),
     ) -> Self {
         let is_on = |service| switched_on.contains(service);
         let usage = || UsageDesk::new(loop_sender.clone(), clock, server.clone(), hostname.to_owned());
@@ -51,7 +50,8 @@ impl OwnServices {
             usage: is_on(Capabilities::MONITOR).then(usage),
             credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
             fabric: fabric.map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known)),
-            storage: (!storage.is_empty()).then(|| StorageDesk::new(loop_sender.clone(), hostname.to_owned(), storage)),
+            storage: (!storage.storage.is_empty())
+                .then(|| StorageDesk::new(loop_sender.clone(), hostname.to_owned(), storage)),
             processes: BTreeMap::new(),
         }
     }

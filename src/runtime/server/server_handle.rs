@@ -38,6 +38,7 @@ use super::poller::{Pollers, Waker};
 use super::proofs::{Proofs, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
 use super::server_loop::{Calls, ServerLoop};
+use super::storage_desk::BoundedStorage;
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
 use crate::fabric::FabricHandle;
@@ -165,7 +166,9 @@ impl ServerHandle {
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let given = (options.munge_credentials.clone(), fabric.clone(), options.storage.clone());
+        let bytes_max = options.core.limits.query_bytes_max;
+        let storage = BoundedStorage { storage: options.storage.clone(), bytes_max };
+        let given = (options.munge_credentials.clone(), fabric.clone(), storage);
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.

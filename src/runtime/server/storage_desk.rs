@@ -1,10 +1,14 @@
-//! The server's own service of storage: queries that the host leaves are answered on a thread of their own.
+//! The server's own service of storage: queries that the host leaves are answered on threads of their own.
 //!
-//! A file system may answer late, or never: the server of a network file system may be down. So each request has a thread, and
-//! holds up no other one. The number of requests is bounded, and each user has a share.
+//! A file system may answer late, or never: the server of a network file system may be down. So a look has a thread until it ends.
+//! Threads are bounded, and each user has a share of them. Further requests wait, a bounded number for each user.
+//!
+//! Lists and fixed facts need no look. They have threads of their own, so looks do not hold them up.
 //!
 //! Questions about files are for the server's own user alone: the server looks with its own rights.
 
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nix::unistd::geteuid;
@@ -15,74 +19,162 @@ use super::service_desk::{ReplyTo, answer};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{HostReply, UserShares};
 use crate::storage::{FILE_KEYS, Storage};
-use crate::types::{Query, Status};
+use crate::types::{Query, Status, Text};
 
-/// Requests at a time. One user alone may have half of them.
-const REQUESTS_MAX: usize = 64;
+/// Threads for looks at file systems. One user alone may have half of them.
+const LOOKS_MAX: usize = 64;
+
+/// Threads for lists and fixed facts.
+const LISTS_MAX: usize = 4;
+
+/// Requests that wait for threads of one kind. One user alone may have half of them.
+const WAITING_MAX: usize = 2048;
+
+/// Storage, and the most bytes of an answer about it.
+pub(super) struct BoundedStorage {
+    pub(super) storage: Storage,
+    pub(super) bytes_max: usize,
+}
 
 /// The service.
 pub(super) struct StorageDesk {
     loop_sender: LoopSender,
     hostname: String,
     storage: Storage,
-    requests: Arc<Mutex<UserShares>>,
+    bytes_max: usize,
+    looks: Arc<Threads>,
+    lists: Arc<Threads>,
 }
 
 impl StorageDesk {
-    pub(super) fn new(loop_sender: LoopSender, hostname: String, storage: Storage) -> Self {
-        Self { loop_sender, hostname, storage, requests: Arc::default() }
+    pub(super) fn new(loop_sender: LoopSender, hostname: String, source: BoundedStorage) -> Self {
+        let BoundedStorage { storage, bytes_max } = source;
+        let [looks, lists] = [LOOKS_MAX, LISTS_MAX].map(Threads::new);
+        Self { loop_sender, hostname, storage, bytes_max, looks, lists }
     }
 
-    /// Answers queries of a user.
-    pub(super) fn ask(&self, uid: u32, queries: Vec<Query>, reply_to: ReplyTo) {
-        let mut keys = queries.iter().flat_map(|query| &query.keys);
-        if uid != geteuid().as_raw() && keys.any(|key| FILE_KEYS.iter().any(|known| key.as_bytes() == known.as_bytes()))
-        {
-            return answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NO_PERMISSIONS));
+    /// Answers queries of a user. Keys that the user may not ask for have no answer, and the status says so.
+    pub(super) fn ask(&self, uid: u32, mut queries: Vec<Query>, reply_to: ReplyTo) {
+        let mut receiver = Receiver::new(self.loop_sender.clone(), reply_to);
+        let is_of_files = |key: &Text| FILE_KEYS.iter().any(|known| key.as_bytes() == known.as_bytes());
+        let has_files = queries.iter().flat_map(|query| &query.keys).any(is_of_files);
+        let is_refused = has_files && uid != geteuid().as_raw();
+        if is_refused {
+            queries.iter_mut().for_each(|query| query.keys.retain(|key| !is_of_files(key)));
+            queries.retain(|query| !query.keys.is_empty());
         }
-        let request = Request::begin(&self.requests, uid);
-        let Some(request) = request else {
-            return answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
+        let status = if is_refused { Status::ERR_NO_PERMISSIONS } else { Status::SUCCESS };
+        if queries.is_empty() {
+            return receiver.answer(HostReply::Infos { status, info: Vec::new() });
+        }
+        let threads = if Storage::needs_look(&queries) { &self.looks } else { &self.lists };
+        let (hostname, storage, bytes_max) = (self.hostname.clone(), self.storage.clone(), self.bytes_max);
+        let work = move || {
+            receiver.without = Status::ERROR;
+            let info = storage.answer(&queries, &hostname, bytes_max);
+            receiver.answer(HostReply::Infos { status, info });
         };
-        // A thread that does not start leaves the receiver here.
-        let receiver = Arc::new(Mutex::new(Some(reply_to)));
-        let of_thread = Arc::clone(&receiver);
-        let (loop_sender, hostname, storage) = (self.loop_sender.clone(), self.hostname.clone(), self.storage.clone());
+        threads.run(uid, Box::new(work));
+    }
+}
+
+/// A receiver that gets an answer in any case: a provider may panic, and a request may get no thread.
+struct Receiver {
+    loop_sender: LoopSender,
+    reply_to: Option<ReplyTo>,
+    /// The status without an answer.
+    without: Status,
+}
+
+impl Receiver {
+    const fn new(loop_sender: LoopSender, reply_to: ReplyTo) -> Self {
+        Self { loop_sender, reply_to: Some(reply_to), without: Status::ERR_OUT_OF_RESOURCE }
+    }
+
+    fn answer(&mut self, reply: HostReply) {
+        if let Some(reply_to) = self.reply_to.take() {
+            answer(&self.loop_sender, reply_to, reply);
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.answer(HostReply::Status(self.without));
+    }
+}
+
+/// A request. Its receiver gets an answer if it is dropped.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads that answer requests, and the requests that wait for them. A thread ends if nothing waits.
+struct Threads {
+    threads_max: usize,
+    state: Mutex<Requests>,
+}
+
+#[derive(Default)]
+struct Requests {
+    /// By user.
+    running: UserShares,
+    waiting_shares: UserShares,
+    waiting: VecDeque<(u32, Work)>,
+}
+
+impl Threads {
+    fn new(threads_max: usize) -> Arc<Self> {
+        Arc::new(Self { threads_max, state: Mutex::default() })
+    }
+
+    /// Answers a request of a user, now or after others. One beyond the share is dropped.
+    fn run(self: &Arc<Self>, uid: u32, work: Work) {
+        let mut state = self.state.lock();
+        if state.running.permit(uid, 1, self.threads_max) {
+            state.running.take(uid, 1);
+            drop(state);
+            return self.start(uid, work);
+        }
+        if state.waiting_shares.permit(uid, 1, WAITING_MAX) {
+            state.waiting_shares.take(uid, 1);
+            return state.waiting.push_back((uid, work));
+        }
+        // The receiver may ask again.
+        drop(state);
+        drop(work);
+    }
+
+    fn start(self: &Arc<Self>, uid: u32, work: Work) {
+        let threads = Arc::clone(self);
         let body = move || {
-            let info = storage.answer(&queries, &hostname);
-            drop(request);
-            if let Some(reply_to) = of_thread.lock().take() {
-                answer(&loop_sender, reply_to, HostReply::Infos { status: Status::SUCCESS, info });
+            let mut next = Some((uid, work));
+            while let Some((uid, work)) = next {
+                // The panic hook reports a panic, and the receiver has an answer.
+                let _ = catch_unwind(AssertUnwindSafe(work));
+                next = threads.end(uid);
             }
         };
         if let Err(error) = spawn("modex-storage", body) {
             tracing::warn!(%error, "the server cannot start a thread that looks at storage");
-            if let Some(reply_to) = receiver.lock().take() {
-                answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
-            }
+            let mut state = self.state.lock();
+            state.running.give_back(uid, 1);
+            // Without a thread nothing ends the wait.
+            let is_idle = state.running.sum() == 0;
+            let stranded = if is_idle { std::mem::take(&mut *state) } else { Requests::default() };
+            drop(state);
+            drop(stranded);
         }
     }
-}
 
-/// A request without an answer, in the share of its user.
-struct Request {
-    requests: Arc<Mutex<UserShares>>,
-    uid: u32,
-}
-
-impl Request {
-    fn begin(requests: &Arc<Mutex<UserShares>>, uid: u32) -> Option<Self> {
-        let mut shares = requests.lock();
-        shares.permit(uid, 1, REQUESTS_MAX).then(|| {
-            shares.take(uid, 1);
-            Self { requests: Arc::clone(requests), uid }
-        })
-    }
-}
-
-impl Drop for Request {
-    fn drop(&mut self) {
-        self.requests.lock().give_back(self.uid, 1);
+    /// Ends a request, and takes the first waiting one whose user has a share.
+    fn end(&self, uid: u32) -> Option<(u32, Work)> {
+        let mut state = self.state.lock();
+        state.running.give_back(uid, 1);
+        let has_share = |(uid, _): &(u32, Work)| state.running.permit(*uid, 1, self.threads_max);
+        let at = state.waiting.iter().position(has_share)?;
+        let (uid, work) = state.waiting.remove(at)?;
+        state.waiting_shares.give_back(uid, 1);
+        state.running.take(uid, 1);
+        Some((uid, work))
     }
 }
 
@@ -131,33 +223,78 @@ mod tests {
         let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
         let mut storage = Storage::default();
         storage.add(Dead(Mutex::new(mpsc::channel().1)));
-        let desk = StorageDesk::new(loop_sender, "here".to_owned(), storage);
+        let desk = StorageDesk::new(loop_sender, "here".to_owned(), BoundedStorage { storage, bytes_max: usize::MAX });
         let own = geteuid().as_raw();
         for key in FILE_KEYS {
-            let refused = HostReply::Status(Status::ERR_NO_PERMISSIONS);
+            let refused = HostReply::Infos { status: Status::ERR_NO_PERMISSIONS, info: Vec::new() };
             assert_eq!(ask(&desk, own + 1, key).recv(), Ok(refused));
             let nothing = HostReply::Infos { status: Status::SUCCESS, info: Vec::new() };
             assert_eq!(ask(&desk, own, key).recv(), Ok(nothing), "no files are given");
         }
     }
 
-    #[test]
-    fn a_dead_file_system_holds_up_neither_lists_nor_other_users() {
+    /// A desk whose provider waits for the end of the sender.
+    fn dead() -> (StorageDesk, mpsc::Sender<()>) {
         let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
         let (alive, dead) = mpsc::channel();
         let mut storage = Storage::default();
         storage.add(Dead(Mutex::new(dead)));
-        let desk = StorageDesk::new(loop_sender, "here".to_owned(), storage);
+        (StorageDesk::new(loop_sender, "here".to_owned(), BoundedStorage { storage, bytes_max: usize::MAX }), alive)
+    }
+
+    #[test]
+    fn a_dead_file_system_holds_up_neither_lists_nor_other_users() {
+        let (desk, alive) = dead();
         let waiting: Vec<_> = (0..100).map(|_| ask(&desk, 66, keys::STORAGE_OBJECT_LIMIT.name())).collect();
-        let refused = |replies: &mpsc::Receiver<HostReply>| {
-            replies.try_recv() == Ok(HostReply::Status(Status::ERR_OUT_OF_RESOURCE))
+        for uid in [66, 77] {
+            let list = ask(&desk, uid, keys::QUERY_STORAGE_LIST.name());
+            assert_eq!(value(&list), Value::from("dead"));
+        }
+        let other = ask(&desk, 77, keys::STORAGE_OBJECT_LIMIT.name());
+        let looks = |uid| {
+            let state = desk.looks.state.lock();
+            (state.running.of(uid), state.waiting_shares.of(uid))
         };
-        assert_eq!(waiting.iter().filter(|replies| refused(replies)).count(), 100 - REQUESTS_MAX / 2);
-        let list = ask(&desk, 77, keys::QUERY_STORAGE_LIST.name());
-        assert_eq!(value(&list), Value::from("dead"));
-        assert_eq!(desk.requests.lock().of(66), REQUESTS_MAX / 2);
+        assert_eq!((looks(66), looks(77)), ((LOOKS_MAX / 2, 100 - LOOKS_MAX / 2), (1, 0)));
         drop(alive);
-        waiting.iter().take(REQUESTS_MAX / 2).for_each(|replies| assert_eq!(value(replies), Value::Uint64(7)));
-        assert_eq!(desk.requests.lock().sum(), 0);
+        waiting.iter().chain([&other]).for_each(|replies| assert_eq!(value(replies), Value::Uint64(7)));
+        assert_eq!(desk.looks.state.lock().waiting_shares.sum(), 0);
+    }
+
+    #[test]
+    fn the_waiting_requests_of_a_user_are_bounded() {
+        let (desk, alive) = dead();
+        let first = LOOKS_MAX / 2 + WAITING_MAX / 2;
+        let waiting: Vec<_> = (0..=first).map(|_| ask(&desk, 66, keys::STORAGE_OBJECT_LIMIT.name())).collect();
+        assert_eq!(waiting[first].recv(), Ok(HostReply::Status(Status::ERR_OUT_OF_RESOURCE)));
+        drop(alive);
+        waiting[..first].iter().for_each(|replies| assert_eq!(value(replies), Value::Uint64(7)));
+    }
+
+    /// A provider with a defect.
+    #[derive(Debug)]
+    struct Broken;
+
+    impl Provider for Broken {
+        fn systems(&self) -> Vec<StorageSystem> {
+            panic!("a defect of a provider")
+        }
+
+        fn usage(&self, _: &StorageSystem) -> Usage {
+            Usage::default()
+        }
+    }
+
+    #[test]
+    fn a_panic_of_a_provider_ends_one_request_with_an_error() {
+        let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let mut storage = Storage::default();
+        storage.add(Broken);
+        let desk = StorageDesk::new(loop_sender, "here".to_owned(), BoundedStorage { storage, bytes_max: usize::MAX });
+        for key in [keys::QUERY_STORAGE_LIST.name(), keys::STORAGE_OBJECT_LIMIT.name()] {
+            for _ in 0..3 {
+                assert_eq!(ask(&desk, 66, key).recv(), Ok(HostReply::Status(Status::ERROR)));
+            }
+        }
     }
 }

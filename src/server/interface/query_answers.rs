@@ -185,12 +185,7 @@ impl QueryAnswers {
     }
 }
 
-/// Qualifiers of queries that the server answers.
-pub(crate) fn supported_qualifiers() -> impl Iterator<Item = &'static str> {
-    QUERY_QUALIFIERS.iter().chain(&storage::QUALIFIERS).copied()
-}
-
-/// Qualifiers, without those of storage.
+/// Qualifiers of queries that the server answers, without those of storage.
 pub(crate) const QUERY_QUALIFIERS: [&str; 24] = [
     keys::HOSTNAME.name(),
     keys::NSPACE.name(),

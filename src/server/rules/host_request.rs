@@ -187,11 +187,12 @@ impl<S: Datastore> ServerCore<S> {
                 let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
                 return self.answer_rest(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
             }
-            (Expected::Storage(mut asked), HostReply::Infos { info, .. }) => {
-                asked.host_answers.extend(info);
+            (Expected::Storage(mut asked), reply) => {
+                let (found, refusal) = reply.into_storage();
+                asked.host_answers.extend(found);
+                asked.storage_refusal = refusal;
                 return self.answer_queries(ticket, *asked);
             }
-            (Expected::Storage(_), reply) => Reply::Status(reply.status()),
             (Expected::Spawned(output), HostReply::Spawned(namespace)) => {
                 if !self.registry.has_ended(&namespace) {
                     self.forwarding.describe_job(&self.registry, &namespace, output.settings);

@@ -1,8 +1,8 @@
 //! The subject of a query: the process, the realm and other qualifiers.
 
-use crate::server::interface::query_answers::supported_qualifiers;
+use crate::server::interface::query_answers::QUERY_QUALIFIERS;
 use crate::server::interface::{OwnedRealm, Requester, find, flag};
-use crate::types::{Info, InfoFlags, Namespace, Rank, Status, Text, Value};
+use crate::types::{Info, InfoFlags, Namespace, Query, Rank, Status, Text, Value};
 use crate::{keys, storage};
 
 /// The qualifiers of a query.
@@ -29,10 +29,16 @@ pub(crate) struct QueryScope {
 }
 
 impl QueryScope {
-    pub(crate) fn of(qualifiers: &[Info], requester: &Requester, index: usize) -> Result<Self, Status> {
+    /// Reads the qualifiers of a query with a place among others. Those of storage count for queries about storage alone.
+    pub(crate) fn of(query: &Query, requester: &Requester, index: usize, has_storage: bool) -> Result<Self, Status> {
+        let Query { keys: names, qualifiers } = query;
+        let is_of_storage = |name: &Text| name.to_str().is_ok_and(|name| storage::KEYS.contains(&name));
+        let is_about_storage = has_storage && names.iter().all(is_of_storage);
+        let is_known =
+            |key: &str| QUERY_QUALIFIERS.contains(&key) || (is_about_storage && storage::QUALIFIERS.contains(&key));
         let is_unmet = |info: &Info| {
             let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
-            !is_of_value && keys::is_unmet(info, |key| supported_qualifiers().any(|known| known == key))
+            !is_of_value && keys::is_unmet(info, is_known)
         };
         if qualifiers.iter().any(is_unmet) {
             return Err(Status::ERR_NOT_SUPPORTED);

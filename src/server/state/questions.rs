@@ -20,24 +20,42 @@ pub(crate) struct Questions {
     pub(crate) verdict: Option<Status>,
     /// Some queries were withheld from the host.
     pub(crate) is_withheld: bool,
+    /// The reason for missing values of storage.
+    pub(crate) storage_refusal: Option<Status>,
 }
 
 impl Questions {
     pub(crate) const fn new(requester: Requester, queries: Vec<Query>) -> Self {
-        Self { requester, queries, host_answers: Vec::new(), verdict: None, is_withheld: false }
+        Self { requester, queries, host_answers: Vec::new(), verdict: None, is_withheld: false, storage_refusal: None }
     }
 }
 
-/// The part of valid queries that is about storage, without keys that the host has answered.
+/// The part of valid queries that is about storage, without keys that the host has answered, as [`QueryProgress`] counts them.
 pub(crate) fn about_storage(requester: &Requester, queries: &[Query], host_answers: &[Info]) -> Vec<Query> {
-    let answered: BTreeSet<&str> = host_answers.iter().flat_map(ungrouped).map(|info| info.key.as_str()).collect();
-    let is_asked = |key: &&Text| key.to_str().is_ok_and(|key| storage::KEYS.contains(&key) && !answered.contains(key));
-    let part = |(index, Query { keys, qualifiers }): (usize, &Query)| {
-        let keys: Vec<Text> = keys.iter().filter(is_asked).cloned().collect();
-        let is_valid = !keys.is_empty() && QueryScope::of(qualifiers, requester, index).is_ok();
-        is_valid.then(|| Query { keys, qualifiers: qualifiers.clone() })
+    let (mut counts, mut asked) = (counts(host_answers), BTreeSet::new());
+    let part = |(index, query): (usize, &Query)| {
+        let scope = QueryScope::of(query, requester, index, true).ok()?;
+        let mut keys = query.keys.clone();
+        keys.retain(|name| {
+            let key = Key::from_bytes(name.as_bytes()).ok().filter(|key| storage::KEYS.contains(&key.as_str()));
+            let Some(key) = key.filter(|_| asked.insert((scope.clone(), name.clone()))) else { return false };
+            let answers = counts.get_mut(&key).filter(|answers| **answers > 0);
+            let is_open = answers.is_none();
+            answers.into_iter().for_each(|answers| *answers -= 1);
+            is_open
+        });
+        (!keys.is_empty()).then(|| Query { keys, qualifiers: query.qualifiers.clone() })
     };
     queries.iter().enumerate().filter_map(part).collect()
+}
+
+/// The number of the host's answers for each key.
+fn counts(host_answers: &[Info]) -> BTreeMap<Key, usize> {
+    let mut counts = BTreeMap::new();
+    for info in host_answers.iter().flat_map(ungrouped) {
+        *counts.entry(info.key.clone()).or_default() += 1;
+    }
+    counts
 }
 
 /// Queries in progress. They may need tables of all processes of a large job, so each step answers some.
@@ -82,11 +100,7 @@ impl QueryProgress {
     /// twice and another none.
     pub(crate) fn new(host_answers: &[Info]) -> Self {
         let found = host_answers.iter().cloned().map(QueryAnswer::Info).collect();
-        let mut progress = Self { found, ..Self::default() };
-        for info in host_answers.iter().flat_map(ungrouped) {
-            *progress.host_answer_counts.entry(info.key.clone()).or_default() += 1;
-        }
-        progress
+        Self { found, host_answer_counts: counts(host_answers), ..Self::default() }
     }
 
     /// The next query, with its place.
@@ -177,10 +191,11 @@ impl QueryProgress {
         (self.query, self.key) = (self.query.saturating_add(1), 0);
     }
 
-    /// The answers and their status.
-    pub(crate) fn end(self, verdict: Option<Status>) -> QueryAnswers {
-        let status = match self.found.len() {
-            0 => of_nothing(verdict, self.refused, self.understood),
+    /// The answers and their status. Without any answer a refusal by storage is the status.
+    pub(crate) fn end(self, verdict: Option<Status>, storage_refusal: Option<Status>) -> QueryAnswers {
+        let status = match (self.found.len(), storage_refusal) {
+            (0, Some(refusal)) => refusal,
+            (0, None) => of_nothing(verdict, self.refused, self.understood),
             _ if self.lacks_some => Status::ERR_PARTIAL_SUCCESS,
             _ => Status::SUCCESS,
         };

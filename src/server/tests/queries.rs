@@ -8,7 +8,7 @@ use crate::keys;
 use crate::proto::{QueryInfo, Reply, Request, Version};
 use crate::server::{
     Capabilities, Credentials, Hello, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet, PeerId,
-    RegisterClient, RegisterNamespace, ServerConfig, ToolAdmission, ToolHello, ToolPolicy,
+    RegisterClient, RegisterNamespace, Requester, ServerConfig, ToolAdmission, ToolHello, ToolPolicy, about_storage,
 };
 use crate::shmem::SegmentOptions;
 use crate::topo::SharedMachine;
@@ -363,10 +363,14 @@ fn storage_is_looked_at_for_what_the_host_leaves() {
     let results = Box::new(Reply::Infos(vec![info(LIST, "a,b"), info(keys::JOB_SIZE.name(), 2_u32)]));
     let status = Status::ERR_PARTIAL_SUCCESS;
     assert_eq!(answered, [(peer, Reply::Partial { status, results })]);
+    // A refusal is the answer if nothing else is found. Found values stay.
+    let refusal = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
     let id = look(&alone.request(peer, request(&queries[..1])), &[asked(&[LIST, PATH], Vec::new())]);
-    let refused = alone.complete(id, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
-    assert_eq!(statuses(&refused), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
-    // A required qualifier that nobody knows is not ignored. What the host has answered is not asked for again.
+    let results = Box::new(Reply::Infos(vec![info(keys::JOB_SIZE.name(), 2_u32)]));
+    assert_eq!(replies(&alone.complete(id, refusal.clone())), [(peer, Reply::Partial { status, results })]);
+    let id = look(&alone.request(peer, request(&[asked(&[PATH], Vec::new())])), &[asked(&[PATH], Vec::new())]);
+    assert_eq!(statuses(&alone.complete(id, refusal)), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+    // A strange required qualifier is not ignored. What the host has answered is not asked for again.
     let (mut hosted, peer) = rig(Capabilities::QUERY);
     let (id, _) = upcall(&hosted.request(peer, request(&queries)));
     let told = HostReply::Infos { status, info: vec![info(LIST, "of host")] };
@@ -379,4 +383,38 @@ fn storage_is_looked_at_for_what_the_host_leaves() {
     let id = look(&hosted.complete(id, HostReply::Status(Status::ERR_NOT_FOUND)), &[asked(&[LIST, PATH], Vec::new())]);
     hosted.lose(peer);
     assert_eq!(replies(&hosted.complete(id, found(Vec::new()))), []);
+}
+
+/// The qualifiers of storage were ignored for other keys, and in servers without storage.
+#[test]
+fn a_qualifier_of_storage_counts_for_queries_about_storage() {
+    let required = Info { flags: InfoFlags::REQUIRED.bits(), ..info(keys::STORAGE_ID.name(), "a") };
+    for (answers_storage, key) in [(false, JOB_SIZE.as_str()), (true, JOB_SIZE.as_str()), (false, "pmix.strg.cap")] {
+        let config = ServerConfig { answers_storage, ..ServerConfig::default() };
+        let mut rig = Rig::with(config, MapStore::new());
+        register_bound(&mut rig, "job");
+        rig.register_client(&proc(0));
+        let peer = rig.join(&proc(0), SOCKET);
+        let asked = Query { keys: vec![Text::from(key)], qualifiers: vec![required.clone()] };
+        let outputs = rig.request(peer, Request::from(QueryInfo::new(vec![asked])));
+        assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)], "{answers_storage} {key}");
+        let outputs = rig.request(peer, query(&[keys::QUERY_SUPPORTED_QUALIFIERS.name()]));
+        let [(_, Reply::Infos(found))] = &replies(&outputs)[..] else { panic!("{outputs:?}") };
+        let is_listed = found[0].value.as_str().unwrap().contains(keys::STORAGE_ID.name());
+        assert_eq!(is_listed, answers_storage);
+    }
+}
+
+/// A host that answers one of two queries for a key left the other one without an answer.
+#[test]
+fn each_query_about_storage_counts_for_itself() {
+    let of = |id: &str| Query {
+        keys: vec![Text::from(keys::STORAGE_CAPACITY_LIMIT.name())],
+        qualifiers: vec![info(keys::STORAGE_ID.name(), id)],
+    };
+    let requester = Requester { proc: proc(0), object: 0, uid: 1, gid: 1 };
+    let queries = [of("a"), of("b")];
+    let of_host = |count| vec![info(keys::STORAGE_CAPACITY_LIMIT.name(), 7_u64); count];
+    let left = |count| about_storage(&requester, &queries, &of_host(count));
+    assert_eq!([0, 1, 2].map(left), [queries.to_vec(), vec![of("b")], Vec::new()]);
 }

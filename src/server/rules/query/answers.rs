@@ -3,7 +3,7 @@
 use super::asking::{Asking, about_self};
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
-use crate::server::interface::query_answers::{supported_keys, supported_qualifiers};
+use crate::server::interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
 use crate::server::interface::{Answer, HostResult, Output, OwnQuery, ProcessRow, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
@@ -36,7 +36,7 @@ impl<S: Datastore> ServerCore<S> {
         let is_reached = |(index, query): &(usize, &Query)| {
             // A host may read any of several qualifiers of one key.
             jobs_named(&query.qualifiers).all(|job| may_query(&job))
-                && QueryScope::of(&query.qualifiers, requester, *index)
+                && QueryScope::of(query, requester, *index, self.config.answers_storage)
                     .map_or(true, |scope| may_query(&scope.namespace))
         };
         queries.iter().enumerate().filter(is_reached).map(|(_, query)| query.clone()).collect()
@@ -75,7 +75,8 @@ impl<S: Datastore> ServerCore<S> {
         let Answering { ticket, questions, progress, .. } = *answering;
         match outcome {
             Ok(_) => {
-                self.outputs.answer(ticket, Answer::Queries(progress.end(questions.verdict)));
+                self.outputs
+                    .answer(ticket, Answer::Queries(progress.end(questions.verdict, questions.storage_refusal)));
             }
             Err(_) => self.defer_queries(ticket, questions),
         }
@@ -84,7 +85,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Answers queries of the server's own process at once: the host itself waits. Values that need the topology are not
     /// found; the host has functions for it.
     pub(in crate::server) fn answer_queries_of_host(&self, query: OwnQuery) -> HostResult {
-        let OwnQuery { requester, queries, host_status: verdict, host_answers } = query;
+        let OwnQuery { requester, queries, host_status: verdict, host_answers, storage_refusal } = query;
         if self.is_beyond_limits(&queries) {
             return HostResult::Status(Status::ERR_OUT_OF_RESOURCE);
         }
@@ -98,7 +99,7 @@ impl<S: Datastore> ServerCore<S> {
                 Err(Unanswered::NeedsTopology) => return HostResult::Status(Status::ERR_NOT_FOUND),
             }
         }
-        let (status, infos) = progress.end(verdict).into_parts();
+        let (status, infos) = progress.end(verdict, storage_refusal).into_parts();
         if infos.is_empty() { HostResult::Status(status) } else { HostResult::Answers(status, infos) }
     }
 
@@ -114,7 +115,7 @@ impl<S: Datastore> ServerCore<S> {
         let is_host_first = verdict.is_some();
         let mut units = UNITS_PER_STEP;
         while let Some((index, query)) = progress.next_query(queries) {
-            let scope = match QueryScope::of(&query.qualifiers, requester, index) {
+            let scope = match QueryScope::of(query, requester, index, self.config.answers_storage) {
                 Ok(scope) => Some(scope),
                 Err(refusal) if is_host_first => {
                     progress.refuse_query(refusal);
@@ -225,7 +226,9 @@ impl<S: Datastore> ServerCore<S> {
             return Some(Value::from(self.supported_keys().collect::<Vec<_>>().join(",")));
         }
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
-            return Some(Value::from(supported_qualifiers().collect::<Vec<_>>().join(",")));
+            let of_storage = storage::QUALIFIERS.iter().filter(|_| self.config.answers_storage);
+            let known: Vec<&str> = QUERY_QUALIFIERS.iter().chain(of_storage).copied().collect();
+            return Some(Value::from(known.join(",")));
         }
         None
     }
