@@ -357,6 +357,8 @@ mod tests {
         let is_libc =
             |value: &Value| value.as_str().is_some_and(|path| path.starts_with('/') && path.contains("/libc.so"));
         assert_eq!(found.elements.iter().filter(|value| is_libc(value)).count(), 1, "{found:?}");
+        let twice = ask(DEPENDENCIES, &[&own, &own], Vec::new());
+        assert_eq!(twice, Some(Value::DataArray(found)), "a repeated program");
         assert_eq!(ask(DEPENDENCIES, &[Path::new("/etc/passwd")], Vec::new()), None, "no program");
     }
 

@@ -327,6 +327,37 @@ proptest::proptest! {
         }
     }
 
+    /// The rule of the kernel, by a walk from the root for each mount.
+    #[test]
+    fn mounts_are_visible_as_a_walk_from_the_root_finds_them(
+        steps in vec((any::<prop::sample::Index>(), prop_oneof!["", "/a", "/b", "/a/b", "/ab"]), 0..12)
+    ) {
+        let mut mounts = vec![(1, 0, "/".to_owned())];
+        for (parent, below) in &steps {
+            let (parent, _, point) = parent.get(&mounts).clone();
+            let point = format!("{}{below}", point.trim_end_matches('/'));
+            let point = if point.is_empty() { "/".to_owned() } else { point };
+            mounts.push((u32::try_from(mounts.len()).unwrap() + 1, parent, point));
+        }
+        let on = |mount: u32, place: &str| {
+            mounts.iter().rev().find(|(_, parent, point)| *parent == mount && point == place).map(|(id, ..)| *id)
+        };
+        let reached = |point: &str| {
+            let ends = (1..point.len()).filter(|end| point[*end..].starts_with('/')).chain([point.len()]);
+            std::iter::once(1).chain(ends).fold(1, |mut mount, end| {
+                while let Some(above) = on(mount, &point[..end]) {
+                    mount = above;
+                }
+                mount
+            })
+        };
+        let expected: Vec<u32> = mounts.iter().filter(|(id, _, point)| reached(point) == *id).map(|(id, ..)| *id).collect();
+        let line = |(id, parent, point): &(u32, u32, String)| format!("{id} {parent} 8:{id} / {point} rw - ext4 /dev/d{id} rw\n");
+        let found = systems(&mounts.iter().map(line).collect::<String>());
+        let found: Vec<u32> = found.iter().map(|system| system.device.unwrap().1).collect();
+        prop_assert_eq!(found, expected);
+    }
+
     #[test]
     fn each_name_comes_through_the_kernels_escapes(name in prop::collection::vec(1..=255_u8, 1..40)) {
         // The kernel escapes spaces, tabs, newlines, backslashes and number signs.

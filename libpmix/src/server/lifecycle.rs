@@ -511,6 +511,9 @@ pub(crate) fn end_of_tool() {
 fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
     options.take_file_of_environment();
     let bridge = Bridge::new(module, options.exchange.unwrap_or_default()).with_gateway(options.is_gateway);
+    if options.has_storage {
+        bridge.facts.note_storage();
+    }
     let bridge = Arc::new(bridge);
     let sharing = options.topology.sharing();
     let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));

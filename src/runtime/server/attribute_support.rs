@@ -30,8 +30,13 @@ enum Level {
     Host,
 }
 
-/// The attributes that a host has registered, by function.
-pub(super) type HostAttributes = BTreeMap<String, Vec<String>>;
+/// The attributes that a host has registered, and a service of its server.
+#[derive(Debug, Default)]
+pub(super) struct HostAttributes {
+    pub(super) by_function: BTreeMap<String, Vec<String>>,
+    /// Whether the server answers queries about storage.
+    pub(super) has_storage: bool,
+}
 
 /// The attributes that this library honours itself. The lists are those of the code that reads them, where it has one.
 /// Servers pass the attributes of other functions on to the host, which registers them. A service that only some servers
@@ -104,7 +109,6 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
         "PMIx_Query_info",
         &[
             &QUERY_QUALIFIERS,
-            &storage::QUALIFIERS,
             &[
                 keys::QUERY_ATTRIBUTE_SUPPORT.name(),
                 keys::CLIENT_ATTRIBUTES.name(),
@@ -257,6 +261,9 @@ fn by_level(question: &Question<'_>, host: &HostAttributes) -> Option<Info> {
     (!entries.is_empty()).then(|| Info::new(Key::from_static(level.attributes_key()), Value::info_array(entries)))
 }
 
+/// The function whose attributes are qualifiers of queries.
+const QUERY_FUNCTION: &str = "PMIx_Query_info";
+
 /// The word for every function in the value of a qualifier.
 const ALL_FUNCTIONS: &str = "all";
 
@@ -294,17 +301,19 @@ impl Level {
     /// The functions with attributes at this level.
     fn functions(self, host: &HostAttributes) -> Vec<&str> {
         match self {
-            Self::Host => host.keys().map(String::as_str).collect(),
+            Self::Host => host.by_function.keys().map(String::as_str).collect(),
             _ => OF_LIBRARY.iter().filter(|(level, ..)| *level == self).map(|(_, function, _)| *function).collect(),
         }
     }
 
     fn attributes<'a>(self, function: &str, host: &'a HostAttributes) -> Option<Vec<&'a str>> {
         if self == Self::Host {
-            return Some(host.get(function)?.iter().map(String::as_str).collect());
+            return Some(host.by_function.get(function)?.iter().map(String::as_str).collect());
         }
         let row = OF_LIBRARY.iter().find(|(level, name, _)| *level == self && *name == function);
-        row.map(|(.., lists)| lists.concat())
+        let of_storage = host.has_storage && self == Self::Server && function == QUERY_FUNCTION;
+        let more: &[&str] = if of_storage { &storage::QUALIFIERS } else { &[] };
+        row.map(|(.., lists)| [&lists.concat(), more].concat())
     }
 }
 
@@ -334,7 +343,8 @@ mod tests {
     use super::*;
 
     fn host() -> HostAttributes {
-        [("PMIx_Spawn".to_owned(), vec!["PMIX_TIMEOUT".to_owned(), "host.own".to_owned()])].into()
+        let by_function = [("PMIx_Spawn".to_owned(), vec!["PMIX_TIMEOUT".to_owned(), "host.own".to_owned()])].into();
+        HostAttributes { by_function, has_storage: false }
     }
 
     fn qualifier(key: &'static str, value: impl Into<Value>) -> Info {
@@ -399,6 +409,15 @@ mod tests {
         assert_eq!(found[1], Info::new(Key::from_static(keys::HOST_FUNCTIONS.name()), "PMIx_Spawn"));
         assert_eq!(answers(&[], &[qualifier(keys::TOOL_ATTRIBUTES.name(), "PMIx_Get")], &host()), []);
         assert_eq!(answers(&[], &[], &host()), []);
+    }
+
+    #[test]
+    fn qualifiers_of_storage_are_those_of_a_server_with_storage() {
+        let is_known = |has_storage| {
+            let host = HostAttributes { has_storage, ..host() };
+            Level::Server.attributes("PMIx_Query_info", &host).unwrap().contains(&keys::STORAGE_ID.name())
+        };
+        assert_eq!([false, true].map(is_known), [false, true]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::proto::QueryInfo;
 use crate::ptl::rendezvous::{self, Belief, Found, Names};
 use crate::runtime::shared::local::{hostname, temporary_directory};
 use crate::server::{HostReply, Requester, supported_keys};
+use crate::storage;
 use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Status, Text, Value, footprint};
 
 /// Process sets and supported attributes of a host, and the answers to queries about them. Queries for servers on this node
@@ -112,12 +113,17 @@ impl HostFacts {
     /// # Errors
     /// [`FactError::Repeated`].
     pub fn register_attributes(&self, function: &str, attributes: Vec<String>) -> Result<(), FactError> {
-        let mut known = self.attributes.lock();
+        let known = &mut self.attributes.lock().by_function;
         if known.contains_key(function) {
             return Err(FactError::Repeated { function: function.to_owned() });
         }
         known.insert(function.to_owned(), attributes);
         Ok(())
+    }
+
+    /// Notes that the server answers queries about storage. Lists of supported keys and attributes then name those of storage.
+    pub fn note_storage(&self) {
+        self.attributes.lock().has_storage = true;
     }
 
     /// Answers queries about these facts. Returns the other queries with a responder for them, which adds the answers
@@ -225,7 +231,7 @@ impl HostFacts {
             (!known.is_empty()).then(|| Info::new(Key::from_static(key), known.join(",").as_str()))
         };
         let attributes = self.attributes.lock();
-        let of = |function: &str| attributes.get(function).into_iter().flatten().map(|name| key_of(name));
+        let of = |function: &str| attributes.by_function.get(function).into_iter().flatten().map(|name| key_of(name));
         if is(asked, keys::QUERY_SPAWN_SUPPORT) {
             return info(keys::QUERY_SPAWN_SUPPORT.name(), &of(SPAWN).collect::<Vec<_>>());
         }
@@ -234,7 +240,8 @@ impl HostFacts {
             return info(keys::QUERY_DEBUG_SUPPORT.name(), &known);
         }
         if is(asked, keys::QUERY_SUPPORTED_KEYS) {
-            let mut known: Vec<&str> = supported_keys().chain(KEYS).collect();
+            let is_answered = |key: &&str| attributes.has_storage || !storage::KEYS.contains(key);
+            let mut known: Vec<&str> = supported_keys().filter(is_answered).chain(KEYS).collect();
             known.extend(of(QUERY));
             return info(keys::QUERY_SUPPORTED_KEYS.name(), &known);
         }
