@@ -189,7 +189,7 @@ pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_, '_>) {
     }
 }
 
-/// Facts about the node's devices as those of its processes.
+/// Facts about the node's devices as those of its processes. A description from a socket has them only in the arrays of nodes.
 pub(super) fn fill_fabric(columns: &mut Columns<'_>, nodes: &mut Nodes<'_, '_>, rank_count: u32) {
     let is_complete = |ids: &mut ColumnBuilder<'_>| !ids.is_open() || ids.is_complete(rank_count);
     if !columns.existing(keys::NODEID.name()).is_some_and(is_complete) {

@@ -209,7 +209,6 @@ fn settle(
         }
         DerivedValues::AsGiven => fill_as_given(&mut facts, &mut nodes, size),
     }
-    // A description from a socket has these lists only in the arrays of nodes.
     derive::fill_fabric(&mut facts.procs, &mut nodes, size.rank_count);
     if let (Some(previous), true) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
