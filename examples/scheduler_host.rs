@@ -53,7 +53,14 @@ impl Scheduler {
         let first = u32::try_from(first).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
         let others = plane.nearest(first, plane.device_count()).unwrap_or_default();
         let all = std::iter::once(first).chain(others.into_iter().map(|(index, _)| index));
-        let found: BTreeSet<String> = all.filter_map(node).filter(|node| self.is_free(node)).take(count).collect();
+        let mut found = BTreeSet::new();
+        // A node may have several devices.
+        for node in all.filter_map(node).filter(|node| self.is_free(node)) {
+            if found.len() == count {
+                break;
+            }
+            found.insert(node);
+        }
         if count == 0 || found.len() < count { Err(Status::ERR_OUT_OF_RESOURCE) } else { Ok(found) }
     }
 

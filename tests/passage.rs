@@ -5,7 +5,6 @@
 mod support;
 
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
-use std::time::Duration;
 
 use modex::types::AsStatus;
 use modex::types::codes::iof_channel;
@@ -465,13 +464,20 @@ fn buffered_output_is_delivered_before_the_server_ends() {
     let (node, _host, [client, _other]) = start();
     let (source, channel) = (proc("job", 1), iof_channel::FWD_STDOUT_CHANNEL);
     let (seen, outputs) = mpsc::channel();
+    let lost = Mutex::new(seen.clone());
+    client
+        .register_event_handler(&[Status::ERR_LOST_CONNECTION], &[], move |_| {
+            lost.lock().unwrap().send(b"the server has gone".to_vec()).unwrap();
+        })
+        .wait()
+        .unwrap();
     let take = move |output: IofOutput| seen.send(output.bytes).unwrap();
     let buffering = vec![Info::new(Key::from_static(modex::keys::IOF_BUFFERING_SIZE.name()), 100_u32)];
     client.iof_pull(vec![source.clone()], buffering, channel, take).wait().unwrap();
     let output = IofOutput { source, channel, bytes: b"few".to_vec(), info: Vec::new() };
     node.server.iof_deliver(output).wait().unwrap();
     drop(node);
-    assert_eq!(outputs.recv_timeout(Duration::from_secs(20)).unwrap(), b"few");
+    assert_eq!(outputs.recv().unwrap(), b"few");
 }
 
 #[test]

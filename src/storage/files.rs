@@ -41,6 +41,9 @@ pub(super) const GROUP: &str = "modex.storage.gid";
 /// The keys about files.
 pub const FILE_KEYS: [&str; 4] = [RETRIEVAL, STATES, DEPENDENCIES, ACCESS];
 
+/// All qualifiers.
+pub(super) const QUALIFIERS: [&str; 4] = [FILES, BANDWIDTH, USER, GROUP];
+
 /// The most files of a question.
 pub(super) const FILES_MAX: usize = 1024;
 

@@ -39,4 +39,4 @@ pub use files::FILE_KEYS;
 pub use mount_table::MountTable;
 pub use mounts::{Mount, MountList};
 pub use provider::{DeviceNumber, Provider, Rates, StorageSystem, Usage};
-pub use questions::{KEYS, QUALIFIERS, Storage};
+pub use questions::{Storage, is_key, is_qualifier, keys, qualifiers};

@@ -10,9 +10,8 @@ use crate::keys::{self, TypedKey};
 use crate::types::codes::storage_access_type::{STORAGE_ACCESS_RD, STORAGE_ACCESS_RDWR, STORAGE_ACCESS_WR};
 use crate::types::{Info, Key, Query, Text, Value, footprint};
 
-/// The keys that storage has values of.
-pub const KEYS: [&str; 23] = [
-    keys::QUERY_STORAGE_LIST.name(),
+/// Facts about a system. They also select systems, as qualifiers.
+const FACTS: [&str; 8] = [
     keys::STORAGE_ID.name(),
     keys::STORAGE_PATH.name(),
     keys::STORAGE_TYPE.name(),
@@ -21,6 +20,10 @@ pub const KEYS: [&str; 23] = [
     keys::STORAGE_ACCESSIBILITY.name(),
     keys::STORAGE_PERSISTENCE.name(),
     keys::STORAGE_ACCESS_TYPE.name(),
+];
+
+/// Figures of the use of a system.
+const FIGURES: [&str; 10] = [
     keys::STORAGE_CAPACITY_LIMIT.name(),
     keys::STORAGE_CAPACITY_USED.name(),
     keys::STORAGE_OBJECT_LIMIT.name(),
@@ -31,27 +34,30 @@ pub const KEYS: [&str; 23] = [
     keys::STORAGE_BW_CUR.name(),
     keys::STORAGE_IOPS_MAX.name(),
     keys::STORAGE_IOPS_CUR.name(),
-    files::RETRIEVAL,
-    files::STATES,
-    files::DEPENDENCIES,
-    files::ACCESS,
 ];
 
-/// The qualifiers that select a system, or a direction of transfers.
-pub const QUALIFIERS: [&str; 12] = [
-    keys::STORAGE_ID.name(),
-    keys::STORAGE_PATH.name(),
-    keys::STORAGE_TYPE.name(),
-    keys::STORAGE_VERSION.name(),
-    keys::STORAGE_MEDIUM.name(),
-    keys::STORAGE_ACCESSIBILITY.name(),
-    keys::STORAGE_PERSISTENCE.name(),
-    keys::STORAGE_ACCESS_TYPE.name(),
-    files::FILES,
-    files::BANDWIDTH,
-    files::USER,
-    files::GROUP,
-];
+/// The keys that storage has values of.
+pub fn keys() -> impl Iterator<Item = &'static str> {
+    let list = [keys::QUERY_STORAGE_LIST.name()];
+    list.into_iter().chain(FACTS).chain(FIGURES).chain(FILE_KEYS)
+}
+
+/// Whether storage has values of a key.
+#[must_use]
+pub fn is_key(key: &str) -> bool {
+    keys().any(|known| known == key)
+}
+
+/// The qualifiers of queries about storage.
+pub fn qualifiers() -> impl Iterator<Item = &'static str> {
+    FACTS.into_iter().chain(files::QUALIFIERS)
+}
+
+/// Whether a key is a qualifier of queries about storage.
+#[must_use]
+pub fn is_qualifier(key: &str) -> bool {
+    qualifiers().any(|known| known == key)
+}
 
 /// Further qualifiers that storage honours. Values are always new and of this node, and the client has the time limit.
 const ALSO_HONOURED: [&str; 5] = [
@@ -219,9 +225,9 @@ fn fixed(system: &StorageSystem, key: &str) -> Option<Value> {
     }
 }
 
-/// Whether a key is about the use of a system: it is not a qualifier.
+/// Whether a key is about the use of a system, or about files.
 fn is_of_use(key: &str) -> bool {
-    KEYS.contains(&key) && !QUALIFIERS.contains(&key)
+    FIGURES.contains(&key) || FILE_KEYS.contains(&key)
 }
 
 /// A figure of the use.
@@ -276,7 +282,7 @@ impl<'q> Selection<'q> {
     /// Reads them; `None` for a value of another type, an unknown direction, another node, or a required qualifier that storage does
     /// not honour.
     fn read(qualifiers: &'q [Info], hostname: &str) -> Option<Self> {
-        let is_honoured = |key: &str| QUALIFIERS.contains(&key) || ALSO_HONOURED.contains(&key);
+        let is_honoured = |key: &str| is_qualifier(key) || ALSO_HONOURED.contains(&key);
         if qualifiers.iter().any(|info| keys::is_unmet(info, is_honoured)) {
             return None;
         }

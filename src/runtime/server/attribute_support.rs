@@ -312,8 +312,8 @@ impl Level {
         }
         let row = OF_LIBRARY.iter().find(|(level, name, _)| *level == self && *name == function);
         let of_storage = host.has_storage && self == Self::Server && function == QUERY_FUNCTION;
-        let more: &[&str] = if of_storage { &storage::QUALIFIERS } else { &[] };
-        row.map(|(.., lists)| [&lists.concat(), more].concat())
+        let more = storage::qualifiers().filter(|_| of_storage);
+        row.map(|(.., lists)| lists.concat().into_iter().chain(more).collect())
     }
 }
 

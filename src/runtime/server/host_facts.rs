@@ -240,7 +240,7 @@ impl HostFacts {
             return info(keys::QUERY_DEBUG_SUPPORT.name(), &known);
         }
         if is(asked, keys::QUERY_SUPPORTED_KEYS) {
-            let is_answered = |key: &&str| attributes.has_storage || !storage::KEYS.contains(key);
+            let is_answered = |key: &&str| attributes.has_storage || !storage::is_key(key);
             let mut known: Vec<&str> = supported_keys().filter(is_answered).chain(KEYS).collect();
             known.extend(of(QUERY));
             return info(keys::QUERY_SUPPORTED_KEYS.name(), &known);

@@ -301,8 +301,11 @@ impl OwnProcess {
                 HostReply::Infos { status, info } if OwnQuery::is_left(status) => (status, info),
                 reply => return receive(reply),
             };
-            let for_storage =
+            let mut for_storage =
                 if answers_storage { about_storage(&requester, &queries, &host_answers) } else { Vec::new() };
+            // Nothing ends the wait of this process for a file system.
+            let requires_limit = |info: &Info| keys::is_unmet(info, |key| key != keys::TIMEOUT.name());
+            for_storage.retain(|query| !query.qualifiers.iter().any(requires_limit));
             let query = OwnQuery { requester, queries, host_status: Some(status), host_answers, storage_refusal: None };
             if for_storage.is_empty() {
                 return ask_core(&loop_sender, query, receive);

@@ -1,5 +1,5 @@
-//! The bytes of a piece of output, which all its receivers share. A process may have thousands of pulls; a copy of 60 KB
-//! for each of 1,024 took a turn of 100 ms.
+//! The bytes of a piece of output, which all its receivers share. A process may have a thousand pulls, and a copy for each would
+//! take most of the server's time.
 
 use std::sync::{Arc, Weak};
 

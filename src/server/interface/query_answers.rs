@@ -37,7 +37,7 @@ const SET_KEYS: [&str; 9] = [
 
 /// The keys outside job data that a server answers itself.
 pub(crate) fn supported_keys() -> impl Iterator<Item = &'static str> {
-    OWN_KEYS.iter().chain(&fabric::KEYS).chain(&storage::KEYS).chain(&SET_KEYS).copied()
+    OWN_KEYS.into_iter().chain(fabric::KEYS).chain(storage::keys()).chain(SET_KEYS)
 }
 
 /// The rows of a table, by rank.

@@ -32,10 +32,9 @@ impl QueryScope {
     /// Reads the qualifiers of a query with a place among others. Those of storage count for queries about storage alone.
     pub(crate) fn of(query: &Query, requester: &Requester, index: usize, has_storage: bool) -> Result<Self, Status> {
         let Query { keys: names, qualifiers } = query;
-        let is_of_storage = |name: &Text| name.to_str().is_ok_and(|name| storage::KEYS.contains(&name));
+        let is_of_storage = |name: &Text| name.to_str().is_ok_and(storage::is_key);
         let is_about_storage = has_storage && names.iter().all(is_of_storage);
-        let is_known =
-            |key: &str| QUERY_QUALIFIERS.contains(&key) || (is_about_storage && storage::QUALIFIERS.contains(&key));
+        let is_known = |key: &str| QUERY_QUALIFIERS.contains(&key) || (is_about_storage && storage::is_qualifier(key));
         let is_unmet = |info: &Info| {
             let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
             !is_of_value && keys::is_unmet(info, is_known)
@@ -67,9 +66,8 @@ impl QueryScope {
             _ => None,
         });
         let is_optional = flag(qualifiers, keys::OPTIONAL);
-        let is_special = |info: &Info| {
-            info.flags().contains(InfoFlags::QUALIFIER) || storage::QUALIFIERS.contains(&info.key.as_str())
-        };
+        let is_special =
+            |info: &Info| info.flags().contains(InfoFlags::QUALIFIER) || storage::is_qualifier(info.key.as_str());
         let qualified = qualifiers.iter().any(is_special).then_some(index);
         let is_unnamed = proc.is_none() && namespace.is_none() && rank.is_none();
         let scope = |namespace, rank| {

@@ -37,7 +37,7 @@ pub(crate) fn about_storage(requester: &Requester, queries: &[Query], host_answe
         let scope = QueryScope::of(query, requester, index, true).ok()?;
         let mut keys = query.keys.clone();
         keys.retain(|name| {
-            let key = Key::from_bytes(name.as_bytes()).ok().filter(|key| storage::KEYS.contains(&key.as_str()));
+            let key = Key::from_bytes(name.as_bytes()).ok().filter(|key| storage::is_key(key.as_str()));
             let Some(key) = key.filter(|_| asked.insert((scope.clone(), name.clone()))) else { return false };
             let answers = counts.get_mut(&key).filter(|answers| **answers > 0);
             let is_open = answers.is_none();

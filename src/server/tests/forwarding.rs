@@ -5,7 +5,7 @@ use super::tools;
 use crate::gds::model::MapStore;
 use crate::proto::{IofDeregister, IofPull, Reply, Request};
 use crate::server::{
-    Capabilities, Delivery, Forwarded, HostCall, HostCallId, HostReply, HostResult, IofOutput, Limits, Output,
+    Capabilities, Delivery, Forwarded, HostCall, HostCallId, HostReply, HostResult, Input, IofOutput, Limits, Output,
     OutputSettings, PeerId, ServerConfig, ToolAdmission, Upcall, UpcallId,
 };
 use crate::types::{Info, ProcId, Status};
@@ -788,6 +788,18 @@ fn the_end_of_a_job_delivers_what_waits() {
     assert_eq!(deliver(&mut rig, &procs[0], STDOUT, "a").0, []);
     assert_eq!(texts(&rig.host(HostCall::DeregisterNamespace(namespace("other")))), "a");
     assert_eq!(rig.server.poll_timeout(), None);
+}
+
+/// Regression: output that a pull waited with was lost when the server closed.
+#[test]
+fn a_closing_server_delivers_what_pulls_wait_with() {
+    let mut rig = Rig::with(with_defaults(&[]), MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, pull_as(vec![size("pmix.iof.bsize", 100)], 1)));
+    granted(&mut rig, id);
+    assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "few").0, []);
+    assert_eq!(forwarded(&rig.input(Input::Closing)), [to(peer, 1, "few")]);
+    assert_eq!(rig.input(Input::Closing), []);
 }
 
 /// Memory of deliveries that wait had no bound but the size that the puller named.

@@ -226,8 +226,8 @@ impl<S: Datastore> ServerCore<S> {
             return Some(Value::from(self.supported_keys().collect::<Vec<_>>().join(",")));
         }
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
-            let of_storage = storage::QUALIFIERS.iter().filter(|_| self.config.answers_storage);
-            let known: Vec<&str> = QUERY_QUALIFIERS.iter().chain(of_storage).copied().collect();
+            let of_storage = storage::qualifiers().filter(|_| self.config.answers_storage);
+            let known: Vec<&str> = QUERY_QUALIFIERS.into_iter().chain(of_storage).collect();
             return Some(Value::from(known.join(",")));
         }
         None
@@ -236,7 +236,7 @@ impl<S: Datastore> ServerCore<S> {
     /// The keys outside job data that this server answers.
     fn supported_keys(&self) -> impl Iterator<Item = &'static str> {
         let has_storage = self.config.answers_storage;
-        supported_keys().filter(move |key| has_storage || !storage::KEYS.contains(key))
+        supported_keys().filter(move |key| has_storage || !storage::is_key(key))
     }
 
     /// The name and address of this server for its processes. As in other libraries they are values of each process, so
