@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use modex::gds::registration::Description;
+use modex::gds::registration::{Description, ResourceChange};
 use modex::gds::{
     Audience, Committed, Datastore, JobSummary, KeySets, Lookup, LookupError, NamespaceReader, Origin, Posted, Store,
     StoreError, StoreOptions, StoredValues,
@@ -66,6 +66,14 @@ impl Datastore for SimStore {
         description: &Description,
     ) -> Result<JobSummary, StoreError> {
         self.store.register_description(namespace, description)
+    }
+
+    fn change_resources(
+        &mut self,
+        namespace: &Namespace,
+        change: &ResourceChange,
+    ) -> Result<Option<JobSummary>, StoreError> {
+        self.store.change_resources(namespace, change)
     }
 
     fn prepare_some(&mut self, namespace: &Namespace, size_bytes: u64) -> bool {

@@ -8,10 +8,9 @@ use crate::runtime::{self, EnvironmentChange, EnvironmentPatterns, JobSetup, Set
 use crate::types::{Info, Namespace};
 
 impl Server {
-    /// Adds data that belong to no job. They become part of the description of every namespace registered from now on;
-    /// the description's own values take precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or
-    /// `PMIX_JOBID`) is for that job alone. A resource that contradicts a job's own description is left out for that
-    /// job.
+    /// Adds data that belong to no job. They become part of every namespace, registered before or after. A namespace's own
+    /// values take precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is for that job
+    /// alone. A resource that contradicts a job's own description is left out for that job.
     ///
     /// ```
     /// use modex::registration::JobDescription;
@@ -39,7 +38,7 @@ impl Server {
     }
 
     /// Removes data of [`Server::register_resources`]: under these keys, of a node that an array names, or of the
-    /// device that a lone `PMIX_DEVICE_ID` names. Jobs already registered keep their copy.
+    /// device that a lone `PMIX_DEVICE_ID` names. Registered jobs lose each value that equals the removed one.
     ///
     /// Source: PMIx Standard, `PMIx_server_deregister_resources`.
     pub fn deregister_resources(&self, resources: &[Info]) {

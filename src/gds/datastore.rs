@@ -1,7 +1,7 @@
 //! The datastore interface of the server core, which tests can drive with real segments or a plain map.
 
 use super::lookup::{Audience, Lookup, LookupError, Origin, Posted};
-use super::registration::Description;
+use super::registration::{Description, ResourceChange};
 use super::stored_values::{KeySets, StoredValues, in_order};
 use crate::types::{AsStatus, Info, Key, Kval, LentEntry, Namespace, Scope, Value, footprint};
 
@@ -45,6 +45,17 @@ pub trait Datastore {
     ) -> Result<JobSummary, Self::Error> {
         self.register(namespace, &description.to_infos())
     }
+
+    /// Gives a described job other resources; `None` if they change nothing. Values that equal those of the old resources
+    /// go. New ones add what the job lacks.
+    ///
+    /// # Errors
+    /// Unknown namespace, or no memory left.
+    fn change_resources(
+        &mut self,
+        namespace: &Namespace,
+        change: &ResourceChange,
+    ) -> Result<Option<JobSummary>, Self::Error>;
 
     /// Sets the number of local processes that share the limits of posted data. Without it, one process may use up
     /// everything.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::registration::ResourceChange;
 use super::{
     Audience, Committed, Datastore, JobSummary, KeyRef, Lookup, LookupError, Origin, Posted, RealmRequest, qualified,
 };
@@ -172,6 +173,21 @@ impl Datastore for MapStore {
         job.summary.job_size = job.job_level.get("pmix.job.size").and_then(Value::as_u32).or(job.summary.job_size);
         job.summary.node_count = job.job_level.get("pmix.num.nodes").and_then(Value::as_u32).or(job.summary.node_count);
         Ok(job.summary.clone())
+    }
+
+    fn change_resources(
+        &mut self,
+        namespace: &Namespace,
+        change: &ResourceChange,
+    ) -> Result<Option<JobSummary>, Self::Error> {
+        let unknown = || MapStoreError::UnknownNamespace { namespace: namespace.clone() };
+        let job = self.namespaces.get_mut(namespace).ok_or_else(unknown)?;
+        let is_old = |key: &Key, value: &Value| change.before.iter().any(|old| old.key == *key && old.value == *value);
+        job.job_level.retain(|key, value| !is_old(key, value));
+        for added in change.after.iter() {
+            job.job_level.entry(added.key.clone()).or_insert_with(|| added.value.clone());
+        }
+        Ok(Some(job.summary.clone()))
     }
 
     fn commit(

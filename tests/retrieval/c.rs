@@ -250,7 +250,7 @@ fn resources_are_in_every_job_and_give_way() {
     let on_node = "\tpmix.node.info\t1\t1\tpmix.hname\t3\tn1";
     let asked: String = [
         get("job", "vendor.a", ""),
-        get("job", "vendor.b", ""),
+        get("job", "vendor.b", "\tpmix.immediate\t1\t1"),
         get("job", "pmix.pmem", on_node),
         get("other", "pmix.pmem", on_node),
         get("other", "vendor.a", "\tpmix.immediate\t1\t1"),
@@ -258,7 +258,7 @@ fn resources_are_in_every_job_and_give_way() {
         get("other", "vendor.c", "\tpmix.immediate\t1\t1"),
     ]
     .concat();
-    // `vendor.b` is taken back before the second job is registered; the first job keeps its copy.
+    // `vendor.b` is taken back before the second job is registered; the first job loses it, too.
     let script = format!(
         "resources\n{resources}end\n{first}resources\n{}end\n{again}unresources\n{}end\n{other}client\tjob\t0\nask\tjob\t0\n{asked}end\n",
         words::entries(&[info("vendor.a", 9_u32)]),
@@ -267,7 +267,7 @@ fn resources_are_in_every_job_and_give_way() {
     let printed = run(ours(), &script);
     assert_eq!(
         printed[6..],
-        ["client 0", "0 14:2", "0 14:1", "0 15:5", "0 15:6", "0 14:9", "-46", "0 14:7"],
+        ["client 0", "0 14:2", "-46", "0 15:5", "0 15:6", "0 14:9", "-46", "0 14:7"],
         "{printed:?}"
     );
 }

@@ -116,8 +116,8 @@ pub extern "C-unwind" fn PMIx_server_deregister_client(
     });
 }
 
-/// Adds data that belong to no job. They become part of the description of every namespace registered from now on; the description's own
-/// values take precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is for that job alone.
+/// Adds data that belong to no job. They become part of every namespace, registered before or after; the description's own values take
+/// precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is for that job alone.
 ///
 /// Refused are values of wrong types, contradictions within the data or with earlier resources, and names of jobs outside arrays. A
 /// resource that contradicts a job's own description is left out for that job. A value that can't be stored (nested too deep, too large)
@@ -144,7 +144,8 @@ pub extern "C-unwind" fn PMIx_server_register_resources<'a>(
 }
 
 /// Removes resources that [`PMIx_server_register_resources`] added: under these keys, of a node that an array names, or of the device that
-/// a lone `PMIX_DEVICE_ID` names. Namespaces already registered keep their copy. See the standard's function of the same name.
+/// a lone `PMIX_DEVICE_ID` names. Registered namespaces lose each value that equals the removed one. Clients without the segment keep
+/// the values that they have. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -226,7 +226,7 @@ fn jobs_in(info: &Info, names: &mut Vec<String>) {
 }
 
 /// The rank in an entry of a process array.
-fn rank_of(entry: &Info) -> Option<u32> {
+pub(super) fn rank_of(entry: &Info) -> Option<u32> {
     match &entry.value {
         Value::Proc(proc) if entry.key.as_str() == keys::PROCID.name() => proc.rank.process(),
         Value::ProcRank(rank) if entry.key.as_str() == keys::RANK.name() => rank.process(),

@@ -16,7 +16,7 @@ use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::read::reader::NamespaceReader;
 use crate::gds::read::search::ReadError;
 use crate::gds::read::statistics::Statistics;
-use crate::gds::registration::{self, Context, Description};
+use crate::gds::registration::{self, Context, Description, ResourceChange};
 use crate::gds::stored_values::{KeySets, SegmentPart, StoredValues, UnreadValues, copied, damaged};
 use crate::keys;
 use crate::shmem::{BackingKind, GrowError, ReaderHandle, SegmentOptions};
@@ -251,6 +251,16 @@ impl Datastore for Store {
             .map_err(|error| registration::located_in(error, description, value_bytes_max))?;
         registration::warn_of_doubts(namespace, &record, previous.as_ref());
         Ok(summary)
+    }
+
+    fn change_resources(
+        &mut self,
+        namespace: &Namespace,
+        change: &ResourceChange,
+    ) -> Result<Option<JobSummary>, StoreError> {
+        let previous = self.previous(namespace)?.ok_or_else(|| unknown(namespace))?;
+        let record = registration::with_resources(namespace, &self.options.registration, &previous, change)?;
+        record.map(|record| self.register_record(namespace, &record)).transpose()
     }
 
     fn share_among(&mut self, namespace: &Namespace, processes: u32) {

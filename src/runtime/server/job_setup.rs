@@ -1,7 +1,7 @@
 //! The setup of jobs: data that a job gets in addition to the description by its host.
 //!
 //! ```text
-//! register_resources ─────> resources ───┐
+//! register_resources ─────> resources ───┐   (a described job gets them at once)
 //!                                        ├──> description, at the job's first registration
 //! setup_application ──> infos            │
 //!                        │ (each node)   │
@@ -19,6 +19,7 @@ mod patterns;
 mod resources;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 use super::fabric_desk::KnownFabric;
 use super::own_process::OwnProcess;
-use crate::gds::registration::{Description, RegisterError};
+use crate::gds::registration::{Description, RegisterError, ResourceChange};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
@@ -45,8 +46,8 @@ use crate::types::{AsStatus, Info, Key, Namespace, Status, Text, Value};
 /// Data for jobs that the server core does not hold.
 pub struct JobSetup {
     own: Arc<OwnProcess>,
-    /// Part of the description of every job registered from now on.
-    resources: Mutex<Vec<Info>>,
+    /// Part of every job. The lock is held until all jobs have a change, so that changes reach a job in their order.
+    resources: Mutex<Arc<[Info]>>,
     /// Jobs that got values or a description. The lock is held for no call of the core.
     jobs: Mutex<BTreeMap<Namespace, Job>>,
     /// Environments of the jobs that this process sets up.
@@ -169,21 +170,44 @@ impl AsStatus for SetupError {
 
 impl JobSetup {
     pub(super) fn new(own: Arc<OwnProcess>, fabric: Option<KnownFabric>) -> Self {
-        let (resources, jobs) = (Mutex::default(), Mutex::default());
+        let (resources, jobs) = (Mutex::new(Arc::default()), Mutex::default());
         Self { own, resources, jobs, harvest: Harvest::default(), fabric, secrets: Secrets::default() }
     }
 
-    /// Adds resources to the description of every job registered from now on.
+    /// Adds resources to every job.
     ///
     /// # Errors
     /// [`RegisterError`] for a value that can't be read or contradicts another resource.
     pub fn register_resources(&self, added: Vec<Info>) -> Result<(), RegisterError> {
-        resources::keep(&mut self.resources.lock(), added)
+        self.change_resources(|resources| resources::keep(resources, added))
     }
 
-    /// Removes resources.
+    /// Removes resources from every job.
     pub fn deregister_resources(&self, meant: &[Info]) {
-        resources::take_back(&mut self.resources.lock(), meant);
+        let Ok(()) = self.change_resources(|resources| {
+            resources::take_back(resources, meant);
+            Ok::<(), Infallible>(())
+        });
+    }
+
+    fn change_resources<E>(&self, change: impl FnOnce(&mut Vec<Info>) -> Result<(), E>) -> Result<(), E> {
+        let mut resources = self.resources.lock();
+        let before = Arc::clone(&resources);
+        let mut after = before.to_vec();
+        change(&mut after)?;
+        *resources = after.into();
+        let jobs = self.jobs.lock();
+        let described = jobs.iter().filter(|(_, job)| job.stage == Stage::Described);
+        let described: Vec<Namespace> = described.map(|(namespace, _)| namespace.clone()).collect();
+        drop(jobs);
+        for namespace in described {
+            let change = ResourceChange { before: Arc::clone(&before), after: Arc::clone(&resources) };
+            match self.own.call(HostCall::ChangeResources(namespace.clone(), change)) {
+                Ok(result) => note_change(&namespace, result),
+                Err(Stopped) => break,
+            }
+        }
+        Ok(())
     }
 
     /// Registers variables of this process that the job gets, except the `unwanted` ones. Calls add up.
@@ -336,24 +360,24 @@ impl JobSetup {
     /// Begins the registration of a job: its first description gets the resources and the values given to the job.
     /// [`NamespaceRegistration::conclude`] ends it.
     pub fn begin(self: &Arc<Self>, namespace: &Namespace, description: &mut Description) -> NamespaceRegistration {
-        // A described job keeps the copy of the resources that it has.
         let taken = self.take_for_description(namespace);
-        if let Some(taken) = &taken {
-            resources::add(namespace, description, &self.resources.lock());
-            resources::add(namespace, description, &taken.concat());
+        if let Some(Taken { resources, allotments }) = &taken {
+            resources::add(namespace, description, resources);
+            resources::add(namespace, description, &allotments.concat());
         }
         NamespaceRegistration { setup: Arc::clone(self), namespace: namespace.clone(), taken }
     }
 
     /// Takes the values for a job's first description; `None` for later descriptions.
-    fn take_for_description(&self, namespace: &Namespace) -> Option<Vec<Allotment>> {
+    fn take_for_description(&self, namespace: &Namespace) -> Option<Taken> {
+        let resources = Arc::clone(&self.resources.lock());
         let mut jobs = self.jobs.lock();
         let job = jobs.entry(namespace.clone()).or_default();
         if job.stage != Stage::Unknown {
             return None;
         }
         job.stage = Stage::Registering;
-        Some(std::mem::take(&mut job.left))
+        Some(Taken { resources, allotments: std::mem::take(&mut job.left) })
     }
 
     /// Forgets a job.
@@ -392,8 +416,14 @@ impl JobSetup {
 pub struct NamespaceRegistration {
     setup: Arc<JobSetup>,
     namespace: Namespace,
-    /// The values that the first description of the job got; `None` for later descriptions.
-    taken: Option<Vec<Allotment>>,
+    /// Additions to the first description of the job; `None` for later descriptions.
+    taken: Option<Taken>,
+}
+
+/// Additions to a job's first description.
+struct Taken {
+    resources: Arc<[Info]>,
+    allotments: Vec<Allotment>,
 }
 
 impl NamespaceRegistration {
@@ -408,7 +438,7 @@ impl NamespaceRegistration {
     pub fn conclude(self, is_described: bool) {
         let Self { setup, namespace, taken: Some(taken) } = self else { return };
         if !is_described {
-            return setup.give_back(&namespace, taken);
+            return setup.give_back(&namespace, taken.allotments);
         }
         while let Some(left) = setup.take_left(&namespace) {
             let call = HostCall::ExtendNamespace(namespace.clone(), left.concat().into());
@@ -417,6 +447,22 @@ impl NamespaceRegistration {
                 return tracing::warn!(%namespace, "allocated values can't be added to the job: the server has ended");
             }
         }
+        let resources = setup.resources.lock();
+        if *resources != taken.resources {
+            let change = ResourceChange { before: taken.resources, after: Arc::clone(&resources) };
+            let call = HostCall::ChangeResources(namespace.clone(), change);
+            // A server that has ended has no more readers.
+            let _ = setup.own.call_with(call, Box::new(move |result| note_change(&namespace, result)));
+        }
+    }
+}
+
+/// Logs a failed change of a job's resources. A job that was deregistered meanwhile needs none.
+fn note_change(namespace: &Namespace, result: HostResult) {
+    if let HostResult::Failed { status, reason } = result
+        && status != Status::ERR_NOT_FOUND
+    {
+        tracing::warn!(%namespace, %status, "resources of a registered job can't be changed: {reason}");
     }
 }
 

@@ -19,6 +19,10 @@ impl<S: Datastore> ServerCore<S> {
                 let result = self.extend_namespace(now, namespace, description);
                 return self.outputs.complete(ticket, result);
             }
+            HostCall::ChangeResources(namespace, change) => {
+                let result = self.change_resources(now, &namespace, &change);
+                return self.outputs.complete(ticket, result);
+            }
             HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
             HostCall::RegisterClient(registration) => self.register_client(now, &registration),
             HostCall::DescribeProcess(facts) => self.describe_process(facts),

@@ -12,7 +12,7 @@ use super::unread::CommittedValues;
 use crate::events::Event;
 use crate::fabric::FabricHandle;
 use crate::gds::LookupError;
-use crate::gds::registration::Description;
+use crate::gds::registration::{Description, ResourceChange};
 use crate::proto::exchange::PackedFence;
 use crate::proto::{Credential, IofPull, Service};
 use crate::types::{AsStatus, Info, Key, Kval, Namespace, Pdata, ProcId, Query, Status, Text};
@@ -35,6 +35,8 @@ pub enum HostCall {
     RegisterNamespace(RegisterNamespace),
     /// Extends the description of a registered job; values under the same keys are replaced.
     ExtendNamespace(Namespace, Description),
+    /// Gives a registered job other resources.
+    ChangeResources(Namespace, ResourceChange),
     /// Forgets a job; everything pending on it ends with a status. Unknown names are harmless.
     DeregisterNamespace(Namespace),
     /// Announces a local process.

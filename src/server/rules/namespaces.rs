@@ -1,7 +1,7 @@
 //! The host's registrations, and their effects on waiting requests.
 
 use crate::gds::Datastore;
-use crate::gds::registration::Description;
+use crate::gds::registration::{Description, ResourceChange};
 use crate::keys;
 use crate::server::interface::{
     Credentials, HostResult, Output, OutputSettings, PeerId, ProcessFacts, Reason, RegisterClient, RegisterNamespace,
@@ -29,9 +29,22 @@ impl<S: Datastore> ServerCore<S> {
                 return HostResult::Failed { status: error.status(), reason: error.to_string() };
             }
         };
+        self.described(now, namespace, *local_count, job_size, user_in(registration.description.infos()));
+        HostResult::Status(Status::SUCCESS)
+    }
+
+    /// The store has a job's new description.
+    fn described(
+        &mut self,
+        now: Time,
+        namespace: &Namespace,
+        local_count: Option<u32>,
+        job_size: Option<u32>,
+        user: Option<u32>,
+    ) {
         let job = self.registry.job_or_insert(namespace);
-        let is_new = job.describe(*local_count, job_size, user_in(registration.description.infos()));
-        tracing::info!(%namespace, local_count = *local_count, job_size = job.job_size(), "namespace registered");
+        let is_new = job.describe(local_count, job_size, user);
+        tracing::info!(%namespace, local_count, job_size = job.job_size(), "namespace registered");
         self.registry.touch();
         self.outputs.push(Output::Described(namespace.clone()));
         self.wake(namespace);
@@ -40,7 +53,6 @@ impl<S: Datastore> ServerCore<S> {
         }
         self.tie_children_here(namespace);
         self.review_namespace(now, namespace);
-        HostResult::Status(Status::SUCCESS)
     }
 
     /// Extends the description of a job. An unregistered job is an error.
@@ -50,11 +62,36 @@ impl<S: Datastore> ServerCore<S> {
         namespace: Namespace,
         description: Description,
     ) -> HostResult {
-        if self.registry.registered(&namespace).is_none_or(|job| job.is_of_tools()) {
-            let reason = format!("{namespace} is not registered; register it before its description is extended");
-            return HostResult::Failed { status: Status::ERR_NOT_FOUND, reason };
+        if let Some(refusal) = self.refusal_of_extension(&namespace) {
+            return refusal;
         }
         self.register_namespace(now, &RegisterNamespace { namespace, local_count: None, description, nodata: false })
+    }
+
+    /// Gives a job other resources. An unregistered job is an error.
+    pub(in crate::server) fn change_resources(
+        &mut self,
+        now: Time,
+        namespace: &Namespace,
+        change: &ResourceChange,
+    ) -> HostResult {
+        if let Some(refusal) = self.refusal_of_extension(namespace) {
+            return refusal;
+        }
+        match self.store.change_resources(namespace, change) {
+            Ok(None) => {}
+            Ok(Some(summary)) => self.described(now, namespace, None, summary.job_size, None),
+            Err(error) => return HostResult::Failed { status: error.status(), reason: error.to_string() },
+        }
+        HostResult::Status(Status::SUCCESS)
+    }
+
+    fn refusal_of_extension(&self, namespace: &Namespace) -> Option<HostResult> {
+        let is_known = self.registry.registered(namespace).is_some_and(|job| !job.is_of_tools());
+        (!is_known).then(|| {
+            let reason = format!("{namespace} is not registered; register it before its description is extended");
+            HostResult::Failed { status: Status::ERR_NOT_FOUND, reason }
+        })
     }
 
     /// Ends the tools that used a name before the host registered it: none goes on as a process of the host's job.

@@ -125,3 +125,65 @@ fn the_jobs_own_session_wins() {
     has_own(&record);
     assert_eq!(session_value(&record, "pmix.tmpdir"), text("/t"));
 }
+
+/// The record of a job with the values `own`, after its resources changed.
+fn changed(job: &JobRecord, before: &[Info], after: &[Info]) -> JobRecord {
+    let change = ResourceChange { before: before.into(), after: after.into() };
+    with_resources(&namespace(), &context(), job, &change).unwrap().unwrap_or_else(|| job.clone())
+}
+
+/// A job gets the same values from resources before its registration and after it, and the same are left without them.
+#[test]
+fn a_registered_job_gets_and_loses_resources_as_a_new_one_does() {
+    let own = || {
+        vec![
+            info("vendor.a", 2_u32),
+            node("n1", vec![info("pmix.pmem", 6_u64)]),
+            process(1, vec![info("px", "own")]),
+            array("pmix.app.arr", vec![info("pmix.appnum", 0_u32), info("ax", "own")]),
+        ]
+    };
+    let without = with(&[], own()).unwrap();
+    for resource in [
+        info("vendor.b", 1_u32),
+        info("vendor.a", 1_u32),
+        info("pmix.univ.size", 8_u32),
+        job(vec![info("vendor.b", 1_u32)]),
+        job(vec![info("pmix.nspace", "other"), info("vendor.b", 1_u32)]),
+        node("n0", vec![info("pmix.pmem", 5_u64), info("dev", "gpu")]),
+        node("n1", vec![info("pmix.pmem", 5_u64), info("dev", "gpu")]),
+        array("pmix.node.arr", vec![info("pmix.nodeid", 1_u32), info("dev", "gpu")]),
+        process(0, vec![info("px", "of a resource")]),
+        process(1, vec![info("px", "of a resource"), info("py", "of a resource")]),
+        process(7, vec![info("px", "of nobody")]),
+        array("pmix.app.arr", vec![info("pmix.appnum", 0_u32), info("ax", "resource"), info("ay", "resource")]),
+    ] {
+        let resources = kept(vec![resource]);
+        let later = changed(&without, &[], &resources);
+        let before = with(&resources, own()).unwrap();
+        let values = |record: &JobRecord| {
+            let of_job = ["vendor.a", "vendor.b", "pmix.job.size"].map(|key| job_value(record, key));
+            let of_nodes =
+                [0, 1].map(|at| ["pmix.pmem", "dev", "pmix.local.size"].map(|key| node_value(record, at, key)));
+            let of_ranks = [0, 1].map(|rank| ["px", "py"].map(|key| proc_value(record, rank, key)));
+            let of_app = ["ax", "ay"].map(|key| app_value(record, 0, key));
+            (of_job, of_nodes, of_ranks, of_app, session_value(record, "pmix.univ.size"))
+        };
+        assert_eq!(values(&later), values(&before), "{resources:?}");
+        assert_eq!(values(&changed(&later, &resources, &[])), values(&without), "{resources:?}");
+        assert_eq!(values(&changed(&before, &resources, &[])), values(&without), "{resources:?}");
+    }
+}
+
+#[test]
+fn a_resource_replaces_the_older_one_of_its_key_and_unknown_nodes_are_added() {
+    let job = with(&[], vec![]).unwrap();
+    let (old, new) = ([info("vendor.b", 1_u8)], [info("vendor.b", 1_u8), info("vendor.b", 2_u8)]);
+    let later = changed(&changed(&job, &[], &old), &old, &new);
+    assert_eq!(job_value(&later, "vendor.b"), Some(Value::Uint8(2)));
+    let change = ResourceChange { before: new.as_slice().into(), after: new.as_slice().into() };
+    assert_eq!(with_resources(&namespace(), &context(), &later, &change), Ok(None), "nothing is written again");
+    let elsewhere = [node("n9", vec![info("dev", "gpu")])];
+    let later = changed(&job, &[], &elsewhere);
+    assert_eq!((later.node_count, node_value(&later, 2, "dev")), (3, text("gpu")));
+}

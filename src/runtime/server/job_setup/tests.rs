@@ -155,10 +155,31 @@ fn resources_and_allotted_values_are_in_the_description_that_a_host_registers() 
     let description = || JobDescription::new(namespace).nodes(["n0"]).ranks_by_node([[0]]).build().unwrap();
     server.register_namespace(namespace, 1, description()).wait().unwrap();
     assert_eq!(["site.power", "site.net"].map(|name| fixture.number(name)), [Some(9), Some(1)]);
+    server.register_resources([value("site.late", 3), value("site.net", 4)].concat()).unwrap();
+    assert_eq!(["site.late", "site.net"].map(|name| fixture.number(name)), [Some(3), Some(1)], "its own value stays");
+    server.deregister_resources(&value("site.late", 0));
+    assert_eq!(["site.late", "site.power"].map(|name| fixture.number(name)), [None, Some(9)]);
+    server.deregister_resources(&value("site.net", 0));
     server.deregister_namespace(namespace).wait().unwrap();
     server.deregister_resources(&value("site.power", 0));
     server.register_namespace(namespace, 1, description()).wait().unwrap();
     assert_eq!(["site.power", "site.net"].map(|name| fixture.number(name)), [None, None]);
+}
+
+/// A change of resources while a job is being registered reaches it at the end of its registration.
+#[test]
+fn resources_that_change_during_a_registration_reach_the_job() {
+    let fixture = Fixture::new();
+    let Fixture { server, .. } = &fixture;
+    server.register_resources(value("site.old", 1)).unwrap();
+    let (registration, added) = fixture.begin();
+    assert_eq!(added, value("site.old", 1));
+    server.register_resources(value("site.new", 2)).unwrap();
+    fixture.register();
+    assert_eq!(fixture.number("site.new"), None);
+    registration.conclude(true);
+    // Calls are served in order.
+    assert_eq!(fixture.number("site.new"), Some(2));
 }
 
 /// An operation that is dropped leaves the job its values. Its `wait` and its `then` both end the registration.
