@@ -29,6 +29,7 @@ mod info;
 mod inspect;
 mod log;
 mod manual;
+mod munge_programs;
 mod origin;
 mod output;
 mod printing;

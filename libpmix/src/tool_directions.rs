@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use modex::keys::{self, TypedKey};
+use modex::runtime::has_more_rights_than_its_starter;
 use modex::server::UNDERSTOOD_OF_NEW_TOOLS;
 use modex::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status, Value};
 use modex::{SystemServer, ToolDirections};
 
 use super::guard::Failure;
-use super::server;
+use super::{munge, server};
 
 /// A tool's attributes.
 #[derive(Default)]
@@ -29,6 +30,8 @@ impl Directives {
     /// Reads the attributes. Attributes that are not about the connection go to the server's host.
     pub(super) fn read(infos: &[Info]) -> Result<Self, Failure> {
         let mut read = Self::default();
+        // In a set-user-id process the environment must not decide whether libmunge is loaded.
+        read.directions.prover = (!has_more_rights_than_its_starter()).then(munge::prover);
         let (mut namespace, mut rank) = (None, Rank::Process(0));
         for info in infos {
             let is = |name: &str| info.key.as_str() == name;

@@ -36,7 +36,7 @@ pub use crate::proto::exchange::{
 pub use crate::proto::service::*;
 pub use crate::proto::{Credential, IofPull, Version};
 pub use crate::ptl::rendezvous::AddressReport;
-pub use crate::ptl::{ForeignClients, SocketAccess};
+pub use crate::ptl::{ForeignClients, Interfaces, InterfacesError, Ports, PortsError, SocketAccess};
 #[doc(hidden)]
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gds::{StoreLimits, StoreOptions};
-use crate::ptl::{ForeignClients, SocketAccess};
+use crate::ptl::{ForeignClients, Interfaces, Ports, SocketAccess, TcpOptions};
 use crate::runtime::{
     self, ConnectionLimits, FabricSource, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport,
     TopologyOptions,
@@ -25,7 +25,8 @@ pub struct ServerBuilder {
     session_tmpdir: Option<PathBuf>,
     system_tmpdir: Option<PathBuf>,
     access: SocketAccess,
-    foreign_clients: ForeignClients,
+    tcp: TcpOptions,
+    requires_remote: bool,
     tools: ToolSupport,
     prover: Option<Arc<dyn Prover>>,
     munge_credentials: Option<Arc<dyn Prover>>,
@@ -55,7 +56,8 @@ impl ServerBuilder {
             session_tmpdir: None,
             system_tmpdir: None,
             access: SocketAccess::default(),
-            foreign_clients: ForeignClients::default(),
+            tcp: TcpOptions::default(),
+            requires_remote: false,
             tools: ToolSupport::default(),
             prover: None,
             munge_credentials: None,
@@ -109,7 +111,24 @@ impl ServerBuilder {
     /// the loopback interface for them. The kernel reports the user of each connection; this decides about admission,
     /// not [`ServerBuilder::access`].
     pub fn foreign_clients(mut self, clients: ForeignClients) -> Self {
-        self.foreign_clients = clients;
+        self.tcp.clients = clients;
+        self
+    }
+
+    /// The ports of the TCP socket on IPv4 and on IPv6. If all are taken, the server does not start.
+    pub fn tcp_ports(mut self, ipv4: Ports, ipv6: Ports) -> Self {
+        (self.tcp.ipv4_ports, self.tcp.ipv6_ports) = (ipv4, ipv6);
+        self
+    }
+
+    /// Opens the server to processes on other machines: it listens on the first suitable address of these interfaces
+    /// instead of the loopback interface. The kernel reports the user of each process of this node. A process on another
+    /// machine proves its user by munge, so a [`ServerBuilder::prover`] is needed. `is_required`: the server does not
+    /// start without. Otherwise it then listens on the loopback interface, and logs the reason.
+    ///
+    /// Nobody encrypts or signs the data that follow. Use a network that only the site's machines can read and write.
+    pub fn remote_connections(mut self, interfaces: Interfaces, is_required: bool) -> Self {
+        (self.tcp.remote, self.requires_remote) = (Some(interfaces), is_required);
         self
     }
 
@@ -306,7 +325,8 @@ impl ServerBuilder {
             session_tmpdir,
             system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
             access: self.access,
-            foreign_clients: self.foreign_clients,
+            tcp: self.tcp,
+            requires_remote: self.requires_remote,
             tools: self.tools,
             prover: self.prover,
             munge_credentials: self.munge_credentials,
@@ -347,6 +367,7 @@ impl AsStatus for BuildError {
             Self::Namespace(_)
             | Self::Hostname { .. }
             | Self::Start(StartError::Directory { .. } | StartError::Fabric(_)) => Status::ERR_BAD_PARAM,
+            Self::Start(StartError::RemoteUnproven(_)) => Status::ERR_NOT_SUPPORTED,
             Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
         }
     }

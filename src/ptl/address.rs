@@ -14,6 +14,14 @@ pub enum Endpoint {
     Tcp(SocketAddr),
 }
 
+impl Endpoint {
+    /// Whether processes on other machines may reach it, too.
+    #[must_use]
+    pub const fn is_for_other_machines(&self) -> bool {
+        matches!(self, Self::Tcp(address) if !address.ip().is_loopback())
+    }
+}
+
 /// Name and place of a server: `<namespace>.<rank>;<endpoint>`.
 ///
 /// The form is the reference's. The namespace may hold dots: the rank stands after the last one. The last semicolon

@@ -18,6 +18,21 @@ pub struct PeerCredentials {
 }
 
 impl PeerCredentials {
+    /// A peer on another machine, before it proves its user. The number is that of no user (chown(2)).
+    pub const UNPROVEN: Self = Self { pid: None, uid: u32::MAX, gid: None };
+
+    /// These credentials, or those that an unproven peer has proven.
+    #[must_use]
+    pub const fn or_proven(self, uid: u32, gid: u32) -> Self {
+        if self.is_unproven() { Self { pid: None, uid, gid: Some(gid) } } else { self }
+    }
+
+    /// Whether the peer must prove its user.
+    #[must_use]
+    pub const fn is_unproven(&self) -> bool {
+        self.uid == Self::UNPROVEN.uid
+    }
+
     /// Asks the kernel (`SO_PEERCRED`).
     ///
     /// # Errors

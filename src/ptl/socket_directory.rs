@@ -51,6 +51,9 @@ pub enum ListenError {
         /// Our effective user id.
         ours: u32,
     },
+    /// There is no TCP socket as the options want it.
+    #[error("can't listen on TCP as the options say: {}", explain(.0))]
+    Tcp(#[source] io::Error),
     /// The operating system refused a step.
     #[error("cannot {step} {path}: {}", explain(.source))]
     Io {

@@ -1,7 +1,7 @@
-//! Owner of the process at the other end of a loopback TCP connection.
+//! Owner of the process at the other end of a TCP connection within this node.
 //!
-//! TCP has no `SO_PEERCRED`, but both ends of a loopback connection are sockets of this kernel, which records the owner
-//! of each. `NETLINK_SOCK_DIAG` looks up the one socket. If it is not allowed (seccomp, kernels without it), the
+//! TCP has no `SO_PEERCRED`, but both ends of such a connection are sockets of this kernel, which records the owner of
+//! each. A peer on another machine has no socket here: its address is none of this node's. `NETLINK_SOCK_DIAG` looks up the one socket. If it is not allowed (seccomp, kernels without it), the
 //! table `/proc/net/tcp` or `tcp6` is read.
 //!
 //! Only the owner of an *established* and *open* socket is believed. The kernel reports a socket that its process
@@ -34,7 +34,7 @@ pub(super) struct SocketOwners {
 #[non_exhaustive]
 pub enum OwnerError {
     /// The peer is not on this node.
-    #[error("{peer} is not a loopback address; only processes of this node may connect")]
+    #[error("{peer} is on another machine, or in another network namespace")]
     Remote {
         /// Its address.
         peer: SocketAddr,
@@ -88,15 +88,13 @@ impl SocketOwners {
 
     /// The user whose process holds the other end of our connection `socket` between `own` and `peer`.
     pub(super) fn owner(&self, socket: impl AsFd, own: SocketAddr, peer: SocketAddr) -> Result<u32, OwnerError> {
-        if !peer.ip().is_loopback() {
-            return Err(OwnerError::Remote { peer });
-        }
         let owner = self.holder(own, peer)?.map(|owned| owned.uid);
         // Checked after the lookup of the peer's end: while ours is open, no other process can have had the peer's
         // port.
         match owner {
             _ if !is_open(&socket) => Err(OwnerError::Closed { peer }),
-            None => Err(OwnerError::NotFound { peer }),
+            None if peer.ip().is_loopback() => Err(OwnerError::NotFound { peer }),
+            None => Err(OwnerError::Remote { peer }),
             owner if owner == self.hidden_uid => Err(OwnerError::Hidden { peer }),
             Some(uid) => Ok(uid),
         }
@@ -423,9 +421,10 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_elsewhere_is_refused_unasked() {
-        let (own, peer) = ("127.0.0.1:1".parse().unwrap(), "192.0.2.1:2".parse().unwrap());
-        assert!(matches!(SocketOwners::new().owner(io::stdin(), own, peer), Err(OwnerError::Remote { .. })));
+    fn a_peer_elsewhere_has_no_owner() {
+        let (_client, server, own, _) = connection("127.0.0.1:0").unwrap();
+        let peer = "192.0.2.1:2".parse().unwrap();
+        assert!(matches!(SocketOwners::new().owner(&server, own, peer), Err(OwnerError::Remote { .. })));
     }
 
     #[test]

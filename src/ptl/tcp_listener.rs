@@ -2,10 +2,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as Socket};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::socket_owner::SocketOwners;
-use super::{OwnerError, PeerCredentials, Stream, StreamLimits};
+use super::{Interfaces, OwnerError, PeerCredentials, Ports, Stream, StreamLimits};
 
 /// Whether and how clients of other PMIx libraries can connect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +22,28 @@ pub enum ForeignClients {
     Refused,
 }
 
-/// A listening TCP socket on the loopback interface, for clients of other libraries.
+/// The TCP socket of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// The families of addresses.
+    pub clients: ForeignClients,
+    /// The ports on IPv4.
+    pub ipv4_ports: Ports,
+    /// The ports on IPv6.
+    pub ipv6_ports: Ports,
+    /// The interfaces for connections from other machines; the loopback interface alone if not given.
+    pub remote: Option<Interfaces>,
+}
+
+impl TcpOptions {
+    /// Whether the user asks for other places than any port of the loopback interface.
+    #[must_use]
+    pub const fn is_particular(&self) -> bool {
+        self.remote.is_some() || !self.ipv4_ports.is_empty() || !self.ipv6_ports.is_empty()
+    }
+}
+
+/// A listening TCP socket, for clients of other libraries and for tools.
 ///
 /// Every process of the node can connect. The kernel names the owner of its socket; the peer's claim does not count.
 #[derive(Debug)]
@@ -29,24 +51,41 @@ pub struct TcpListener {
     socket: Socket,
     address: SocketAddr,
     owners: SocketOwners,
+    admits_remote: bool,
 }
 
 impl TcpListener {
-    /// Listens at a port that the kernel chooses. `None` if no client may connect.
+    /// Listens at the first address that works. `None` if no client may connect.
     ///
     /// # Errors
-    /// The operating system refuses.
-    pub fn bind(clients: ForeignClients) -> io::Result<Option<Self>> {
-        let (ipv4, ipv6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
-        let socket = match clients {
+    /// The operating system refuses, or no interface has a suitable address.
+    pub fn bind(options: &TcpOptions) -> io::Result<Option<Self>> {
+        let (ipv4, ipv6) = match options.clients {
             ForeignClients::Refused => return Ok(None),
-            ForeignClients::OverIpv4 => listener(ipv4)?,
-            ForeignClients::OverIpv6 => listener(ipv6)?,
-            // The error for IPv6 adds nothing.
-            ForeignClients::Welcome => listener(ipv4).or_else(|error| listener(ipv6).map_err(|_| error))?,
+            ForeignClients::OverIpv4 => (true, false),
+            ForeignClients::OverIpv6 => (false, true),
+            ForeignClients::Welcome => (true, true),
         };
-        let address = socket.local_addr()?;
-        Ok(Some(Self { socket, address, owners: SocketOwners::new() }))
+        let mut addresses = match &options.remote {
+            Some(interfaces) => interfaces.addresses()?,
+            None => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        };
+        addresses.retain(|address| if address.is_ipv4() { ipv4 } else { ipv6 });
+        let ports = |address: &IpAddr| if address.is_ipv4() { &options.ipv4_ports } else { &options.ipv6_ports };
+        let places = addresses.iter().flat_map(|address| ports(address).iter().map(|port| (*address, port)));
+        let mut failure = None;
+        for (address, port) in places {
+            match listener(address, port) {
+                Ok(socket) => {
+                    let (address, admits_remote) = (socket.local_addr()?, options.remote.is_some());
+                    return Ok(Some(Self { socket, address, owners: SocketOwners::new(), admits_remote }));
+                }
+                // The errors of further places add nothing.
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let nowhere = || io::Error::new(io::ErrorKind::AddrNotAvailable, "no interface has a suitable address");
+        Err(failure.unwrap_or_else(nowhere))
     }
 
     /// The address that clients connect to.
@@ -56,7 +95,7 @@ impl TcpListener {
     }
 
     /// Takes the next waiting connection, or `None` if there is none. It comes with its owner, or with the reason why
-    /// the owner is unknown; drop it then.
+    /// the owner is unknown; drop it then. The owner of one from another machine is [`PeerCredentials::UNPROVEN`].
     ///
     /// # Errors
     /// Out of descriptors or memory; the caller should stop accepting for a while.
@@ -69,7 +108,10 @@ impl TcpListener {
                 Err(e) => return Err(e),
             };
             let owner = self.owners.owner(&socket, self.address, peer);
-            let credentials = owner.map(|uid| PeerCredentials { pid: None, uid, gid: None });
+            let credentials = match owner {
+                Err(OwnerError::Remote { .. }) if self.admits_remote => Ok(PeerCredentials::UNPROVEN),
+                owner => owner.map(|uid| PeerCredentials { pid: None, uid, gid: None }),
+            };
             return Ok(Some((Stream::over_tcp(socket, limits)?, credentials)));
         }
     }
@@ -81,11 +123,13 @@ impl AsFd for TcpListener {
     }
 }
 
-fn listener(address: IpAddr) -> io::Result<Socket> {
+fn listener(address: IpAddr, port: u16) -> io::Result<Socket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    bind(&socket, &SocketAddr::new(address, 0))?;
+    // A server that starts again at its port need not wait for the end of old connections.
+    set_socket_reuseaddr(&socket, port != 0)?;
+    bind(&socket, &SocketAddr::new(address, port))?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }
@@ -101,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_peer_of_this_user_is_known_by_the_kernel_and_bytes_go_both_ways() {
-        let listener = TcpListener::bind(ForeignClients::default()).unwrap().unwrap();
+        let listener = TcpListener::bind(&TcpOptions::default()).unwrap().unwrap();
         assert!(listener.address().ip().is_loopback());
         assert!(listener.accept(StreamLimits::default()).unwrap().is_none());
         let limits = StreamLimits::default();
@@ -126,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_left_before_it_was_accepted_has_no_owner() {
-        let listener = TcpListener::bind(ForeignClients::default()).unwrap().unwrap();
+        let listener = TcpListener::bind(&TcpOptions::default()).unwrap().unwrap();
         drop(Stream::connect(&Endpoint::Tcp(listener.address()), StreamLimits::default()).unwrap());
         let (_, credentials) = listener.accept(StreamLimits::default()).unwrap().unwrap();
         assert!(matches!(credentials, Err(OwnerError::Closed { .. })), "{credentials:?}");
@@ -134,12 +178,42 @@ mod tests {
 
     #[test]
     fn who_wants_one_family_gets_that_or_none() {
-        assert!(TcpListener::bind(ForeignClients::Refused).unwrap().is_none());
-        let listener = TcpListener::bind(ForeignClients::OverIpv4).unwrap().unwrap();
+        let bind = |clients| TcpListener::bind(&TcpOptions { clients, ..TcpOptions::default() });
+        assert!(bind(ForeignClients::Refused).unwrap().is_none());
+        let listener = bind(ForeignClients::OverIpv4).unwrap().unwrap();
         assert_eq!(listener.address().ip(), Ipv4Addr::LOCALHOST);
         // A node may be without IPv6.
-        if let Ok(listener) = TcpListener::bind(ForeignClients::OverIpv6) {
+        if let Ok(listener) = bind(ForeignClients::OverIpv6) {
             assert_eq!(listener.unwrap().address().ip(), Ipv6Addr::LOCALHOST);
         }
+    }
+
+    #[test]
+    fn a_port_is_that_of_the_options_or_an_error() {
+        let free = TcpListener::bind(&TcpOptions::default()).unwrap().unwrap().address().port();
+        let port = |text: String| TcpOptions {
+            ipv4_ports: text.parse().unwrap(),
+            clients: ForeignClients::OverIpv4,
+            ..TcpOptions::default()
+        };
+        let options = port(free.to_string());
+        let listener = TcpListener::bind(&options).unwrap().unwrap();
+        assert_eq!(listener.address().port(), free);
+        assert_eq!(TcpListener::bind(&options).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let ports = port(format!("{free},1-65535"));
+        assert_ne!(TcpListener::bind(&ports).unwrap().unwrap().address().port(), free, "the next free port");
+    }
+
+    /// A process of this node is known by the kernel at any address of the node.
+    #[test]
+    fn a_local_peer_is_known_on_the_interface_for_other_machines() {
+        let remote = Some(Interfaces::parse("127.0.0.0/8", "").unwrap());
+        let listener = TcpListener::bind(&TcpOptions { remote, ..TcpOptions::default() }).unwrap().unwrap();
+        let _client = Stream::connect(&Endpoint::Tcp(listener.address()), StreamLimits::default()).unwrap();
+        let (_, credentials) = listener.accept(StreamLimits::default()).unwrap().unwrap();
+        assert_eq!(credentials.unwrap().uid, nix::unistd::geteuid().as_raw());
+        let nowhere = Some(Interfaces::parse("no-such-interface", "").unwrap());
+        let error = TcpListener::bind(&TcpOptions { remote: nowhere, ..TcpOptions::default() }).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
     }
 }

@@ -20,6 +20,7 @@ mod capi;
 mod command;
 mod examples;
 mod library;
+mod machines;
 mod mpi;
 mod mpi_kills;
 mod mpi_run;

@@ -152,6 +152,11 @@ impl Running {
         String::from_utf8_lossy(&self.out.lock().unwrap()).into_owned()
     }
 
+    /// Its messages so far.
+    pub(crate) fn messages(&self) -> String {
+        String::from_utf8_lossy(&self.err.lock().unwrap()).into_owned()
+    }
+
     /// Waits for a killed consumer.
     pub(crate) fn bury(mut self) {
         self.child.wait().unwrap();

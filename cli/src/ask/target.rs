@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use clap::Args;
@@ -10,6 +10,7 @@ use modex::types::Namespace;
 use modex::{AttachError, Operation, Pending, Tool, ToolDirections, ToolError};
 
 use super::arguments::{self, ArgumentError};
+use crate::munge_programs::MungePrograms;
 
 /// Without any of these the command asks the server that started this process, else the only server found. If there are
 /// several, it asks the server that gave the job its name.
@@ -91,6 +92,7 @@ impl Target {
             file: self.file.clone(),
             namespace,
             time_max,
+            prover: Some(Arc::new(MungePrograms)),
             // A person can choose better than the order of files.
             is_choice_refused: true,
             ..ToolDirections::default()

@@ -25,7 +25,7 @@ use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
 use modex::storage_systems::MountTable;
 use modex::types::{ProcId, Time};
-use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
+use modex::{BuildError, ForeignClients, Interfaces, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
@@ -47,7 +47,6 @@ use super::last_output::LastOutput;
 use super::line_prefix::{LineMarks, LinePrefix};
 use super::memory_usage::MemoryUsage;
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
-use super::munge_programs::MungePrograms;
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
 use super::plan::Plan;
@@ -59,6 +58,7 @@ use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
+use crate::munge_programs::MungePrograms;
 use answering::QueryCall;
 use checkpoints::Checkpoints;
 use controlling::{ControlCall, Terminations};
@@ -94,6 +94,8 @@ pub(super) struct Settings {
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Duration,
     pub(super) no_tcp: bool,
+    /// The interfaces for tools on other machines.
+    pub(super) remote_tools: Option<Interfaces>,
     pub(super) pmi: PmiChoice,
     pub(super) reports: Reports,
     /// The file for what processes want to have recorded.
@@ -239,8 +241,11 @@ fn start_server(settings: &Settings, directory: &SessionDirectory, host: Launche
         .file_monitor()
         .resource_monitor()
         .credentials(Some(Arc::new(MungePrograms)))
-        .storage(MountTable::new())
-        .start(host)?;
+        .storage(MountTable::new());
+    let Some(interfaces) = settings.remote_tools.clone() else { return Ok(server.start(host)?) };
+    let server = server.prover(Arc::new(MungePrograms)).remote_connections(interfaces, true).start(host)?;
+    let uri = server.uri();
+    tracing::warn!("tools on other machines connect with --uri '{uri}'");
     Ok(server)
 }
 

@@ -42,7 +42,6 @@ mod lines;
 mod log_request;
 mod memory_usage;
 mod mpi_library;
-mod munge_programs;
 mod orphans;
 mod output_locks;
 mod output_writer;
@@ -77,6 +76,7 @@ use job_record::JobRecord;
 pub(super) use launcher_query::{OPERATIONS, REQUEST_COUNTS};
 use line_prefix::LineMarks;
 pub(super) use lines::LineBuffer;
+use modex::{Interfaces, InterfacesError};
 pub(super) use mpi_library::PmiChoice;
 use plan::InputTargets;
 use report::{ReportWish, Reports};
@@ -178,6 +178,11 @@ pub(super) struct RunOptions {
     /// No TCP socket for ranks that use another PMIx library
     #[arg(long)]
     no_tcp: bool,
+
+    /// Admit tools on other machines, over these network interfaces: names and subnets with commas between them, or all.
+    /// Tools prove their user by munge. The address for them is printed
+    #[arg(long, value_name = "INTERFACES", value_parser = interfaces, conflicts_with = "no_tcp")]
+    remote_tools: Option<Interfaces>,
 
     /// Print the time that each phase of the start took, or write each rank's phases to a file: a picture
     /// (FILE.svg), or JSON (FILE.json). Can be given several times
@@ -296,6 +301,7 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         timeout: options.timeout,
         grace: options.grace,
         no_tcp: options.no_tcp,
+        remote_tools: options.remote_tools.clone(),
         pmi: options.pmi,
         record: options.record.as_deref().map(JobRecord::open).transpose()?.map(Arc::new),
         reports: Reports::open(&options.report).map_err(job::JobError::from)?,
@@ -307,6 +313,11 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         Err(job::JobError::App(error)) => Err(error.into()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Interfaces on the command line.
+fn interfaces(text: &str) -> Result<Interfaces, InterfacesError> {
+    Interfaces::parse(if text == "all" { "" } else { text }, "")
 }
 
 /// A duration on the command line.

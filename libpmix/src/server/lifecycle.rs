@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use modex::keys;
 use modex::proto::exchange::ExchangeForm;
-use modex::runtime::{
-    DISABLE_IPV4, DISABLE_IPV6, REPORT_URI, SECURITY_MODULES, parameter_flag, parameter_value, trusted_variable,
-};
+use modex::runtime::{REPORT_URI, SECURITY_MODULES, parameter_value, trusted_variable};
 use modex::storage_systems::MountTable;
-use modex::types::{Info, InfoFlags, ProcId, Status, Value};
+use modex::types::{AsStatus, Info, InfoFlags, ProcId, Status, Value};
 use modex::{
-    AddressReport, FabricSource, ForeignClients, Host, OutputSettings, Server, ServerBuilder, SocketAccess,
-    ToolAdmission, ToolSupport, TopologySharing,
+    AddressReport, FabricSource, Host, OutputSettings, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport,
+    TopologySharing,
 };
 use nix::unistd::{geteuid, getpid};
 
 use super::module::{COMMON_SIZE_BYTES, ModulePointer};
 use super::state::{self, ServerProcess};
+use super::tcp::TcpSettings;
 use super::text;
 use super::topology_options::TopologyOptions;
 use super::upcall::{self, Bridge, ModuleHost};
@@ -130,8 +129,7 @@ struct Options {
     tools: ToolSupport,
     /// Whether a role is marked as required.
     requires_tools: bool,
-    is_ipv4_disabled: bool,
-    is_ipv6_disabled: bool,
+    tcp: TcpSettings,
     /// Whether this server logs for all servers of its job.
     is_gateway: bool,
     exchange: Option<ExchangeForm>,
@@ -160,8 +158,7 @@ impl Options {
         let mut options = Self {
             exchange: exchange_of_environment()?,
             offers_munge: munge_of_environment()?,
-            is_ipv4_disabled: parameter_flag(DISABLE_IPV4).unwrap_or(false),
-            is_ipv6_disabled: parameter_flag(DISABLE_IPV6).unwrap_or(false),
+            tcp: TcpSettings::of_parameters()?,
             output: OutputStyle::of_parameters(),
             ..Self::default()
         };
@@ -169,7 +166,9 @@ impl Options {
         for info in infos.iter() {
             let name = from_c::key_in_place(&info.get().key)?;
             let is_required = info.flags & InfoFlags::REQUIRED.bits() != 0;
-            if options.topology.take(name, info.value(), is_required)? {
+            if options.topology.take(name, info.value(), is_required)?
+                || options.tcp.take(name, info.value(), is_required)?
+            {
                 continue;
             }
             if OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name() {
@@ -267,8 +266,6 @@ impl Options {
             (keys::SERVER_SYSTEM_SUPPORT.name(), &mut self.tools.is_system),
             (keys::SERVER_SCHEDULER.name(), &mut self.tools.is_scheduler),
             (keys::SERVER_SYS_CONTROLLER.name(), &mut self.tools.is_controller),
-            (keys::TCP_DISABLE_IPV4.name(), &mut self.is_ipv4_disabled),
-            (keys::TCP_DISABLE_IPV6.name(), &mut self.is_ipv6_disabled),
             (keys::SERVER_GATEWAY.name(), &mut self.is_gateway),
             (NAME_SERVICE, &mut self.has_name_service),
             (FILE_MONITOR, &mut self.has_file_monitor),
@@ -308,19 +305,13 @@ impl Options {
         }
     }
 
-    fn builder(self, topology: Arc<HostTopology>, sharing: TopologySharing) -> ServerBuilder {
+    fn builder(self, topology: Arc<HostTopology>, sharing: TopologySharing) -> Result<ServerBuilder, Failure> {
         // A server of root serves the jobs of other users, too.
         let access = if geteuid().is_root() { SocketAccess::RegisteredUsers } else { SocketAccess::OwnerOnly };
         let tools = self.tool_support();
         let namespace = self.namespace.unwrap_or_else(|| format!("pmix-server-{}", getpid()));
-        let clients = match (self.is_ipv4_disabled, self.is_ipv6_disabled) {
-            (false, false) => ForeignClients::Welcome,
-            (false, true) => ForeignClients::OverIpv4,
-            (true, false) => ForeignClients::OverIpv6,
-            (true, true) => ForeignClients::Refused,
-        };
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
-        let builder = builder.foreign_clients(clients).topology(topology).topology_sharing(sharing);
+        let builder = self.tcp.applied_to(builder.topology(topology).topology_sharing(sharing))?;
         let builder = builder.output_settings(self.forwarding);
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = if self.has_name_service { builder.name_service() } else { builder };
@@ -340,10 +331,10 @@ impl Options {
             Some(tmpdir) => builder.tmpdir(tmpdir),
             None => builder,
         };
-        match self.system_tmpdir {
+        Ok(match self.system_tmpdir {
             Some(system_tmpdir) => builder.system_tmpdir(system_tmpdir),
             None => builder,
-        }
+        })
     }
 }
 
@@ -480,7 +471,8 @@ const ROLES: [&str; 4] = [
 pub(crate) fn is_server_option(name: &str) -> bool {
     let is_output = OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name();
     let is_option = OTHER_OPTIONS.contains(&name) || Options::default().flag_mut(name).is_some();
-    is_output || is_option || OutputSettings::is_directive(name) || TopologyOptions::is_option(name)
+    let is_of_part = TopologyOptions::is_option(name) || TcpSettings::is_option(name);
+    is_output || is_option || is_of_part || OutputSettings::is_directive(name)
 }
 
 /// Makes a tool a server, with the server options among its attributes, and no functions of a host yet.
@@ -518,12 +510,12 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
     let sharing = options.topology.sharing();
     let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
     let output = std::mem::take(&mut options.output);
-    let server = options.builder(Arc::clone(&topology), sharing).start(ModuleHost::new(Arc::clone(&bridge))).map_err(
-        |error| {
-            tracing::error!(%error, "the PMIx server can't be started");
-            Failure(Status::ERR_INIT)
-        },
-    )?;
+    let builder = options.builder(Arc::clone(&topology), sharing)?;
+    let server = builder.start(ModuleHost::new(Arc::clone(&bridge))).map_err(|error| {
+        tracing::error!(%error, "the PMIx server can't be started");
+        let is_unsupported = error.status() == Status::ERR_NOT_SUPPORTED;
+        Failure(if is_unsupported { Status::ERR_NOT_SUPPORTED } else { Status::ERR_INIT })
+    })?;
     let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output));
     state::replace(Some(Arc::clone(&process)));
     process::change(|state| state.server = Some(process));

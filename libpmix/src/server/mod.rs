@@ -32,6 +32,7 @@ pub mod psets;
 pub mod registration;
 pub mod setup;
 mod state;
+mod tcp;
 mod text;
 mod topology_options;
 pub mod unsupported;

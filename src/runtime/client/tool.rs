@@ -5,6 +5,7 @@ mod wait;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -16,9 +17,10 @@ use crate::keys;
 use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};
 use crate::ptl::rendezvous::RendezvousError;
-use crate::ptl::{AddressError, ClientEnvironment, Trust};
+use crate::ptl::{AddressError, ClientEnvironment, Proof, Trust};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::local::hostname;
+use crate::runtime::shared::prover::Prover;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Status, Time, Value};
 
 /// A tool's name, and how to find its server. The first given one counts, in this order: file, address, process number,
@@ -52,6 +54,8 @@ pub struct ToolDirections {
     pub time_max: Option<Duration>,
     /// Attributes for the server's host.
     pub info: Vec<Info>,
+    /// Makes credentials of munge, by which the tool proves its user to a server on another machine.
+    pub prover: Option<Arc<dyn Prover>>,
     /// Whether several servers in the directories are an error. Otherwise the first that admits the tool is taken.
     pub is_choice_refused: bool,
 }
@@ -146,7 +150,7 @@ pub enum ToolError {
         reason: UnreachableReason,
     },
     /// The server refused this tool.
-    #[error("the server at {address} refused this tool with {status}")]
+    #[error("the server at {address} refused this tool with {status}{}", advice(*status))]
     Refused {
         /// Its address.
         address: String,
@@ -164,6 +168,13 @@ pub enum ToolError {
     /// The server that started this process could not be used.
     #[error(transparent)]
     Started(ConnectError),
+}
+
+const fn advice(status: Status) -> &'static str {
+    match status {
+        Status::ERR_INVALID_CRED => "; on another machine than the server's, a tool needs munge to prove its user",
+        _ => "",
+    }
 }
 
 impl AsStatus for ToolError {
@@ -225,7 +236,7 @@ impl ToolDirections {
 pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
     let server = Places::of(&ToolDirections::default(), environment).ok()?.system_server().ok()?;
     let proc = ProcId::new(Namespace::new(&format!("singleton.{}.{}", hostname(), std::process::id())).ok()?, 0);
-    match join(Role::Singleton(own_ids(), proc), server, Vec::new(), CONNECT_TIME_MAX) {
+    match join_as(Role::Singleton(own_ids(), proc), server, Vec::new(), None, CONNECT_TIME_MAX) {
         Ok(session) => Some(session),
         Err(error) => {
             tracing::info!(%error, "this process has no launcher, and the system server refuses it; it runs alone");
@@ -259,13 +270,13 @@ fn connect_once(
 ) -> Result<Session, ToolError> {
     let (clock, time_max) = (Clock::start(), directions.time_max.unwrap_or(CONNECT_TIME_MAX));
     if let Some(server) = places.chosen(directions)? {
-        return join(role(directions), server, about(directions), time_max);
+        return join(directions, server, time_max);
     }
     let is_new = |server: &Chosen| !attached.contains(&server.offer.address.server);
     if directions.system == SystemServer::First
         && let Some(server) = places.system_server().ok().filter(is_new)
     {
-        match join(role(directions), server, about(directions), (time_max / 2).min(CANDIDATE_TIME_MAX)) {
+        match join(directions, server, (time_max / 2).min(CANDIDATE_TIME_MAX)) {
             Ok(session) => return Ok(session),
             Err(error) => tracing::info!(%error, "the tool searches for another server than the system server"),
         }
@@ -273,7 +284,7 @@ fn connect_once(
     // The search has the rest of the time.
     let time_max = clock.until(Some(Time::ZERO + time_max)).unwrap_or(time_max);
     if let Some(server) = starter_of_other(directions, environment).filter(is_new) {
-        return join(role(directions), server, about(directions), time_max);
+        return join(directions, server, time_max);
     }
     if !is_starter_attached(environment, attached) {
         // A launched process introduces itself without infos.
@@ -299,7 +310,7 @@ fn join_first(directions: &ToolDirections, candidates: Vec<Chosen>, time_max: Du
         // A stopped server must not use up the time of the others.
         let share = if left == 0 { time_left } else { (time_left / 2).min(CANDIDATE_TIME_MAX) };
         servers.push(server.offer.address.to_string());
-        let error = match join(role(directions), server, about(directions), share) {
+        let error = match join(directions, server, share) {
             Ok(session) => return Ok(session),
             Err(error) => error,
         };
@@ -328,11 +339,45 @@ fn starter_of_other(directions: &ToolDirections, environment: &[(OsString, OsStr
     (found.proc != *name).then_some(Chosen { offer, trust: Trust::OwnAndRoot })
 }
 
-fn join(role: Role, server: Chosen, info: Vec<Info>, time_max: Duration) -> Result<Session, ToolError> {
-    let Chosen { offer, trust } = server;
+fn join(directions: &ToolDirections, server: Chosen, time_max: Duration) -> Result<Session, ToolError> {
+    let join_with = |prover, time_max| join_as(role(directions), server.clone(), about(directions), prover, time_max);
+    let clock = Clock::start();
+    let prover = directions.prover.clone().filter(|_| server.offer.address.endpoint.is_for_other_machines());
+    if let Some(prover) = prover {
+        match join_with(Some(prover), time_max / 2) {
+            // A server of another library may know no munge. It refuses that, or closes the connection.
+            Err(error) if is_about_proof(&error) => {
+                tracing::info!(%error, "the tool tries again without munge");
+            }
+            outcome => return outcome,
+        }
+    }
+    join_with(None, clock.until(Some(Time::ZERO + time_max)).unwrap_or(time_max))
+}
+
+/// Whether another proof of the user may help.
+fn is_about_proof(error: &ToolError) -> bool {
+    match error {
+        ToolError::Refused { status, .. } => [Status::ERR_INVALID_CRED, Status::ERR_NOT_SUPPORTED].contains(status),
+        ToolError::Unreachable { reason, .. } => matches!(reason, UnreachableReason::Closed),
+        _ => false,
+    }
+}
+
+/// Connects with a role. A `prover` comes before the kernel's word.
+fn join_as(
+    role: Role,
+    server: Chosen,
+    info: Vec<Info>,
+    prover: Option<Arc<dyn Prover>>,
+    time_max: Duration,
+) -> Result<Session, ToolError> {
+    let Chosen { mut offer, trust } = server;
+    if prover.is_some() {
+        offer.proofs.insert(0, Proof::Munge);
+    }
     let address = offer.address.to_string();
-    let newcomer =
-        Newcomer { role, server: offer, fallback: None, hostname: Some(hostname()), info, prover: None, trust };
+    let newcomer = Newcomer { role, server: offer, fallback: None, hostname: Some(hostname()), info, prover, trust };
     match Attempt::start(time_max).join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ToolError::Refused { address, status }),

@@ -173,7 +173,7 @@ const OF_WRITTEN_OUTPUT: [&str; 19] = [
 ];
 
 /// Infos that a C server reads at its start. Their code is in the C library, whose test compares both.
-const OF_SERVERS: [&str; 22] = [
+const OF_SERVERS: [&str; 27] = [
     keys::EXTERNAL_PROGRESS.name(),
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
@@ -184,6 +184,11 @@ const OF_SERVERS: [&str; 22] = [
     keys::TCP_REPORT_URI.name(),
     keys::TCP_DISABLE_IPV4.name(),
     keys::TCP_DISABLE_IPV6.name(),
+    keys::TCP_IPV4_PORT.name(),
+    keys::TCP_IPV6_PORT.name(),
+    keys::TCP_IF_INCLUDE.name(),
+    keys::TCP_IF_EXCLUDE.name(),
+    keys::SERVER_REMOTE_CONNECTIONS.name(),
     keys::SERVER_TOOL_SUPPORT.name(),
     keys::SERVER_ALLOW_FOREIGN_TOOLS.name(),
     keys::SERVER_SESSION_SUPPORT.name(),

@@ -440,6 +440,7 @@ impl Connection {
             Stage::Proving(unproven, _) => {
                 if let Ok(ids) = &proven {
                     tracing::debug!(peer = id.0, uid = ids.uid, gid = ids.gid, "munge checks the credential of a peer");
+                    self.credentials = self.credentials.or_proven(ids.uid, ids.gid);
                 }
                 let completed = unproven.proven(proven).map_err(|rejected| self.reject(rejected))?;
                 self.know(completed);

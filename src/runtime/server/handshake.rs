@@ -94,6 +94,8 @@ pub(super) enum IntroductionError {
     Credential { size_bytes: usize },
     #[error("the peer's credential can't be verified: {0}")]
     Proof(#[from] ProofError),
+    #[error("the peer is on another machine, and brings no credential of munge, by which it must prove its user")]
+    Unproven,
     #[error("the peer claims to be user {claimed}, but its socket belongs to user {owner}")]
     FalseUser { claimed: u32, owner: u32 },
 }
@@ -102,7 +104,9 @@ impl AsStatus for IntroductionError {
     fn status(&self) -> Status {
         match self {
             Self::Handshake(_) | Self::LegacyTool => Status::ERR_NOT_SUPPORTED,
-            Self::Security { .. } | Self::Credential { .. } | Self::FalseUser { .. } => Status::ERR_INVALID_CRED,
+            Self::Security { .. } | Self::Credential { .. } | Self::Unproven | Self::FalseUser { .. } => {
+                Status::ERR_INVALID_CRED
+            }
             Self::Proof(error) => error.status(),
         }
     }
@@ -146,8 +150,10 @@ impl Unproven {
     /// Continues with the ids that the credential proves.
     pub(super) fn proven(self, proven: Result<Ids, ProofError>) -> Result<CompletedHandshake, Rejected> {
         let Self { connect, origin, inbox } = self;
-        let completed =
-            proven.map_err(IntroductionError::from).and_then(|ids| completed(&connect, origin, inbox, Some(ids)));
+        let completed = proven.map_err(IntroductionError::from).and_then(|ids| {
+            let origin = PeerOrigin { credentials: origin.credentials.or_proven(ids.uid, ids.gid), ..origin };
+            completed(&connect, origin, inbox, Some(ids))
+        });
         completed.map_err(|error| Rejected { error, wants_refusal: wants_refusal(&connect) })
     }
 }
@@ -188,7 +194,7 @@ impl Handshake {
     }
 }
 
-/// Uses the client's claims only if a lie would gain nothing. The user id is always the kernel's.
+/// Uses the client's claims only if a lie would gain nothing. The user id is always the kernel's or munge's.
 fn completed(
     connect: &Connect,
     origin: PeerOrigin,
@@ -262,7 +268,8 @@ fn introduction(connect: &Connect, origin: PeerOrigin, proven: Option<Ids>) -> R
     Ok(Introduction::Tool(hello, expects))
 }
 
-/// The ids to compare with the registration. The user is always the kernel's. Over TCP the kernel does not know the
+/// The ids to compare with the registration. The user is always the kernel's, or for a peer on another machine the one
+/// that munge proves. Over TCP the kernel does not know the
 /// group, so the claimed group counts, or the one that munge proves. A false claim gains nothing: it must match the
 /// registration, and opens nothing that the user's other processes can't open. For the same reason, a peer without a
 /// credential is accepted as the kernel's user.
@@ -274,6 +281,9 @@ fn credentials(
     let security = connect.security.as_bytes();
     let size_bytes = connect.credential.len();
     let uid = kernel.uid;
+    if kernel.is_unproven() {
+        return Err(IntroductionError::Unproven);
+    }
     let claimed = match proven {
         Some(ids) if ids.uid != uid => return Err(IntroductionError::FalseUser { claimed: ids.uid, owner: uid }),
         Some(ids) => ids,
@@ -326,6 +336,7 @@ const _: () = assert!(CONNECT_BYTES_MAX <= 1 << 20, "introductions are kept in m
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::handshake::native_credential;
 
     /// Our clients name release 5.0, which reads replies of any size. Their own limit is smaller, and a larger reply
     /// would have ended the connection.
@@ -335,5 +346,36 @@ mod tests {
         assert_eq!(message_bytes_max(Version::OWN, false), DecodeLimits::EXCHANGE.message_bytes_max);
         assert_eq!(message_bytes_max(Version::new(3, 2, 5), false), 16 << 20);
         assert_eq!(message_bytes_max(Version::new(6, 1, 1), false), 32 << 20);
+    }
+
+    /// A peer on another machine is the user that munge proves, whatever it claims.
+    #[test]
+    fn a_peer_on_another_machine_is_nobody_without_a_proof() {
+        let claimed = Ids { uid: 0, gid: 0 };
+        let mut connect = Connect {
+            security: SECURITY_NATIVE.into(),
+            credential: native_credential(claimed),
+            role: Role::Tool(claimed),
+            version: "4.2.2".into(),
+            codec: "v41".into(),
+            described: false,
+            store: STORE_HASH.into(),
+            info: Vec::new(),
+        };
+        let unproven =
+            PeerOrigin { credentials: PeerCredentials::UNPROVEN, carries_descriptors: false, checks_munge: true };
+        let push = |connect: &Connect, origin| Handshake::default().push(&connect.encode().unwrap(), origin);
+        let error = push(&connect, unproven).err().unwrap().error;
+        assert!(matches!(error, IntroductionError::Unproven), "{error}");
+        connect.security = SECURITY_MUNGE.into();
+        let error = push(&connect, PeerOrigin { checks_munge: false, ..unproven }).err().unwrap().error;
+        assert!(matches!(error, IntroductionError::Unproven), "{error}");
+        let Some(Introduced::Unproven(waiting)) = push(&connect, unproven).ok().unwrap() else { panic!("not checked") };
+        let proven = waiting.proven(Ok(Ids { uid: 1001, gid: 100 })).ok().unwrap();
+        let Introduction::Tool(hello, _) = proven.introduction else { panic!("no tool") };
+        assert_eq!(hello.credentials, server::Credentials { uid: 1001, gid: 100 });
+        let Some(Introduced::Unproven(waiting)) = push(&connect, unproven).ok().unwrap() else { panic!("not checked") };
+        let nobody = Ids { uid: PeerCredentials::UNPROVEN.uid, gid: 0 };
+        assert!(matches!(waiting.proven(Ok(nobody)).err().unwrap().error, IntroductionError::Unproven));
     }
 }

@@ -1,5 +1,5 @@
-//! The sockets of a server: a UNIX-domain socket for our own clients, and TCP on the loopback interface for clients of
-//! other libraries.
+//! The sockets of a server: a UNIX-domain socket for our own clients, and TCP for clients of other libraries and for
+//! tools, on the loopback interface or on one for other machines.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use super::poller::{Poller, Token};
 use crate::os_error_hint::explain;
 use crate::ptl::{
-    ForeignClients, ListenError, Listener, OwnerError, PeerCredentials, SocketAccess, Stream, StreamLimits, TcpListener,
+    ListenError, Listener, OwnerError, PeerCredentials, SocketAccess, Stream, StreamLimits, TcpListener, TcpOptions,
 };
 
 /// Directory of the socket if its path would be too long. It is made, locked, swept and removed as elsewhere.
@@ -26,8 +26,9 @@ impl Listeners {
     pub(super) const OWN: Token = Token(1);
     pub(super) const FOREIGN: Token = Token(2);
 
-    /// Without a loopback interface there is no TCP, and only our own clients can connect.
-    pub(super) fn bind(directory: &Path, access: SocketAccess, clients: ForeignClients) -> Result<Self, ListenError> {
+    /// Without a loopback interface there is no TCP, and only our own clients can connect. A wish for a port or for other
+    /// machines that can't be met is an error.
+    pub(super) fn bind(directory: &Path, access: SocketAccess, tcp: &TcpOptions) -> Result<Self, ListenError> {
         let own = match Listener::bind(directory, access) {
             // A socket's address has 108 bytes. The temporary directory of some batch systems needs all of them.
             Err(error @ ListenError::PathTooLong { .. }) => {
@@ -35,11 +36,17 @@ impl Listeners {
             }
             bound => bound?,
         };
-        let foreign = TcpListener::bind(clients).unwrap_or_else(|error| {
-            let error = explain(&error);
-            tracing::warn!(%error, "no TCP socket on the loopback interface: clients of other PMIx libraries can't connect");
-            None
-        });
+        let foreign = match TcpListener::bind(tcp) {
+            Err(error) if tcp.is_particular() => {
+                return Err(ListenError::Tcp(error));
+            }
+            Err(error) => {
+                let error = explain(&error);
+                tracing::warn!(%error, "no TCP socket on the loopback interface: clients of other PMIx libraries can't connect");
+                None
+            }
+            Ok(listener) => listener,
+        };
         Ok(Self { own, foreign })
     }
 

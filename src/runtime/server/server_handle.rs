@@ -45,12 +45,12 @@ use crate::fabric::FabricHandle;
 use crate::gds::{Store, StoreOptions};
 use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
-use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
+use crate::ptl::{ListenError, ModexAddress, ServerEnvironment, SocketAccess, TcpOptions};
 use crate::runtime::shared::clock::{Clock, calendar_time};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
-use crate::runtime::shared::prover::Prover;
+use crate::runtime::shared::prover::{ProofError, Prover};
 use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
@@ -70,8 +70,10 @@ pub struct ServerOptions {
     pub system_tmpdir: PathBuf,
     /// The users who can reach the socket.
     pub access: SocketAccess,
-    /// Whether clients of other PMIx libraries can connect, over a TCP socket on the loopback interface.
-    pub foreign_clients: ForeignClients,
+    /// Whether and where clients of other PMIx libraries and tools can connect over TCP.
+    pub tcp: TcpOptions,
+    /// Whether the server does not start without connections from other machines that the TCP options name.
+    pub requires_remote: bool,
     /// The tools that may connect, and the files by which they find the server.
     pub tools: ToolSupport,
     /// Checks credentials of munge. If it works at the server's start, clients may prove themselves by munge.
@@ -120,6 +122,9 @@ pub enum StartError {
     /// The thread could not be started.
     #[error("the server's thread can't be started: {}", explain_start(.0))]
     Thread(#[source] io::Error),
+    /// Nobody on another machine could prove a user.
+    #[error("connections from other machines need munge, by which users prove themselves; {0}")]
+    RemoteUnproven(#[source] ProofError),
     /// The fabric could not be read.
     #[error(transparent)]
     Fabric(#[from] Box<FabricSourceError>),
@@ -156,24 +161,26 @@ impl ServerHandle {
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
         let fabric = options.fabric.clone().map(KnownFabric::read).transpose().map_err(Box::new)?;
-        let listeners = Listeners::bind(&options.session_tmpdir, options.access, options.foreign_clients)?;
-        let server = options.server.clone();
-        let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
-        let files = Mutex::new(options.tools.announce(&options, &address)?);
-        let tools = options.tools.policy(&options);
         let pollers = Pollers::new(ServerLoop::NEWCOMERS)?;
         let waker = Waker::new(&pollers.main, ServerLoop::WAKER)?;
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
+        let proofs = start_proofs(options.prover.clone(), loop_sender.clone(), clock);
+        let tcp = provable(&options, proofs.as_ref().err())?;
+        let listeners = Listeners::bind(&options.session_tmpdir, options.access, &tcp)?;
+        let server = options.server.clone();
+        let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
+        let files = Mutex::new(options.tools.announce(&options, &address)?);
+        let tools = options.tools.policy(&options);
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
         let bytes_max = options.core.limits.query_bytes_max;
         let storage = BoundedStorage { storage: options.storage.clone(), bytes_max };
         let given = (options.munge_credentials.clone(), fabric.clone(), storage);
-        let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
+        let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
         text(listeners.path().to_owned())?;
-        let proofs = prover.and_then(|prover| start_proofs(prover, loop_sender.clone(), clock));
+        let proofs = proofs.ok();
         let directories = (text(session_tmpdir)?, text(system_tmpdir)?);
         let environment = environment_of(address, directories, hostname, proofs.is_some());
         let server = environment.address.server.clone();
@@ -358,10 +365,25 @@ fn text(path: PathBuf) -> Result<String, StartError> {
     path.into_os_string().into_string().map_err(|path| StartError::Directory { path: path.into() })
 }
 
-/// The thread that checks credentials of munge; `None` if munge does not work.
-fn start_proofs(prover: Arc<dyn Prover>, loop_sender: LoopSender, clock: Clock) -> Option<Proofs> {
-    let proofs = Proofs::start(prover, loop_sender, clock, TRIAL_TIME_MAX);
-    proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
+/// The thread that checks credentials of munge, if munge works.
+fn start_proofs(prover: Option<Arc<dyn Prover>>, loop_sender: LoopSender, clock: Clock) -> Result<Proofs, ProofError> {
+    let proofs = Proofs::start(prover.ok_or(ProofError::NoProver)?, loop_sender, clock, TRIAL_TIME_MAX);
+    proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients"))
+}
+
+/// The options for TCP. Without proofs the server is not open to other machines.
+fn provable(options: &ServerOptions, failure: Option<&ProofError>) -> Result<TcpOptions, StartError> {
+    let tcp = options.tcp.clone();
+    match failure {
+        Some(error) if tcp.remote.is_some() && options.requires_remote => {
+            Err(StartError::RemoteUnproven(error.clone()))
+        }
+        Some(error) if tcp.remote.is_some() => {
+            tracing::warn!(%error, "processes on other machines can't connect: they need munge to prove their users");
+            Ok(TcpOptions { remote: None, ..tcp })
+        }
+        _ => Ok(tcp),
+    }
 }
 
 /// Users share the descriptors if the process may have only few. Otherwise one user can take all, and another user's

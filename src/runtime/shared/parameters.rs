@@ -25,8 +25,8 @@ use nix::libc;
 
 use super::local::{environment, has_more_rights_than_its_starter, trusted_variable};
 pub use table::{
-    DISABLE_IPV4, DISABLE_IPV6, PARAMETERS, Parameter, ParameterEffect, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT,
-    TIMESTAMP_OUTPUT, XML_OUTPUT,
+    DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, PARAMETERS, Parameter, ParameterEffect,
+    REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
 };
 pub(in crate::runtime) use table::{FORWARD_ENVARS, PNET, PNET_TEST_NVERTS, parameter};
 

@@ -30,6 +30,9 @@ pub enum ProofError {
     /// The library is missing.
     #[error("libmunge.so.2 can't be loaded; install it, or have the server offer \"native\"")]
     Absent,
+    /// There is nothing to make and check credentials with.
+    #[error("nobody makes and checks credentials of munge; set a prover")]
+    NoProver,
     /// The library or its service refused.
     #[error("munge can't {doing}: {reason}; check that munged runs on this node")]
     Refused {
@@ -69,7 +72,7 @@ pub enum ProofError {
 impl AsStatus for ProofError {
     fn status(&self) -> Status {
         match self {
-            Self::Absent => Status::ERR_NOT_SUPPORTED,
+            Self::Absent | Self::NoProver => Status::ERR_NOT_SUPPORTED,
             Self::Refused { .. } | Self::Garbled { .. } | Self::OtherUser { .. } => Status::ERR_INVALID_CRED,
             Self::TimedOut(_) => Status::ERR_TIMEOUT,
             Self::Panicked => Status::ERROR,

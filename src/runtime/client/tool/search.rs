@@ -26,6 +26,7 @@ pub(super) struct Places {
 }
 
 /// A server to connect to.
+#[derive(Clone)]
 pub(super) struct Chosen {
     pub(super) offer: ServerOffer,
     /// The users whose servers may be trusted.

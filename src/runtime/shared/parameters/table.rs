@@ -43,6 +43,14 @@ pub const XML_OUTPUT: &str = "iof_xml_output";
 pub const DISABLE_IPV4: &str = "ptl_base_disable_ipv4_family";
 /// Whether a server's listener does without IPv6.
 pub const DISABLE_IPV6: &str = "ptl_base_disable_ipv6_family";
+/// Interfaces on which a server listens for other machines.
+pub const IF_INCLUDE: &str = "ptl_base_if_include";
+/// Interfaces on which it does not.
+pub const IF_EXCLUDE: &str = "ptl_base_if_exclude";
+/// Ports of a server on IPv4.
+pub const IPV4_PORTS: &str = "ptl_base_ipv4_ports";
+/// Ports of a server on IPv6.
+pub const IPV6_PORTS: &str = "ptl_base_ipv6_ports";
 /// The place for the report of a server's address.
 pub const REPORT_URI: &str = "ptl_base_report_uri";
 /// Modules for the proof of identity.
@@ -98,6 +106,10 @@ pub const PARAMETERS: &[Parameter] = &[
     log("psec_base_verbose", "ptl"),
     setting(DISABLE_IPV4, "server: clients of other libraries come over IPv6 alone (true or false)"),
     setting(DISABLE_IPV6, "server: clients of other libraries come over IPv4 alone (true or false)"),
+    setting(IF_EXCLUDE, "server open to other machines: interfaces that it does not use, by name or subnet"),
+    setting(IF_INCLUDE, "server open to other machines: interfaces that it may use, such as ib0,10.1.0.0/16"),
+    setting(IPV4_PORTS, "server: its ports on IPv4, such as 5000-5010,6000"),
+    setting(IPV6_PORTS, "server: its ports on IPv6"),
     setting(REPORT_URI, "server: the file for its address; - and +: standard output and standard error"),
     log("ptl_base_verbose", "ptl"),
 ];

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// The programs on the launcher's path.
 #[derive(Debug)]
-pub(super) struct MungePrograms;
+pub(crate) struct MungePrograms;
 
 /// The longest answer that is read. A credential has some hundred bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 10;

@@ -1,0 +1,95 @@
+//! Tools on another machine than their server: two network namespaces with a cable between them
+//! (`tests/machines/two.sh`), and munge. The tools are ours and Debian's OpenPMIx 4.2.2.
+
+use std::fs;
+
+use crate::command::built;
+use crate::library::{Library, library, repository, scratch};
+use crate::process::{Consumer, Ended, Running, wait_for};
+
+/// Two machines. All their processes end with the script's input, also if the test dies.
+struct Machines {
+    script: Running,
+    /// The script's process number, for its namespaces.
+    init: String,
+}
+
+impl Machines {
+    fn start() -> Self {
+        let script = Consumer::new(&Library::stock(), "unshare")
+            .args(["--pid", "--mount", "--net", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"])
+            .arg(repository().join("tests/machines/two.sh"))
+            .input_open()
+            .start();
+        script.wait_for_line("ready");
+        assert!(script.transcript().contains("ready"), "the machines do not start: {}", script.wait().transcript());
+        // The child of `timeout` is `unshare`, whose child is the script.
+        let init = child_of(&child_of(&script.id().to_string()));
+        Self { script, init }
+    }
+
+    /// A command on the first machine.
+    fn here(&self, library: &Library) -> Consumer {
+        Consumer::new(library, "nsenter")
+            .args(["--target", &self.init, "--pid", "--mount", "--net", "--uts", "--ipc", "--wd=/", "--"])
+    }
+
+    /// A command on the second machine.
+    fn elsewhere(&self, library: &Library) -> Consumer {
+        self.here(library).args(["ip", "netns", "exec", "second"])
+    }
+
+    /// `modex query` for the names of jobs, on the second machine, by a user.
+    fn query(&self, uri: &str, user: &[&str]) -> Ended {
+        let command = self.elsewhere(library()).args(user).arg(built("modex"));
+        command.args(["query", "--uri", uri, "PMIX_QUERY_NAMESPACES"]).run()
+    }
+}
+
+fn child_of(process: &str) -> String {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
+    children.trim().to_owned()
+}
+
+#[test]
+fn tools_on_another_machine_prove_their_user_by_munge_or_are_refused() {
+    // The library is built before the machines, which do not wait for long.
+    library();
+    let machines = Machines::start();
+    let launcher = machines.here(library()).arg(built("modex"));
+    let launcher = launcher.args(["run", "-n", "1", "--remote-tools", "10.78.0.0/24", "--", "sleep", "300"]).start();
+    let uri = || launcher.messages().split('\'').nth(1).map(str::to_owned);
+    wait_for(|| uri().is_some() || launcher.is_closed());
+    let uri = uri().unwrap_or_else(|| panic!("{}", launcher.messages()));
+    assert!(uri.contains("tcp4://10.78.0.1:"), "{uri}");
+
+    let found = machines.query(&uri, &[]);
+    assert!(found.status.success() && found.transcript().contains("pmix.qry.ns: modex-"), "{}", found.transcript());
+    let without = machines.query(&uri, &["unshare", "--mount", "sh", "-c", r#"umount -l /run && exec "$@""#, "sh"]);
+    assert!(without.err.contains("PMIX_ERR_INVALID_CRED"), "{}", without.transcript());
+    let stranger = machines.query(&uri, &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    assert!(stranger.err.contains("PMIX_ERR_NO_PERMISSIONS"), "{}", stranger.transcript());
+
+    let stock = Library::stock();
+    let tool = scratch().join("tool_elsewhere");
+    stock.headers()[0].compile(&[repository().join("tests/interop/tool.c")], &tool);
+    for (security, is_admitted) in [("munge", true), ("native", false)] {
+        let command = machines.elsewhere(&stock).args(["env", &format!("PMIX_MCA_psec={security}")]).arg(&tool);
+        let ended = command.arg(format!("pmix.srvr.uri={uri}")).args(["--", "namespaces"]).run();
+        assert_eq!(ended.transcript().contains("init SUCCESS"), is_admitted, "{security}: {}", ended.transcript());
+        assert_eq!(ended.transcript().contains("namespaces SUCCESS modex-"), is_admitted, "{}", ended.transcript());
+    }
+    machines.script.close_input();
+    machines.script.wait();
+    launcher.bury();
+}
+
+/// Whoever asks for other machines gets them or a reason.
+#[test]
+fn a_launcher_without_munge_does_not_open_itself_to_other_machines() {
+    let command = Consumer::new(library(), "unshare").args(["--mount", "sh", "-c"]);
+    let hide = r#"mkdir -p /run/munge; mount -t tmpfs tmpfs /run/munge; exec "$@""#;
+    let command = command.args([hide, "sh"]).arg(built("modex"));
+    let ended = command.args(["run", "--remote-tools", "lo", "--", "true"]).run();
+    assert!(!ended.status.success() && ended.err.contains("need munge"), "{}", ended.transcript());
+}
