@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::fabric::Fabric;
 use crate::fabric::providers::{
-    IbNetDiscover, Provider, ProviderError, SlurmTopology, SysListing, TEXT_BYTES_MAX, TestFabric,
+    IbNetDiscover, Provider, ProviderError, SlurmTopology, SlurmYaml, SysListing, TEXT_BYTES_MAX, TestFabric,
 };
 use crate::runtime::shared::parameters::{PNET, PNET_TEST_NVERTS, parameter_value};
 
@@ -63,12 +63,14 @@ impl FabricSource {
     }
 
     /// Reads `FORM:PATH`, with the forms `slurm`, `slurm-dragonfly`, `ibnetdiscover` and `sysfs`, or `test:` with the
-    /// description of a test fabric, such as `test:nodes:5;plane:d:3`.
+    /// description of a test fabric, such as `test:nodes:5;plane:d:3`. A path of `slurm` that ends with `.yaml` is a
+    /// `topology.yaml`.
     ///
     /// # Errors
     /// [`FabricSourceError::Form`].
     pub fn parse(text: &str) -> Result<Self, FabricSourceError> {
         match text.split_once(':') {
+            Some(("slurm", path)) if path.ends_with(".yaml") => Ok(Self::file(SlurmYaml, path)),
             Some(("slurm", path)) => Ok(Self::file(SlurmTopology::default(), path)),
             Some(("slurm-dragonfly", path)) => Ok(Self::file(SlurmTopology { is_dragonfly: true }, path)),
             Some(("ibnetdiscover", path)) => Ok(Self::file(IbNetDiscover, path)),
@@ -132,6 +134,11 @@ mod tests {
         }
         let missing = FabricSource::parse("slurm:/no/such/file").unwrap().read().unwrap_err().to_string();
         assert!(missing.contains("\"/no/such/file\" can't be read: No such file"), "{missing}");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("topology.yaml");
+        std::fs::write(&path, "- {topology: t, tree: {switches: [{switch: s, nodes: n}]}}").unwrap();
+        let fabric = FabricSource::parse(&format!("slurm:{}", path.display())).unwrap().read().unwrap();
+        assert_eq!(fabric.planes()[0].name(), "t");
         let wrong = FabricSource::parse("test:nodes:5").unwrap().read().unwrap_err().to_string();
         assert_eq!(wrong, "the description of the fabric in the test fabric: the fabric has no plane");
     }
