@@ -159,6 +159,12 @@ pub enum Fault {
         /// The topology.
         name: String,
     },
+    /// Ports of switches in a test fabric of numbered nodes.
+    #[error("{ports} ports are no choice here: each switch has a port for each node; name the nodes")]
+    Ports {
+        /// The number of ports.
+        ports: u32,
+    },
     /// Another number of nodes than a torus has places.
     #[error("torus '{name}' has {nodes} nodes, and the sizes {sizes:?}")]
     Places {

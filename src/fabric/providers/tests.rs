@@ -57,12 +57,31 @@ fn a_sparse_plane_deals_devices_to_switches_in_turn_and_planes_continue_the_numb
 }
 
 #[test]
+fn named_nodes_have_one_device_in_each_plane_and_full_switches_get_one_more_in_turn() {
+    let fabric = TestFabric.read("names:a,b,n[0-5];plane:d:3:2;plane:s:2;plane:5").unwrap();
+    let switches = |plane: usize| {
+        let plane = &fabric.planes()[plane];
+        let of = |index| plane.device(index).map(|device| device.switch[device.switch.len() - 1..].to_owned());
+        (0..).map_while(of).collect::<String>()
+    };
+    // Two ports for each of three switches: the last two of eight nodes find all of them taken.
+    assert_eq!([switches(0), switches(1), switches(2)], ["00112201", "01010101", "00011122"]);
+    let device = fabric.planes()[1].device(1).unwrap();
+    assert_eq!((device.node, device.name, device.switch), ("b", "b:nic.plane001.0", "plane001:switch001"));
+}
+
+#[test]
 fn a_wrong_test_fabric_is_refused_with_the_entry() {
     let of = |text| error(TestFabric.read(text));
     assert_eq!(of("nodes:5;plain:3"), "entry 2: \"plain:3\" has none of the known forms");
     assert_eq!(of("nodes:0;plane:3"), "entry 1: \"0\" is no number from 1 to 100000");
     assert_eq!(of("nodes:5;plane:x:3"), "entry 2: \"x:3\" has none of the known forms");
-    assert_eq!(of("nodes:5;plane:d:3:4"), "entry 2: \"3:4\" is no number from 1 to 10000");
+    let ports = "entry 2: 4 ports are no choice here: each switch has a port for each node; name the nodes";
+    assert_eq!(of("nodes:5;plane:d:3:4"), ports);
+    assert_eq!(of("names:a;plane:d:3:4:5"), "entry 2: \"4:5\" is no number from 1 to 100000");
+    assert_eq!(of("names:a,,b;plane:1"), "entry 1: \"a,,b\" has an empty name, or one of more than 255 bytes");
+    assert_eq!(of("names:a,a;plane:1"), "node 'a' has two devices with the name 'a:nic.plane000.0'");
+    assert_eq!(of("names:a;nodes:1;plane:1"), "entry 2: \"nodes:1\" has none of the known forms");
     assert_eq!(of("nodes:100000;plane:11"), "entry 1: \"11\" is no number from 1 to 10");
     assert_eq!(of("plane:3"), "entry 1: 'nodes' is missing");
     assert_eq!(of("nodes:5"), "the fabric has no plane");

@@ -28,7 +28,9 @@ pub use table::{
     DISABLE_IPV4, DISABLE_IPV6, PARAMETERS, Parameter, ParameterEffect, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT,
     TIMESTAMP_OUTPUT, XML_OUTPUT,
 };
-pub(in crate::runtime) use table::{FORWARD_ENVARS, PNET, PNET_TEST_NVERTS, parameter};
+pub(in crate::runtime) use table::{
+    FORWARD_ENVARS, PNET, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, parameter,
+};
 
 /// The beginning of the variables.
 pub(in crate::runtime) const PREFIX: &str = "PMIX_MCA_";
