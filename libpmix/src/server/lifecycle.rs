@@ -13,7 +13,7 @@ use modex::storage_systems::MountTable;
 use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 use modex::{
     AddressReport, FabricSource, ForeignClients, Host, OutputSettings, Server, ServerBuilder, SocketAccess,
-    ToolAdmission, ToolSupport, TopologySharing,
+    StaticPorts, ToolAdmission, ToolSupport, TopologySharing,
 };
 use nix::unistd::{geteuid, getpid};
 
@@ -146,6 +146,8 @@ struct Options {
     has_storage: bool,
     /// The fabric for which the library answers.
     fabric: Option<FabricSource>,
+    /// Ports for jobs that ask for some.
+    static_ports: StaticPorts,
     topology: TopologyOptions,
     /// Output that the server writes itself.
     output: OutputStyle,
@@ -202,6 +204,12 @@ impl Options {
         options.check_roles()?;
         if options.tools.is_scheduler {
             options.fabric = options.fabric.or_else(FabricSource::of_parameters);
+        }
+        if options.tools.is_scheduler || options.is_gateway {
+            options.static_ports = StaticPorts::of_parameters().map_err(|error| {
+                tracing::error!("the PMIx server can't be started: {error}");
+                Failure(Status::ERR_BAD_PARAM)
+            })?;
         }
         Ok(options)
     }
@@ -328,6 +336,7 @@ impl Options {
         let builder = if self.has_resource_monitor { builder.resource_monitor() } else { builder };
         let builder = if self.has_credentials { builder.credentials(Some(munge::prover())) } else { builder };
         let builder = if self.has_storage { builder.storage(MountTable::new()) } else { builder };
+        let builder = builder.static_ports(self.static_ports);
         let builder = match self.fabric {
             Some(fabric) => builder.fabric(fabric),
             None => builder,

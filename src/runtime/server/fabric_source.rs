@@ -9,7 +9,9 @@ use crate::fabric::Fabric;
 use crate::fabric::providers::{
     IbNetDiscover, Provider, ProviderError, SlurmTopology, SlurmYaml, SysListing, TEXT_BYTES_MAX, TestFabric,
 };
-use crate::runtime::shared::parameters::{PNET, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, parameter_value};
+use crate::runtime::shared::parameters::{
+    PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, is_pnet_module_named, parameter_value,
+};
 
 /// The place of a fabric's description, and the form in which it is written.
 #[derive(Clone, Debug)]
@@ -84,8 +86,7 @@ impl FabricSource {
     /// `pnet_test_nodes`.
     #[must_use]
     pub fn of_parameters() -> Option<Self> {
-        let modules = parameter_value(PNET)?.into_string().ok()?;
-        let is_named = !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "test");
+        let is_named = is_pnet_module_named("test");
         let is_described = [PNET_TEST_NVERTS, PNET_TEST_PLANES].iter().any(|name| parameter_value(name).is_some());
         (is_named && is_described).then(|| Self { provider: Arc::new(TestFabric), place: Place::Parameters })
     }

@@ -25,7 +25,7 @@ use super::fabric_source::{FabricSource, FabricSourceError};
 use super::file_looks::FileLooks;
 use super::host::Host;
 use super::host_thread::HostThread;
-use super::job_setup::JobSetup;
+use super::job_setup::{JobSetup, StaticPorts};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{LoopMessage, LoopSender};
@@ -81,6 +81,8 @@ pub struct ServerOptions {
     pub munge_credentials: Option<Arc<dyn Prover>>,
     /// The fabric for which the server answers, as the scheduler's.
     pub fabric: Option<FabricSource>,
+    /// Ports for jobs that ask for some.
+    pub static_ports: StaticPorts,
     /// The providers of storage for which the server answers queries.
     pub storage: Storage,
     /// The source of the node's topology, and its sharing.
@@ -94,6 +96,10 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
+    fn bounded_storage(&self) -> BoundedStorage {
+        BoundedStorage { storage: self.storage.clone(), bytes_max: self.core.limits.query_bytes_max }
+    }
+
     fn node_topology(&self, clock: Clock, loop_sender: LoopSender) -> NodeTopology {
         let segment = SegmentOptions {
             backing: self.store.backing,
@@ -166,9 +172,8 @@ impl ServerHandle {
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let bytes_max = options.core.limits.query_bytes_max;
-        let storage = BoundedStorage { storage: options.storage.clone(), bytes_max };
-        let given = (options.munge_credentials.clone(), fabric.clone(), storage);
+        let given = (options.munge_credentials.clone(), fabric.clone(), options.bounded_storage());
+        let static_ports = options.static_ports.clone();
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -217,7 +222,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone())),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), static_ports)),
             fabric,
             own,
             work,

@@ -29,7 +29,7 @@ pub use table::{
     TIMESTAMP_OUTPUT, XML_OUTPUT,
 };
 pub(in crate::runtime) use table::{
-    FORWARD_ENVARS, PNET, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, parameter,
+    FORWARD_ENVARS, PNET, PNET_TCP_STATIC_PORTS, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, parameter,
 };
 
 /// The beginning of the variables.
@@ -65,6 +65,12 @@ pub(in crate::runtime) struct ParameterFiles {
 struct FileValue {
     value: String,
     file: PathBuf,
+}
+
+/// Whether the parameter `pnet` names a module, and is no list of exceptions.
+pub(in crate::runtime) fn is_pnet_module_named(module: &str) -> bool {
+    let modules = parameter_value(PNET).and_then(|modules| modules.into_string().ok());
+    modules.is_some_and(|modules| !modules.starts_with('^') && modules.split(',').any(|name| name.trim() == module))
 }
 
 impl ParameterFiles {

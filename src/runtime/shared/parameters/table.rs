@@ -50,6 +50,8 @@ pub const SECURITY_MODULES: &str = "psec";
 
 /// Modules for fabrics.
 pub(in crate::runtime) const PNET: &str = "pnet";
+/// The ports that a gateway hands out to jobs.
+pub(in crate::runtime) const PNET_TCP_STATIC_PORTS: &str = "pnet_tcp_static_ports";
 /// The description of the test fabric.
 pub(in crate::runtime) const PNET_TEST_NVERTS: &str = "pnet_test_nverts";
 /// The planes of a test fabric whose nodes have names.
@@ -96,7 +98,14 @@ pub const PARAMETERS: &[Parameter] = &[
     log("pmix_server_iof_verbose", "iof"),
     log("pmix_server_pub_verbose", "service"),
     log("pmix_server_spawn_verbose", "job"),
-    setting(PNET, "scheduler's server: test in the list: it answers for the test fabric of the parameters pnet_test"),
+    setting(
+        PNET,
+        "scheduler's and gateway's server: test in the list: the former has the fabric of pnet_test; tcp: pnet_tcp counts",
+    ),
+    setting(
+        PNET_TCP_STATIC_PORTS,
+        "scheduler's and gateway's server: ports for jobs that ask for some, such as tcp:10.0.0.0/8:32000-32100;udp:40000",
+    ),
     setting(PNET_TEST_NODES, "scheduler's server: the names of the nodes of pnet_test_planes, with commas"),
     setting(PNET_TEST_NVERTS, "scheduler's server: its test fabric, such as nodes:5;plane:d:3"),
     setting(PNET_TEST_PLANES, "scheduler's server: the planes of its test fabric, such as plane:d:3:4,plane:s:2"),
