@@ -69,8 +69,12 @@ struct FileValue {
 
 /// Whether the parameter `pnet` names a module, and is no list of exceptions.
 pub(in crate::runtime) fn is_pnet_module_named(module: &str) -> bool {
-    let modules = parameter_value(PNET).and_then(|modules| modules.into_string().ok());
-    modules.is_some_and(|modules| !modules.starts_with('^') && modules.split(',').any(|name| name.trim() == module))
+    parameter_value(PNET).is_some_and(|modules| names_module(&modules.to_string_lossy(), module))
+}
+
+/// Whether a list of modules has a name, and is no list of exceptions.
+pub(in crate::runtime) fn names_module(modules: &str, module: &str) -> bool {
+    !modules.starts_with('^') && modules.split(',').any(|name| name.trim() == module)
 }
 
 impl ParameterFiles {

@@ -62,6 +62,9 @@ pub(in crate::runtime) const PNET_TEST_NODES: &str = "pnet_test_nodes";
 const INCLUDED: &str = "server: variables of this programming model that jobs get, instead of the usual ones";
 const EXCLUDED: &str = "server: exceptions from the variables of this programming model";
 
+const INCLUDED_FABRIC: &str = "server: variables of this fabric's driver that jobs get, instead of the usual ones";
+const EXCLUDED_FABRIC: &str = "server: exceptions from the variables of this fabric's driver";
+
 /// Every parameter that has an effect, in the order of the names. The others are known to OpenPMIx alone.
 pub const PARAMETERS: &[Parameter] = &[
     log("bfrops_base_verbose", "ptl"),
@@ -98,10 +101,13 @@ pub const PARAMETERS: &[Parameter] = &[
     log("pmix_server_iof_verbose", "iof"),
     log("pmix_server_pub_verbose", "service"),
     log("pmix_server_spawn_verbose", "job"),
-    setting(
-        PNET,
-        "scheduler's and gateway's server: test in the list: the former has the fabric of pnet_test; tcp: pnet_tcp counts",
-    ),
+    setting(PNET, "server: modules for fabrics: nvd and opa (variables of drivers), tcp (static ports) and test"),
+    setting("pnet_nvd_exclude_envars", EXCLUDED_FABRIC),
+    setting("pnet_nvd_include_envars", INCLUDED_FABRIC),
+    setting("pnet_opa_exclude_envars", EXCLUDED_FABRIC),
+    setting("pnet_opa_include_envars", INCLUDED_FABRIC),
+    setting("pnet_tcp_exclude_envars", EXCLUDED_FABRIC),
+    setting("pnet_tcp_include_envars", INCLUDED_FABRIC),
     setting(
         PNET_TCP_STATIC_PORTS,
         "scheduler's and gateway's server: ports for jobs that ask for some, such as tcp:10.0.0.0/8:32000-32100;udp:40000",
