@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use modex::fabrics::{IbNetDiscover, Plane, Provider, SlurmTopology, SysListing, TestFabric};
+use modex::fabrics::{IbNetDiscover, Plane, Provider, SlurmTopology, SlurmYaml, SysListing, TestFabric};
 
 /// Bytes of an error: a reason, and the starts of some names.
 const ERROR_BYTES_MAX: usize = 2048;
@@ -14,12 +14,13 @@ const ERROR_BYTES_MAX: usize = 2048;
 fuzz_target!(|bytes: &[u8]| {
     let Some((form, text)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(text);
-    let provider: &dyn Provider = match form % 5 {
+    let provider: &dyn Provider = match form % 6 {
         0 => &SlurmTopology { is_dragonfly: false },
         1 => &SlurmTopology { is_dragonfly: true },
         2 => &IbNetDiscover,
         3 => &SysListing,
-        _ => &TestFabric,
+        4 => &TestFabric,
+        _ => &SlurmYaml,
     };
     match provider.read(&text) {
         Ok(fabric) => fabric.planes().iter().for_each(ask),

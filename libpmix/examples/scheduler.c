@@ -5,6 +5,11 @@
  *
  * "plan" knows the machine and decides what the job gets. "launch" is the daemon of the job's only node. It starts the
  * processes, which are this program as well ("process").
+ *
+ * The tutorial's machine has more nodes: exercises 3 and 4. Each process gets an endpoint on its fabric.
+ *
+ *   export PMIX_MCA_pnet=test PMIX_MCA_pnet_test_nverts="nodes:5;plane:d:3"
+ *   ./scheduler plan test000,test001,test002 "0,1,2;3,4,5;6,7" | ./scheduler launch test001
  */
 #include <pmix.h>
 #include <pmix_server.h>
@@ -79,17 +84,22 @@ static void on_setup(pmix_status_t status, pmix_info_t infos[], size_t count, vo
     sem_post(&call->ended);
 }
 
-/* The job's nodes and the ranks of each, as the two maps that PMIx understands everywhere. */
-static void load_maps(pmix_info_t info[2], uint32_t size)
+/* This host as the only node of a job. */
+static void describe_local(uint32_t size, char host[256], char ranks[4096])
 {
-    char host[256], ranks[4096] = "", *nodes, *processes;
-
-    check(gethostname(host, sizeof host) == 0 ? PMIX_SUCCESS : PMIX_ERROR, "gethostname");
+    check(gethostname(host, 256) == 0 ? PMIX_SUCCESS : PMIX_ERROR, "gethostname");
     for (uint32_t rank = 0; rank < size; rank++) {
         size_t used = strlen(ranks);
-        snprintf(ranks + used, sizeof ranks - used, rank == 0 ? "%u" : ",%u", rank);
+        snprintf(ranks + used, 4096 - used, rank == 0 ? "%u" : ",%u", rank);
     }
-    check(PMIx_generate_regex(host, &nodes), "PMIx_generate_regex");
+}
+
+/* The job's nodes ("a,b") and the ranks of each ("0,1;2"), as the two maps that PMIx understands everywhere. */
+static void load_maps(pmix_info_t info[2], const char *hosts, const char *ranks)
+{
+    char *nodes, *processes;
+
+    check(PMIx_generate_regex(hosts, &nodes), "PMIx_generate_regex");
     check(PMIx_generate_ppn(ranks, &processes), "PMIx_generate_ppn");
     PMIX_INFO_LOAD(&info[0], PMIX_NODE_MAP, nodes, PMIX_REGEX);
     PMIX_INFO_LOAD(&info[1], PMIX_PROC_MAP, processes, PMIX_REGEX);
@@ -113,14 +123,15 @@ static void load_allocation(pmix_info_t *info)
     PMIX_DATA_ARRAY_FREE(wish);
 }
 
-/* Writes the number of processes and what every node of the job needs to know. */
-static void send(uint32_t size, struct call *setup)
+/* Writes the nodes, the ranks of each, and what every node of the job needs to know. */
+static void send(const char *hosts, const char *ranks, struct call *setup)
 {
     pmix_data_buffer_t buffer;
     pmix_byte_object_t bytes;
 
     PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
-    check(PMIx_Data_pack(NULL, &buffer, &size, 1, PMIX_UINT32), "PMIx_Data_pack");
+    check(PMIx_Data_pack(NULL, &buffer, &hosts, 1, PMIX_STRING), "PMIx_Data_pack");
+    check(PMIx_Data_pack(NULL, &buffer, &ranks, 1, PMIX_STRING), "PMIx_Data_pack");
     check(PMIx_Data_pack(NULL, &buffer, &setup->count, 1, PMIX_SIZE), "PMIx_Data_pack");
     check(PMIx_Data_pack(NULL, &buffer, setup->infos, (int32_t)setup->count, PMIX_INFO), "PMIx_Data_pack");
     PMIX_DATA_BUFFER_UNLOAD(&buffer, bytes.bytes, bytes.size);
@@ -128,7 +139,7 @@ static void send(uint32_t size, struct call *setup)
     free(bytes.bytes);
 }
 
-static void receive(uint32_t *size, struct call *setup)
+static void receive(char **hosts, char **ranks, struct call *setup)
 {
     static char text[1 << 16];
     pmix_data_buffer_t buffer;
@@ -140,7 +151,8 @@ static void receive(uint32_t *size, struct call *setup)
     memcpy(bytes, text, length);
     PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
     PMIX_DATA_BUFFER_LOAD(&buffer, bytes, length);
-    check(PMIx_Data_unpack(NULL, &buffer, size, &one, PMIX_UINT32), "PMIx_Data_unpack");
+    check(PMIx_Data_unpack(NULL, &buffer, hosts, &one, PMIX_STRING), "PMIx_Data_unpack");
+    check(PMIx_Data_unpack(NULL, &buffer, ranks, &one, PMIX_STRING), "PMIx_Data_unpack");
     check(PMIx_Data_unpack(NULL, &buffer, &setup->count, &one, PMIX_SIZE), "PMIx_Data_unpack");
     PMIX_INFO_CREATE(setup->infos, setup->count);
     count = (int32_t)setup->count;
@@ -148,7 +160,7 @@ static void receive(uint32_t *size, struct call *setup)
     PMIX_DATA_BUFFER_DESTRUCT(&buffer);
 }
 
-static void plan(uint32_t size)
+static void plan(const char *hosts, const char *ranks)
 {
     pmix_server_module_t module = {0};
     struct call inventory = {0}, delivery = {0}, setup = {0};
@@ -165,11 +177,11 @@ static void plan(uint32_t size)
     await(PMIx_server_deliver_inventory(inventory.infos, inventory.count, NULL, 0, on_end, &delivery),
           "PMIx_server_deliver_inventory", &delivery);
     /* What the job gets: the array is for PMIx alone. The scheduler passes it on as it is. */
-    load_maps(info, size);
+    load_maps(info, hosts, ranks);
     load_allocation(&info[2]);
     PMIX_INFO_LOAD(&info[3], PMIX_SET_ENVAR, &limit, PMIX_ENVAR);
     await(PMIx_server_setup_application(JOB, info, 4, on_setup, &setup), "PMIx_server_setup_application", &setup);
-    send(size, &setup);
+    send(hosts, ranks, &setup);
     for (int i = 0; i < 4; i++) PMIX_INFO_DESTRUCT(&info[i]);
     PMIX_INFO_FREE(inventory.infos, inventory.count);
     PMIX_INFO_FREE(setup.infos, setup.count);
@@ -194,30 +206,55 @@ static void start(pmix_proc_t *proc, char *program)
     PMIX_ARGV_FREE(environment);
 }
 
-static int launch(char *program)
+/* The ranks of a node, cut out of those of all nodes, and the number of all ranks. */
+static char *ranks_of(const char *host, char *hosts, char *ranks, uint32_t *size)
+{
+    char *end_of_host, *end_of_ranks;
+
+    *size = 1;
+    for (const char *letter = ranks; *letter; letter++) *size += *letter == ',' || *letter == ';';
+    for (char *next = strtok_r(hosts, ",", &end_of_host), *list = strtok_r(ranks, ";", &end_of_ranks); next && list;
+         next = strtok_r(NULL, ",", &end_of_host), list = strtok_r(NULL, ";", &end_of_ranks)) {
+        if (!host || strcmp(next, host) == 0) return list;
+    }
+    return NULL;
+}
+
+static int launch(char *program, char *host)
 {
     pmix_server_module_t module = {0};
     struct call setup = {0}, call = {0};
     pmix_info_t info[4];
     pmix_proc_t proc;
-    uint32_t size;
+    char *hosts, *ranks, *local, *end = NULL;
+    uint32_t size, local_size = 1;
     int status, failed = 0;
 
     sem_init(&setup.ended, 0, 0), sem_init(&call.ended, 0, 0);
-    check(PMIx_server_init(&module, NULL, 0), "PMIx_server_init");
-    receive(&size, &setup);
+    if (host) PMIX_INFO_LOAD(&info[0], PMIX_HOSTNAME, host, PMIX_STRING);
+    check(PMIx_server_init(&module, info, host ? 1 : 0), "PMIx_server_init");
+    if (host) PMIX_INFO_DESTRUCT(&info[0]);
+    receive(&hosts, &ranks, &setup);
     await(PMIx_server_setup_local_support(JOB, setup.infos, setup.count, on_end, &call), "PMIx_server_setup_local_support", &call);
-    load_maps(info, size);
+    load_maps(info, hosts, ranks);
+    local = ranks_of(host, hosts, ranks, &size);
+    check(local ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, "the node in the job");
+    for (const char *letter = local; *letter; letter++) local_size += *letter == ',';
     PMIX_INFO_LOAD(&info[2], PMIX_JOB_SIZE, &size, PMIX_UINT32);
-    PMIX_INFO_LOAD(&info[3], PMIX_LOCAL_SIZE, &size, PMIX_UINT32);
-    await(PMIx_server_register_nspace(JOB, (int)size, info, 4, on_end, &call), "PMIx_server_register_nspace", &call);
+    PMIX_INFO_LOAD(&info[3], PMIX_LOCAL_SIZE, &local_size, PMIX_UINT32);
+    await(PMIx_server_register_nspace(JOB, (int)local_size, info, 4, on_end, &call), "PMIx_server_register_nspace", &call);
     for (int i = 0; i < 4; i++) PMIX_INFO_DESTRUCT(&info[i]);
     PMIX_LOAD_PROCID(&proc, JOB, 0);
-    for (; proc.rank < size; proc.rank++) start(&proc, program);
+    for (char *rank = strtok_r(local, ",", &end); rank; rank = strtok_r(NULL, ",", &end)) {
+        proc.rank = (pmix_rank_t)strtoul(rank, NULL, 10);
+        start(&proc, program);
+    }
     while (wait(&status) > 0) failed += status != 0;
     PMIX_INFO_FREE(setup.infos, setup.count);
+    free(hosts);
+    free(ranks);
     check(PMIx_server_finalize(), "PMIx_server_finalize");
-    printf("%u processes have ended, %d of them with an error\n", size, failed);
+    printf("%u processes have ended, %d of them with an error\n", local_size, failed);
     return failed > 0;
 }
 
@@ -243,6 +280,17 @@ static size_t count_endpoints(const pmix_value_t *given, pmix_rank_t rank)
     return endpoints;
 }
 
+/* The device of this process on the scheduler's fabric, if there is one. */
+static void print_place(const pmix_proc_t *me)
+{
+    pmix_value_t *value;
+
+    if (PMIx_Get(me, PMIX_FABRIC_ENDPT, NULL, 0, &value) != PMIX_SUCCESS) return;
+    const pmix_endpoint_t *endpoints = value->data.darray->array;
+    for (size_t i = 0; i < value->data.darray->size; i++) printf("rank %u is at %s\n", me->rank, endpoints[i].osname);
+    PMIX_VALUE_RELEASE(value);
+}
+
 /* The value is an array: what the job has got under the name, and then the parts of the wish that were granted. */
 static void process(void)
 {
@@ -261,16 +309,23 @@ static void process(void)
     }
     printf("rank %u has a limit of %s, a key of %zu bytes, endpoints: %zu\n", me.rank, limit ? limit : "nothing", length, endpoints);
     PMIX_VALUE_RELEASE(value);
+    print_place(&me);
     check(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
 }
 
 int main(int argc, char **argv)
 {
     uint32_t size = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
+    char host[256], ranks[4096] = "";
 
-    if (argc == 3 && strcmp(argv[1], "plan") == 0 && size > 0 && size <= 512) return plan(size), 0;
-    if (argc == 2 && strcmp(argv[1], "launch") == 0) return launch(argv[0]);
+    if (argc == 3 && strcmp(argv[1], "plan") == 0 && size > 0 && size <= 512) {
+        describe_local(size, host, ranks);
+        return plan(host, ranks), 0;
+    }
+    if (argc == 4 && strcmp(argv[1], "plan") == 0) return plan(argv[2], argv[3]), 0;
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], "launch") == 0) return launch(argv[0], argv[2]);
     if (argc == 2 && strcmp(argv[1], "process") == 0) return process(), 0;
-    fprintf(stderr, "usage: scheduler plan PROCESSES | scheduler launch\n");
+    fprintf(stderr, "usage: scheduler plan PROCESSES | scheduler launch\n"
+                    "       scheduler plan NODES RANKS | scheduler launch NODE\n");
     return 1;
 }

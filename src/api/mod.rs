@@ -42,9 +42,9 @@ pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
     AllocationError, Borrowed, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EnvironmentPatterns,
     EventCall, EventError, FabricSource, FabricSourceError, FactError, FenceReply, Fetched, GroupError, Host,
-    HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer, PatternError, PmiChannel, ProofError, Prover, Responder,
-    SetupError, StartError, StartedFence, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
-    TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
+    HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer, PatternError, PmiChannel, PortShortage, ProofError,
+    Prover, Responder, SetupError, StartError, StartedFence, StaticPorts, StaticPortsError, Stopped, SystemServer,
+    ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,

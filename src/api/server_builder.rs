@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::gds::{StoreLimits, StoreOptions};
 use crate::ptl::{ForeignClients, Interfaces, Ports, SocketAccess, TcpOptions};
 use crate::runtime::{
-    self, ConnectionLimits, FabricSource, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport,
-    TopologyOptions,
+    self, ConnectionLimits, FabricSource, Host, Prover, ServerHandle, ServerOptions, StartError, StaticPorts,
+    ToolSupport, TopologyOptions,
 };
 use crate::server::{Capabilities, OutputSettings, ServerConfig};
 use crate::shmem::BackingKind;
@@ -31,6 +31,7 @@ pub struct ServerBuilder {
     prover: Option<Arc<dyn Prover>>,
     munge_credentials: Option<Arc<dyn Prover>>,
     fabric: Option<FabricSource>,
+    static_ports: StaticPorts,
     storage: Storage,
     pub(super) topology: TopologyOptions,
     backing: BackingKind,
@@ -62,6 +63,7 @@ impl ServerBuilder {
             prover: None,
             munge_credentials: None,
             fabric: None,
+            static_ports: StaticPorts::default(),
             storage: Storage::default(),
             topology: TopologyOptions::default(),
             backing: BackingKind::Memfd,
@@ -274,6 +276,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets the server hand out ports to jobs that ask for endpoints of the type tcp or udp in their setup
+    /// (`PMIX_ALLOC_FABRIC`). They come back when the job is deregistered.
+    pub fn static_ports(mut self, ports: StaticPorts) -> Self {
+        self.static_ports = ports;
+        self
+    }
+
     /// Lets the server answer queries about storage (`PMIX_QUERY_STORAGE_LIST` and its relatives) that the host leaves. Further
     /// calls add providers; the first one that knows a value decides.
     ///
@@ -331,6 +340,7 @@ impl ServerBuilder {
             prover: self.prover,
             munge_credentials: self.munge_credentials,
             fabric: self.fabric,
+            static_ports: self.static_ports,
             storage: self.storage,
             topology: self.topology,
             connections: self.connections,

@@ -12,7 +12,7 @@ use crate::types::{Coord, DataArray, DataType, Endpoint, Geometry, Info, Key, St
 pub const LISTED_MAX: usize = 10_000;
 
 /// The keys that a fabric has values of.
-pub const KEYS: [&str; 11] = [
+pub const KEYS: [&str; 13] = [
     keys::FABRIC_COORDINATES.name(),
     keys::FABRIC_DEVICE.name(),
     keys::FABRIC_DEVICES.name(),
@@ -22,6 +22,8 @@ pub const KEYS: [&str; 11] = [
     keys::FABRIC_INDEX.name(),
     keys::FABRIC_NUM_DEVICES.name(),
     keys::FABRIC_PLANE.name(),
+    keys::FABRIC_SHAPE.name(),
+    keys::FABRIC_SHAPE_STRING.name(),
     keys::FABRIC_SWITCH.name(),
     keys::FABRIC_VENDOR.name(),
 ];
@@ -54,6 +56,8 @@ impl Fabric {
             keys::FABRIC_INDEX.name(),
             keys::FABRIC_PLANE.name(),
             keys::FABRIC_DIMS.name(),
+            keys::FABRIC_SHAPE.name(),
+            keys::FABRIC_SHAPE_STRING.name(),
         ];
         let lists = [keys::FABRIC_GROUPS.name(), keys::FABRIC_SWITCH.name()];
         let lists = lists.into_iter().filter(|_| plane.device_count() <= LISTED_MAX);
@@ -112,8 +116,13 @@ impl Fabric {
             key if key == keys::FABRIC_IDENTIFIER.name() => Some(self.identifier().into()),
             key if key == keys::FABRIC_NUM_DEVICES.name() => Some(Value::Size(plane.device_count() as u64)),
             key if key == keys::FABRIC_INDEX.name() => Some(Value::Size(number as u64)),
-            key if key == keys::FABRIC_DIMS.name() => {
-                plane.coordinates(0).and_then(|coordinates| u32::try_from(coordinates.len()).ok()).map(Value::Uint32)
+            key if key == keys::FABRIC_DIMS.name() => u32::try_from(plane.shape().len()).ok().map(Value::Uint32),
+            key if key == keys::FABRIC_SHAPE.name() => {
+                let elements = plane.shape().into_iter().map(Value::Uint32).collect();
+                Some(Value::DataArray(Box::new(DataArray { element_type: DataType::Uint32, elements })))
+            }
+            key if key == keys::FABRIC_SHAPE_STRING.name() => {
+                Some(plane.shape().iter().map(u32::to_string).collect::<Vec<_>>().join("x").into())
             }
             key if key == keys::FABRIC_GROUPS.name() => Some(plane.groups().into()),
             key if key == keys::FABRIC_SWITCH.name() => Some(texts(plane.switches())),

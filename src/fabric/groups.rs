@@ -34,6 +34,12 @@ impl Groups {
         Self { ends, members }
     }
 
+    /// The length of the longest list.
+    pub(super) fn longest(&self) -> u32 {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).map(|(start, end)| end - start).max().unwrap_or_default()
+    }
+
     /// The members of a list; none for a number without a list.
     pub(super) fn of(&self, list: u32) -> &[u32] {
         let end = |list: u32| self.ends.get(list as usize).map(|&end| end as usize);

@@ -154,6 +154,14 @@ impl Plane {
         Some(coordinates)
     }
 
+    /// The size of each dimension of the coordinates. Groups and switches of different sizes count with the largest one.
+    #[must_use]
+    pub fn shape(&self) -> Vec<u32> {
+        let mut shape = self.structure.shape(self.switches.len());
+        shape.push(self.by_switch.longest());
+        shape
+    }
+
     /// The number of links between two devices; [`UNREACHABLE`] without a path, and `None` if a device does not exist.
     #[must_use]
     pub fn cost(&self, one: u32, other: u32) -> Option<u16> {

@@ -118,6 +118,15 @@ impl Structure {
         }
     }
 
+    /// The number of different values of each coordinate, in a plane of `count` switches.
+    pub(super) fn shape(&self, count: usize) -> Vec<u32> {
+        match self {
+            Self::Dragonfly(dragonfly) => dragonfly.shape(),
+            Self::Torus(torus) => torus.sizes.clone(),
+            Self::Tree(_) | Self::Irregular(_) => vec![len32(count)],
+        }
+    }
+
     /// The group of a switch: that of a dragonfly; each switch of another structure is a group.
     pub(super) fn group_of(&self, switch: u32) -> u32 {
         if let Self::Dragonfly(dragonfly) = self { dragonfly.group_of(switch) } else { switch }
@@ -186,6 +195,12 @@ impl Dragonfly {
 
     fn group_of(&self, switch: u32) -> u32 {
         len32(self.starts.partition_point(|&start| start <= switch)).saturating_sub(1)
+    }
+
+    /// The number of groups, and the size of the largest one.
+    fn shape(&self) -> Vec<u32> {
+        let sizes = self.starts.array_windows().map(|[start, end]| end - start);
+        vec![len32(self.starts.len()).saturating_sub(1), sizes.max().unwrap_or_default()]
     }
 
     /// The groups besides one.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::providers::{Provider, TestFabric};
 use super::*;
 use crate::keys;
-use crate::types::{Info, Key, Status, Value};
+use crate::types::{DataArray, DataType, Info, Key, Status, Value};
 
 /// The links of switches as pairs, made without the code under test.
 fn pairs(links: &Links, count: usize) -> Vec<(usize, usize)> {
@@ -285,11 +285,11 @@ fn a_plane_is_selected_and_shown_in_the_standards_keys() {
 
     let names = |infos: &[Info]| infos.iter().map(|info| info.key.as_str().to_owned()).collect::<Vec<_>>();
     let shown = fabric.registration(1).unwrap();
-    let expected =
-        ["vndr", "id", "nverts", "idx", "plane", "dims", "grps", "switch"].map(|name| format!("pmix.fab.{name}"));
+    let expected = ["vndr", "id", "nverts", "idx", "plane", "dims", "shape", "shapestr", "grps", "switch"]
+        .map(|name| format!("pmix.fab.{name}"));
     assert_eq!(names(&shown), expected);
     assert_eq!((&shown[2].value, &shown[3].value), (&Value::Size(2), &Value::Size(1)));
-    assert_eq!((&shown[4].value, &shown[6].value), (&"plane001".into(), &"0:test000,test001".into()));
+    assert_eq!((&shown[4].value, &shown[8].value), (&"plane001".into(), &"0:test000,test001".into()));
     assert_eq!(fabric.registration(2), None);
 
     let list = |key: &str, qualifiers: &[Info]| match fabric.value(key, qualifiers) {
@@ -320,7 +320,35 @@ fn large_planes_are_listed_node_by_node() {
     let node = [Info::new(Key::from_static(keys::HOSTNAME.name()), "test10000")];
     assert!(fabric.value(keys::FABRIC_DEVICES.name(), &node).is_some());
     let keys: Vec<_> = fabric.registration(0).unwrap().iter().map(|info| info.key.as_str().to_owned()).collect();
-    assert_eq!(keys.len(), 6, "{keys:?}");
+    assert_eq!(keys.len(), 8, "{keys:?}");
+}
+
+/// The shape has as many dimensions as the coordinates, and each coordinate is below its size.
+#[test]
+fn the_shape_of_a_plane_bounds_its_coordinates() {
+    let shape = |links, switches, at: &[u32]| {
+        let devices = at.iter().enumerate().map(|(name, &switch)| device(name, 0, switch)).collect();
+        let fabric = Fabric::new(described(vec![plane(links, switches, devices)])).unwrap();
+        let plane = &fabric.planes()[0];
+        for index in 0..u32_of(plane.device_count()) {
+            let coordinates = plane.coordinates(index).unwrap();
+            assert!(coordinates.iter().zip(plane.shape()).all(|(&at, size)| at < size), "{coordinates:?}");
+            assert_eq!(coordinates.len(), plane.shape().len());
+        }
+        let value = |key| fabric.value(key, &[]).unwrap();
+        assert_eq!(value(keys::FABRIC_DIMS.name()), Value::Uint32(u32_of(plane.shape().len())));
+        let elements: Vec<Value> = plane.shape().into_iter().map(Value::Uint32).collect();
+        let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Uint32, elements }));
+        assert_eq!(value(keys::FABRIC_SHAPE.name()), array);
+        let text = value(keys::FABRIC_SHAPE_STRING.name());
+        let registered = fabric.registration(0).unwrap();
+        assert!(registered.iter().any(|info| info.value == array) && registered.iter().any(|info| info.value == text));
+        text.as_str().unwrap().to_owned()
+    };
+    assert_eq!(shape(Links::Torus(vec![2, 3]), 6, &[0, 5, 5, 5]), "2x3x3");
+    assert_eq!(shape(Links::Dragonfly(vec![1, 3, 2]), 6, &[0, 3, 5, 5]), "3x3x2");
+    assert_eq!(shape(Links::Tree(vec![None, Some(0), Some(0)]), 3, &[1, 1, 2]), "3x2");
+    assert_eq!(shape(Links::Irregular(vec![(0, 1)]), 2, &[0, 1]), "2x1");
 }
 
 /// A plane of one switch. All names and the number of devices come from one number.

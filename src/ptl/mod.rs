@@ -55,6 +55,7 @@ pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironm
 pub use interfaces::{Interfaces, InterfacesError};
 pub use listener::{Listener, SocketAccess};
 pub use outbox::{QueueFull, SpentMessages};
+pub(crate) use ports::port_range;
 pub use ports::{Ports, PortsError};
 pub use process_ancestry::{PeerEnd, strangers};
 pub use socket_directory::ListenError;

@@ -44,15 +44,17 @@ impl FromStr for Ports {
     /// Reads ports and ranges with commas between them. 0 and -1 leave the choice to the kernel, as in OpenPMIx.
     fn from_str(text: &str) -> Result<Self, PortsError> {
         let entries = text.split(',').map(str::trim).filter(|entry| !["", "0", "-1"].contains(entry));
+        let range = |entry: &str| port_range(entry).ok_or_else(|| PortsError { entry: entry.to_owned() });
         entries.map(range).collect::<Result<_, _>>().map(Self)
     }
 }
 
-fn range(entry: &str) -> Result<RangeInclusive<u16>, PortsError> {
+/// A port, or a range of ports such as `5000-5010`.
+pub(crate) fn port_range(entry: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = entry.split_once('-').unwrap_or((entry, entry));
     let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port != 0);
-    let ports = port(first).zip(port(last)).filter(|(first, last)| first <= last);
-    ports.map(|(first, last)| first..=last).ok_or_else(|| PortsError { entry: entry.to_owned() })
+    let ends = port(first).zip(port(last)).filter(|(first, last)| first <= last);
+    ends.map(|(first, last)| first..=last)
 }
 
 #[cfg(test)]

@@ -57,8 +57,8 @@ pub use server::fabric_source::{FabricSource, FabricSourceError};
 pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder, UpcallAnswer};
 pub use server::host_facts::{FactError, HostFacts, available_servers};
 pub use server::job_setup::{
-    AllocationError, EnvironmentChange, EnvironmentPatterns, JobSetup, NamespaceRegistration, PatternError, SetupError,
-    Variable,
+    AllocationError, EnvironmentChange, EnvironmentPatterns, JobSetup, NamespaceRegistration, PatternError,
+    PortShortage, SetupError, StaticPorts, StaticPortsError, Variable,
 };
 pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;

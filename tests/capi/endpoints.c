@@ -5,44 +5,15 @@
 #define SIZE 4
 #define LOCAL 2
 
-static pmix_info_t *taken;
-static size_t taken_count;
-
-static void on_setup(pmix_status_t status, pmix_info_t info[], size_t count, void *data, pmix_op_cbfunc_t release,
-                     void *release_data)
-{
-    if (status == PMIX_SUCCESS && count > 0) {
-        PMIX_INFO_CREATE(taken, count);
-        for (size_t i = 0; i < count; i++) PMIX_INFO_XFER(&taken[i], &info[i]);
-        taken_count = count;
-    }
-    if (release) release(PMIX_SUCCESS, release_data);
-    op_done(status, data);
-}
-
 /* The same layout as that of host_job. */
 static void prepare(const char *nspace)
 {
-    char host[256] = "", nodes[300], *regex = NULL, *ppn = NULL;
-    struct done collected = DONE, supported = DONE;
+    char host[256] = "", nodes[300];
     pmix_info_t info[2];
 
     gethostname(host, sizeof host - 1);
     snprintf(nodes, sizeof nodes, "%s,elsewhere", host);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_generate_regex(nodes, &regex));
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_generate_ppn("0,1;2,3", &ppn));
-    PMIX_INFO_LOAD(&info[0], PMIX_NODE_MAP, regex, PMIX_REGEX);
-    PMIX_INFO_LOAD(&info[1], PMIX_PROC_MAP, ppn, PMIX_REGEX);
-    pmix_status_t status = PMIx_server_setup_application(nspace, info, 2, on_setup, &collected);
-    CHECK_STATUS(PMIX_SUCCESS, status == PMIX_SUCCESS ? done_result(&collected, status) : status);
-    CHECK_NUMBER(2, taken_count);
-    status = PMIx_server_setup_local_support(nspace, taken, taken_count, op_done, &supported);
-    CHECK_STATUS(PMIX_SUCCESS, status == PMIX_SUCCESS ? done_result(&supported, status) : status);
-    PMIX_INFO_FREE(taken, taken_count);
-    PMIX_INFO_DESTRUCT(&info[0]);
-    PMIX_INFO_DESTRUCT(&info[1]);
-    free(regex);
-    free(ppn);
+    CHECK_NUMBER(2, host_set_up(nspace, nodes, "0,1;2,3", info, 2, PMIX_SUCCESS));
 }
 
 static pmix_status_t get_now(const char *nspace, pmix_rank_t rank, const char *key, pmix_value_t **value)

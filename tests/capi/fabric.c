@@ -23,6 +23,15 @@ static void check_device_count(size_t expected, const pmix_fabric_t *fabric)
     CHECK(count && count->value.type == PMIX_SIZE && count->value.data.size == expected);
 }
 
+/* The switches of the ring, and the devices of each. */
+static void check_shape(const pmix_info_t *shape)
+{
+    CHECK(shape && shape->value.type == PMIX_DATA_ARRAY && shape->value.data.darray->type == PMIX_UINT32);
+    if (!shape) return;
+    const uint32_t *sizes = shape->value.data.darray->array;
+    CHECK(shape->value.data.darray->size == 2 && sizes[0] == SWITCHES && sizes[1] == 5);
+}
+
 static void check_test_fabric(const pmix_fabric_t *fabric)
 {
     check_text("TEST", fact(fabric, PMIX_FABRIC_VENDOR));
@@ -33,6 +42,8 @@ static void check_test_fabric(const pmix_fabric_t *fabric)
     const pmix_info_t *dimensions = fact(fabric, PMIX_FABRIC_DIMS), *switches = fact(fabric, PMIX_FABRIC_SWITCH);
     CHECK(dimensions && dimensions->value.type == PMIX_UINT32 && dimensions->value.data.uint32 == 2);
     CHECK(switches && switches->value.type == PMIX_DATA_ARRAY && switches->value.data.darray->size == SWITCHES);
+    check_shape(fact(fabric, PMIX_FABRIC_SHAPE));
+    check_text("3x5", fact(fabric, PMIX_FABRIC_SHAPE_STRING));
     CHECK_NUMBER(0, fabric->index);
 }
 
@@ -168,6 +179,13 @@ static void devices(void)
         CHECK_NUMBER(SWITCHES, all->data.darray->size);
         PMIX_VALUE_RELEASE(all);
     }
+    pmix_value_t *shape = NULL;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(NULL, PMIX_FABRIC_SHAPE_STRING, NULL, 0, &shape));
+    CHECK(shape && shape->type == PMIX_STRING);
+    if (shape) {
+        CHECK_TEXT("3x5", shape->data.string);
+        PMIX_VALUE_RELEASE(shape);
+    }
     pmix_value_t *coordinates = get_list(PMIX_FABRIC_COORDINATES, info, 1);
     if (coordinates) {
         CHECK_NUMBER(PMIX_GEOMETRY, coordinates->data.darray->type);
@@ -189,6 +207,8 @@ static void queries(void)
     for (uint32_t i = 0; i < 3; i++) PMIX_QUERY_CONSTRUCT(&query[i]);
     PMIX_ARGV_APPEND(status, query[0].keys, PMIX_FABRIC_PLANE);
     PMIX_ARGV_APPEND(status, query[0].keys, PMIX_FABRIC_NUM_DEVICES);
+    PMIX_ARGV_APPEND(status, query[0].keys, PMIX_FABRIC_SHAPE);
+    PMIX_ARGV_APPEND(status, query[0].keys, PMIX_FABRIC_SHAPE_STRING);
     for (uint32_t i = 1; i < 3; i++) {
         PMIX_ARGV_APPEND(status, query[i].keys, PMIX_FABRIC_DEVICE);
         PMIX_QUERY_QUALIFIERS_CREATE(&query[i], 1);
@@ -196,7 +216,9 @@ static void queries(void)
     }
     CHECK_STATUS(PMIX_SUCCESS, status);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Query_info(query, 3, &found, &count));
-    CHECK_NUMBER(4, count);
+    CHECK_NUMBER(6, count);
+    check_shape(info_of(found, count, PMIX_FABRIC_SHAPE));
+    check_text("3x5", info_of(found, count, PMIX_FABRIC_SHAPE_STRING));
     const pmix_info_t *planes = info_of(found, count, PMIX_FABRIC_PLANE);
     CHECK(planes && planes->value.type == PMIX_DATA_ARRAY && planes->value.data.darray->size == 1);
     const pmix_info_t *number = info_of(found, count, PMIX_FABRIC_NUM_DEVICES);
@@ -340,6 +362,30 @@ static void slurm(void)
     unlink(path);
 }
 
+/* Named nodes: each has one device in a plane, and a switch has three ports. Both lists have commas. */
+static void named_nodes(pmix_info_t *scheduler)
+{
+    static pmix_server_module_t module;
+    pmix_fabric_t fabric;
+
+    unsetenv("PMIX_MCA_pnet_test_nverts");
+    setenv("PMIX_MCA_pnet_test_planes", "plane:s:2,plane:d:2:4", 1);
+    /* Planes alone have no nodes, so there is no server. */
+    CHECK_STATUS(PMIX_ERR_INIT, PMIx_server_init(&module, scheduler, 1));
+    setenv("PMIX_MCA_pnet_test_nodes", "a,b,n[0-2]", 1);
+    host_start_with(&module, scheduler, 1);
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&fabric, NULL, 0));
+    check_text("0:a,n0,n2;1:b,n1", fact(&fabric, PMIX_FABRIC_GROUPS));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    CHECK_STATUS(PMIX_SUCCESS, register_with(&fabric, PMIX_FABRIC_PLANE, "plane001", true));
+    check_text("0:a,b,n0,n1;1:n2", fact(&fabric, PMIX_FABRIC_GROUPS));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    host_stop();
+    unsetenv("PMIX_MCA_pnet_test_planes");
+    unsetenv("PMIX_MCA_pnet_test_nodes");
+}
+
 static int host(void)
 {
     static pmix_server_module_t module;
@@ -360,6 +406,7 @@ static int host(void)
     vertices();
     host_run("of-client", 1, 1, "client");
     host_stop();
+    named_nodes(&info);
     unsetenv("PMIX_MCA_pnet");
     slurm();
     return finish();

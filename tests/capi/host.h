@@ -294,6 +294,53 @@ static UNUSED void host_run(const char *nspace, uint32_t size, uint32_t local, c
     for (uint32_t i = 0; i < local; i++) host_wait(pids[i], 0);
 }
 
+/* Data that a setup has collected. */
+struct host_setup {
+    struct done done;
+    pmix_info_t *info;
+    size_t count;
+};
+
+static UNUSED void host_on_setup(pmix_status_t status, pmix_info_t info[], size_t count, void *data, pmix_op_cbfunc_t release,
+                                 void *release_data)
+{
+    struct host_setup *setup = data;
+    if (status == PMIX_SUCCESS && count > 0) {
+        PMIX_INFO_CREATE(setup->info, count);
+        for (size_t i = 0; i < count; i++) PMIX_INFO_XFER(&setup->info[i], &info[i]);
+        setup->count = count;
+    }
+    if (release) release(PMIX_SUCCESS, release_data);
+    op_done(status, &setup->done);
+}
+
+/* Collects a job's data with infos and the ranks of each node ("0,1;2"), and takes it on this node. Destroys the infos, of which the
+ * first two are for the maps. Returns the number of collected infos. */
+static UNUSED size_t host_set_up(const char *nspace, const char *nodes, const char *ranks, pmix_info_t *info, size_t count,
+                                 pmix_status_t expected)
+{
+    struct host_setup setup = {DONE, NULL, 0};
+    struct done supported = DONE;
+    char *regex = NULL, *ppn = NULL;
+
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_generate_regex(nodes, &regex));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_generate_ppn(ranks, &ppn));
+    PMIX_INFO_LOAD(&info[0], PMIX_NODE_MAP, regex, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[1], PMIX_PROC_MAP, ppn, PMIX_REGEX);
+    pmix_status_t status = PMIx_server_setup_application(nspace, info, count, host_on_setup, &setup);
+    if (status == PMIX_SUCCESS) status = done_result(&setup.done, status);
+    CHECK_STATUS(expected, status);
+    if (status == PMIX_SUCCESS) {
+        status = PMIx_server_setup_local_support(nspace, setup.info, setup.count, op_done, &supported);
+        CHECK_STATUS(PMIX_SUCCESS, status == PMIX_SUCCESS ? done_result(&supported, status) : status);
+        PMIX_INFO_FREE(setup.info, setup.count);
+    }
+    for (size_t i = 0; i < count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    free(regex);
+    free(ppn);
+    return setup.count;
+}
+
 /* Forgets a job. */
 static UNUSED void host_forget(const char *nspace)
 {

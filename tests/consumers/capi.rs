@@ -35,7 +35,7 @@ macro_rules! chapters {
 chapters!(
     badinput, blocking, callbacks, cancel, client, dangling, data, endpoints, events, fabric, forking, forks,
     forwarding, groups, launch, launcher, limits, loaded, modex, module, named, names, newer, output, parameters,
-    peers, progress, reinit, removals, scheduler, server, services, singleton, storage, tools, topology, values,
+    peers, ports, progress, reinit, removals, scheduler, server, services, singleton, storage, tools, topology, values,
 );
 
 fn chapter(name: &str) {

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use crate::library::{Headers, library, repository, scratch};
 use crate::process::{Consumer, Running, wait_for};
 
-const NAMES: [&str; 10] =
-    ["client", "debuggee", "debugger", "events", "hello", "host", "indirect", "scheduler", "server", "tool"];
+const NAMES: [&str; 11] =
+    ["client", "costs", "debuggee", "debugger", "events", "hello", "host", "indirect", "scheduler", "server", "tool"];
 
 /// The directories of the compiled programs, one for each set of headers.
 fn sets() -> &'static [PathBuf] {
@@ -138,6 +138,53 @@ fn a_job_gets_what_its_scheduler_has_planned() {
         let has = |rank: u32| format!("rank {rank} has a limit of 60, a key of 16 bytes, endpoints: {endpoints}");
         let last = "2 processes have ended, 0 of them with an error".to_owned();
         assert_eq!(ended.sorted(), [last, has(0), has(1)], "{}", ended.transcript());
+    }
+}
+
+/// The made-up machine of the tutorial's exercises.
+fn on_test_fabric(set: &Path, name: &str) -> Consumer {
+    program(set, name).env("PMIX_MCA_pnet", "test").env("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3")
+}
+
+/// Exercise 2 of the tutorial. Five nodes have three devices each, numbered node by node. The first five are at the first
+/// switch, the next five at the second one, and so on. Each switch has links to both others. So a device has two links to
+/// another one at its switch, and three to one elsewhere.
+#[test]
+fn a_scheduler_reads_the_costs_of_its_machine() {
+    if library().is_stock() {
+        return;
+    }
+    for set in sets() {
+        let ended = on_test_fabric(set, "costs").args(["3", "test001"]).run().success();
+        let first = "0 2 2 2 2 3 3 3 3 3 3 3 3 3 3";
+        let text = ended.text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], lines[1], lines[8]), ("15 devices", first, "3 3 3 3 3 2 2 0 2 2 3 3 3 3 3"), "{text}");
+        let rest = [
+            "device 3 is test001:nic000 of node test001, at plane000:switch000",
+            "the first device of node test001 is number 3",
+            // Devices 0 to 2 of the first node are at the same switch.
+            "near device 3, cost 2: test000",
+        ];
+        assert_eq!(&lines[16..], rest, "{text}");
+    }
+}
+
+/// Exercises 3 and 4 of the tutorial. The second node has the devices 3, 4 and 5, and its three processes take turns.
+#[test]
+fn processes_find_the_endpoints_and_the_key_that_the_scheduler_has_prepared() {
+    if library().is_stock() {
+        return;
+    }
+    for set in sets() {
+        let job = ["plan", "test000,test001,test002", "0,1,2;3,4,5;6,7"];
+        let plan = on_test_fabric(set, "scheduler").args(job).run().success();
+        let ended = program(set, "scheduler").args(["launch", "test001"]).input(plan.out).run().success();
+        let has = |rank: u32| format!("rank {rank} has a limit of 60, a key of 16 bytes, endpoints: 0");
+        let is_at = |rank: u32, device: u32| format!("rank {rank} is at test001:nic00{device}");
+        let last = "3 processes have ended, 0 of them with an error".to_owned();
+        let expected = [last, has(3), is_at(3, 0), has(4), is_at(4, 1), has(5), is_at(5, 2)];
+        assert_eq!(ended.sorted(), expected, "{}", ended.transcript());
     }
 }
 

@@ -78,6 +78,12 @@ fn endpoints_on_a_fabric_are_found() {
     chapter("endpoints", 3);
 }
 
+/// Static ports of a job, found under the host's name for them.
+#[test]
+fn static_ports_are_found() {
+    chapter("ports", 8);
+}
+
 /// Queries about storage that the server answers itself.
 #[test]
 fn storage_is_asked_for() {

@@ -10,8 +10,8 @@ use modex::runtime::{REPORT_URI, SECURITY_MODULES, parameter_value, trusted_vari
 use modex::storage_systems::MountTable;
 use modex::types::{AsStatus, Info, InfoFlags, ProcId, Status, Value};
 use modex::{
-    AddressReport, FabricSource, Host, OutputSettings, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport,
-    TopologySharing,
+    AddressReport, FabricSource, Host, OutputSettings, Server, ServerBuilder, SocketAccess, StaticPorts, ToolAdmission,
+    ToolSupport, TopologySharing,
 };
 use nix::unistd::{geteuid, getpid};
 
@@ -144,6 +144,8 @@ struct Options {
     has_storage: bool,
     /// The fabric for which the library answers.
     fabric: Option<FabricSource>,
+    /// Ports for jobs that ask for some.
+    static_ports: StaticPorts,
     topology: TopologyOptions,
     /// Output that the server writes itself.
     output: OutputStyle,
@@ -201,6 +203,12 @@ impl Options {
         options.check_roles()?;
         if options.tools.is_scheduler {
             options.fabric = options.fabric.or_else(FabricSource::of_parameters);
+        }
+        if options.tools.is_scheduler || options.is_gateway {
+            options.static_ports = StaticPorts::of_parameters().map_err(|error| {
+                tracing::error!("the PMIx server can't be started: {error}");
+                Failure(Status::ERR_BAD_PARAM)
+            })?;
         }
         Ok(options)
     }
@@ -319,6 +327,7 @@ impl Options {
         let builder = if self.has_resource_monitor { builder.resource_monitor() } else { builder };
         let builder = if self.has_credentials { builder.credentials(Some(munge::prover())) } else { builder };
         let builder = if self.has_storage { builder.storage(MountTable::new()) } else { builder };
+        let builder = builder.static_ports(self.static_ports);
         let builder = match self.fabric {
             Some(fabric) => builder.fabric(fabric),
             None => builder,

@@ -61,6 +61,12 @@ pub(super) fn expand(list: &str, max: usize) -> Result<Vec<String>, HostlistErro
     Ok(names)
 }
 
+/// One name.
+pub(super) fn name(text: &str) -> Result<String, HostlistError> {
+    let is_name = !text.is_empty() && text.len() <= NAME_BYTES_MAX;
+    if is_name { Ok(text.to_owned()) } else { Err(HostlistError::Name { text: excerpt(text) }) }
+}
+
 /// The parts between commas outside brackets.
 fn split(list: &str) -> Result<Vec<&str>, HostlistError> {
     let unbalanced = || HostlistError::Bracket { text: excerpt(list) };

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `provider` | the trait, and the reasons to refuse a text |
 //! | `slurm` | Slurm's `topology.conf`: trees, dragonflies and blocks |
+//! | `slurm_yaml` | Slurm's `topology.yaml`: several topologies |
+//! | `yaml` | a YAML text as a bounded tree with lines |
 //! | `hostlist` | Slurm's lists of names, `tux[0-3,12]` |
 //! | `ibnetdiscover` | the output of `ibnetdiscover` |
 //! | `sysfs` | files of `/sys/class/net` and `/sys/class/infiniband` of many nodes |
@@ -16,14 +18,17 @@ mod hostlist;
 mod ibnetdiscover;
 mod provider;
 mod slurm;
+mod slurm_yaml;
 mod sysfs;
 mod test_fabric;
 #[cfg(test)]
 mod tests;
+mod yaml;
 
 pub use hostlist::HostlistError;
 pub use ibnetdiscover::IbNetDiscover;
 pub use provider::{Fault, Provider, ProviderError, TEXT_BYTES_MAX};
 pub use slurm::SlurmTopology;
+pub use slurm_yaml::SlurmYaml;
 pub use sysfs::SysListing;
 pub use test_fabric::TestFabric;

@@ -123,6 +123,58 @@ pub enum Fault {
         /// The smaller one.
         part: u32,
     },
+    /// An error in YAML.
+    #[error("the text is no YAML: {reason}")]
+    Syntax {
+        /// The reason.
+        reason: String,
+    },
+    /// A reference to another place of the text.
+    #[error("aliases are not read")]
+    Alias,
+    /// More than one text in a file.
+    #[error("the file has a second document")]
+    SecondDocument,
+    /// More values than any topology has.
+    #[error("the text has more than {max} values")]
+    Values {
+        /// The limit.
+        max: usize,
+    },
+    /// Lists in lists.
+    #[error("a value is in more than {max} lists and mappings")]
+    Depth {
+        /// The limit.
+        max: usize,
+    },
+    /// A value of another kind.
+    #[error("{expected} is needed here")]
+    Kind {
+        /// The kind that the key has.
+        expected: &'static str,
+    },
+    /// No kind of topology, or two.
+    #[error("topology '{name}' needs one of tree, block, flat, ring and torus3d")]
+    TopologyKind {
+        /// The topology.
+        name: String,
+    },
+    /// Ports of switches in a test fabric of numbered nodes.
+    #[error("{ports} ports are no choice here: each switch has a port for each node; name the nodes")]
+    Ports {
+        /// The number of ports.
+        ports: u32,
+    },
+    /// Another number of nodes than a torus has places.
+    #[error("torus '{name}' has {nodes} nodes, and the sizes {sizes:?}")]
+    Places {
+        /// The torus.
+        name: String,
+        /// The number of nodes.
+        nodes: usize,
+        /// The sizes of its dimensions.
+        sizes: Vec<u32>,
+    },
     /// A device at a device.
     #[error("'{device}' has a link to '{peer}', which is no switch")]
     NoSwitch {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::hostlist::{excerpt, expand};
+use super::hostlist::{excerpt, expand, name};
 use super::provider::{Fault, Provider, ProviderError, number, u32_of};
 use crate::fabric::{DEVICES_MAX, DeviceDescription, FabricDescription, Links, PlaneDescription, SWITCHES_MAX};
 
@@ -20,15 +20,17 @@ pub struct SlurmTopology {
     pub is_dragonfly: bool,
 }
 
-const PLANE: &str = "slurm";
-const UNKNOWN: &str = "unknown";
+/// The identifier of each fabric, and the plane of a `topology.conf`.
+pub(super) const SLURM: &str = "slurm";
+pub(super) const UNKNOWN: &str = "unknown";
 
 /// A line of a switch or block.
-struct Part {
-    line: usize,
-    name: String,
-    nodes: Vec<String>,
-    switches: Vec<String>,
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) line: usize,
+    pub(super) name: String,
+    pub(super) nodes: Vec<String>,
+    pub(super) switches: Vec<String>,
 }
 
 #[derive(Default)]
@@ -48,20 +50,38 @@ impl Provider for SlurmTopology {
         }
         let described = if of_blocks.is_some() { &parts.blocks } else { &parts.switches };
         check_names(described)?;
-        let (switches, links, numbers) = match &parts.sizes {
+        let switches = match &parts.sizes {
             _ if of_blocks.is_none() && self.is_dragonfly => dragonfly(described)?,
             _ if of_blocks.is_none() => tree(described)?,
             sizes => blocks(described, sizes.as_ref())?,
         };
-        let plane = PlaneDescription {
-            name: PLANE.to_owned(),
-            vendor: UNKNOWN.to_owned(),
-            switches,
-            links,
-            devices: devices(described, &numbers),
-        };
-        Ok(FabricDescription { identifier: PLANE.to_owned(), planes: vec![plane] })
+        let plane = plane(SLURM.to_owned(), 0, described, switches);
+        Ok(FabricDescription { identifier: SLURM.to_owned(), planes: vec![plane] })
     }
+}
+
+/// A plane with a device for each node.
+pub(super) fn plane(
+    name: String,
+    topology: usize,
+    parts: &[Part],
+    (switches, links, numbers): Switches,
+) -> PlaneDescription {
+    let nodes = parts.iter().zip(numbers).flat_map(|(part, switch)| part.nodes.iter().map(move |node| (node, switch)));
+    PlaneDescription { name, vendor: UNKNOWN.to_owned(), switches, links, devices: devices(topology, nodes) }
+}
+
+/// The device of each node, with its switch: `nic0` in the first topology of a file, `nic1` in the second.
+pub(super) fn devices<'n>(topology: usize, nodes: impl Iterator<Item = (&'n String, u32)>) -> Vec<DeviceDescription> {
+    let vendor: Arc<str> = UNKNOWN.into();
+    let device = |(node, switch): (&String, u32)| DeviceDescription {
+        node: node.clone(),
+        name: format!("nic{topology}"),
+        vendor: Arc::clone(&vendor),
+        address: None,
+        switch,
+    };
+    nodes.map(device).collect()
 }
 
 /// Reads all lines. A backslash continues a line.
@@ -98,7 +118,7 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
             Ok::<_, Fault>(list)
         };
         match key.to_ascii_lowercase().as_str() {
-            "switchname" | "blockname" => (kind, part.name) = (Some(key.to_ascii_lowercase()), value.to_owned()),
+            "switchname" | "blockname" => (kind, part.name) = (Some(key.to_ascii_lowercase()), name(value)?),
             "nodes" => part.nodes = list()?,
             "switches" => part.switches = list()?,
             "linkspeed" => {}
@@ -129,7 +149,7 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
 }
 
 /// Refuses a switch, block or node that is described twice.
-fn check_names(parts: &[Part]) -> Result<(), ProviderError> {
+pub(super) fn check_names(parts: &[Part]) -> Result<(), ProviderError> {
     let (mut switches, mut nodes) = (BTreeMap::new(), BTreeMap::new());
     for part in parts {
         let twice = |name: &str, before| Fault::Twice { name: name.to_owned(), before }.on_line(part.line);
@@ -146,9 +166,9 @@ fn check_names(parts: &[Part]) -> Result<(), ProviderError> {
 }
 
 /// Names and links of switches, and the number of the switch of each part.
-type Switches = (Vec<String>, Links, Vec<u32>);
+pub(super) type Switches = (Vec<String>, Links, Vec<u32>);
 
-fn tree(parts: &[Part]) -> Result<Switches, ProviderError> {
+pub(super) fn tree(parts: &[Part]) -> Result<Switches, ProviderError> {
     let pairs = pairs(parts)?;
     let mut above = vec![None; parts.len()];
     let mut is_tree = true;
@@ -231,7 +251,7 @@ fn dragonfly(parts: &[Part]) -> Result<Switches, ProviderError> {
 }
 
 /// Blocks below a switch for each larger size, and all below one.
-fn blocks(parts: &[Part], sizes: Option<&(usize, Vec<u32>)>) -> Result<Switches, ProviderError> {
+pub(super) fn blocks(parts: &[Part], sizes: Option<&(usize, Vec<u32>)>) -> Result<Switches, ProviderError> {
     let mut names: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
     let mut above: Vec<Option<u32>> = vec![None; parts.len()];
     let mut level: Vec<usize> = (0..parts.len()).collect();
@@ -259,20 +279,4 @@ fn blocks(parts: &[Part], sizes: Option<&(usize, Vec<u32>)>) -> Result<Switches,
         level = upper_level;
     }
     Ok((names, Links::Tree(above), (0..u32_of(parts.len())).collect()))
-}
-
-/// One device for each node.
-fn devices(parts: &[Part], numbers: &[u32]) -> Vec<DeviceDescription> {
-    let vendor: Arc<str> = UNKNOWN.into();
-    let of_part = |(part, &switch): (&Part, &u32)| {
-        let device = |node: &String| DeviceDescription {
-            node: node.clone(),
-            name: "nic0".to_owned(),
-            vendor: Arc::clone(&vendor),
-            address: None,
-            switch,
-        };
-        part.nodes.iter().map(device).collect::<Vec<_>>()
-    };
-    parts.iter().zip(numbers).flat_map(of_part).collect()
 }

@@ -57,12 +57,31 @@ fn a_sparse_plane_deals_devices_to_switches_in_turn_and_planes_continue_the_numb
 }
 
 #[test]
+fn named_nodes_have_one_device_in_each_plane_and_full_switches_get_one_more_in_turn() {
+    let fabric = TestFabric.read("names:a,b,n[0-5];plane:d:3:2;plane:s:2;plane:5").unwrap();
+    let switches = |plane: usize| {
+        let plane = &fabric.planes()[plane];
+        let of = |index| plane.device(index).map(|device| device.switch[device.switch.len() - 1..].to_owned());
+        (0..).map_while(of).collect::<String>()
+    };
+    // Two ports for each of three switches: the last two of eight nodes find all of them taken.
+    assert_eq!([switches(0), switches(1), switches(2)], ["00112201", "01010101", "00011122"]);
+    let device = fabric.planes()[1].device(1).unwrap();
+    assert_eq!((device.node, device.name, device.switch), ("b", "b:nic.plane001.0", "plane001:switch001"));
+}
+
+#[test]
 fn a_wrong_test_fabric_is_refused_with_the_entry() {
     let of = |text| error(TestFabric.read(text));
     assert_eq!(of("nodes:5;plain:3"), "entry 2: \"plain:3\" has none of the known forms");
     assert_eq!(of("nodes:0;plane:3"), "entry 1: \"0\" is no number from 1 to 100000");
     assert_eq!(of("nodes:5;plane:x:3"), "entry 2: \"x:3\" has none of the known forms");
-    assert_eq!(of("nodes:5;plane:d:3:4"), "entry 2: \"3:4\" is no number from 1 to 10000");
+    let ports = "entry 2: 4 ports are no choice here: each switch has a port for each node; name the nodes";
+    assert_eq!(of("nodes:5;plane:d:3:4"), ports);
+    assert_eq!(of("names:a;plane:d:3:4:5"), "entry 2: \"4:5\" is no number from 1 to 100000");
+    assert_eq!(of("names:a,,b;plane:1"), "entry 1: \"a,,b\" has an empty name, or one of more than 255 bytes");
+    assert_eq!(of("names:a,a;plane:1"), "node 'a' has two devices with the name 'a:nic.plane000.0'");
+    assert_eq!(of("names:a;nodes:1;plane:1"), "entry 2: \"nodes:1\" has none of the known forms");
     assert_eq!(of("nodes:100000;plane:11"), "entry 1: \"11\" is no number from 1 to 10");
     assert_eq!(of("plane:3"), "entry 1: 'nodes' is missing");
     assert_eq!(of("nodes:5"), "the fabric has no plane");
@@ -162,6 +181,137 @@ fn a_wrong_topology_is_refused_with_the_line() {
     assert_eq!(of(sizes), "line 2: a block of 6 nodes does not consist of whole blocks of 4 nodes");
     assert_eq!(of("# nothing"), "plane 'slurm' has no devices");
     assert_eq!(of("BlockSizes=2"), "plane 'slurm' has no devices");
+}
+
+const TOPOLOGIES: &str = "---
+# a comment
+- topology: blocks
+  block:
+    block_sizes: [2, 4]
+    blocks:
+      - {block: b0, nodes: 'n[0-1]'}
+      - {block: b1, nodes: 'n[2-3]'}
+      - {block: b2, nodes: n4}
+- topology: switches
+  cluster_default: true
+  tree:
+    switches:
+      - switch: top
+        children: s[1-2]
+      - switch: s1
+        nodes: n[0-1]
+      - switch: s2
+        nodes: n[2-3],n4
+- topology: nothing
+  flat: true
+- topology: rings
+  ring:
+    rings:
+      - ring: r0
+        nodes: n[0-2]
+      - ring: r1
+        nodes: n[3-4]
+- topology: tori
+  torus3d:
+    toruses:
+      - name: pod
+        dims: {x: 3, y: 2, z: 1}
+        nodes: m[0-5]
+        placements:
+          - dims: {x: 1, y: 1, z: 1}
+";
+
+#[test]
+fn each_topology_of_slurms_yaml_is_a_plane_and_the_default_is_the_first() {
+    let fabric = SlurmYaml.read(TOPOLOGIES).unwrap();
+    let names: Vec<_> = fabric.planes().iter().map(Plane::name).collect();
+    assert_eq!(names, ["switches", "blocks", "rings/r0", "rings/r1", "tori/pod"]);
+    let costs = |plane: usize, from: &str, to: &[&str]| {
+        let plane = &fabric.planes()[plane];
+        let index = |node: &str| plane.devices_of_node(node).next().unwrap().index;
+        to.iter().map(|node| plane.cost(index(from), index(node)).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(costs(0, "n0", &["n0", "n1", "n2", "n4"]), [0, 2, 4, 4]);
+    assert_eq!(costs(1, "n0", &["n1", "n2", "n4"]), [2, 4, 6]);
+    assert_eq!(costs(2, "n0", &["n1", "n2"]), [3, 3]);
+    // The first coordinate changes fastest: m1 and m2 are in the row of m0, and m3 is above it.
+    assert_eq!(costs(4, "m0", &["m1", "m2", "m3", "m4"]), [3, 3, 3, 4]);
+    let coordinates = |node: &str| {
+        let plane = &fabric.planes()[4];
+        plane.coordinates(plane.devices_of_node(node).next().unwrap().index).unwrap()
+    };
+    assert_eq!((coordinates("m2"), coordinates("m4")), (vec![0, 0, 2, 0], vec![0, 1, 1, 0]));
+    let devices: Vec<_> = fabric.planes().iter().flat_map(|plane| plane.devices_of_node("n0")).collect();
+    assert_eq!(devices.iter().map(|device| device.name).collect::<Vec<_>>(), ["nic0", "nic1", "nic3"]);
+}
+
+#[test]
+fn a_tree_in_yaml_is_the_tree_of_the_same_lines() {
+    let lines = slurm("SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n2\nSwitchName=c Switches=a,b\n").unwrap();
+    let yaml = "[{topology: slurm, tree: {switches: [{switch: a, nodes: 'n[0-1]'}, {switch: b, nodes: n2}, \
+        {switch: c, children: 'a,b'}]}}]";
+    assert_eq!(SlurmYaml.read(yaml).unwrap(), lines);
+}
+
+#[test]
+fn a_wrong_topology_in_yaml_is_refused_with_the_line() {
+    let of = |text: &str| error(SlurmYaml.read(text));
+    let tree = |switches: &str| of(&format!("- topology: t\n  tree:\n    switches:\n{switches}"));
+    assert_eq!(of(""), "the fabric has no plane");
+    assert_eq!(of("- topology: t\n  flat: true"), "the fabric has no plane");
+    assert_eq!(of("topology: t"), "line 1: a list is needed here");
+    assert_eq!(of("- tree"), "line 1: a mapping is needed here");
+    assert_eq!(of("- topology: [t]"), "line 1: a text is needed here");
+    assert_eq!(of("- tree: 1"), "line 1: 'topology' is missing");
+    let kinds = "line 2: topology 't' needs one of tree, block, flat, ring and torus3d";
+    assert_eq!(of("\n- topology: t\n  cluster_default: no"), kinds);
+    assert_eq!(of("\n- topology: t\n  flat: true\n  ring: {}"), kinds);
+    assert_eq!(of("- topology: t\n  flat: true\n  mesh: 1"), "line 3: the key 'mesh' is not known here");
+    assert_eq!(of("- topology: t\n  flat: true\n  flat: true"), "line 3: 'flat' was described before, on line 2");
+    assert_eq!(
+        of("- topology: t\n  flat: 1\n  cluster_default: maybe"),
+        "line 3: \"maybe\" has none of the known forms"
+    );
+    assert_eq!(of("- topology: ''\n  flat: 1"), "line 1: \"\" has an empty name, or one of more than 255 bytes");
+    assert_eq!(tree("      - nodes: n"), "line 4: 'switch' is missing");
+    assert_eq!(tree("      - switch: a"), "line 4: 'nodes or children' is missing");
+    assert_eq!(tree("      - switch: a\n        children: b"), "line 4: 'b' is described nowhere");
+    assert_eq!(tree("      - switch: a\n        children: a"), "line 4: switch 'a' is in a loop: it is above itself");
+    assert_eq!(tree("      - switch: a\n        nodes: n[1-"), "line 5: \"n[1-\" has a bracket without its partner");
+    assert_eq!(
+        tree("      - {switch: a, nodes: n}\n      - {switch: a, nodes: m}"),
+        "line 5: 'a' was described before, on line 4"
+    );
+    let block = "- topology: t\n  block:\n    block_sizes:\n    - 2\n    - three\n    blocks: [{block: b, nodes: n}]";
+    assert_eq!(of(block), "line 5: \"three\" is no number from 1 to 1048576");
+    assert_eq!(
+        of(&block.replace("three", "3")),
+        "line 4: a block of 3 nodes does not consist of whole blocks of 2 nodes"
+    );
+    assert_eq!(
+        of(&block.replace("three", "4").replace("nodes: n", "nodes: n, ports: 3")),
+        "line 6: the key 'ports' is not known here"
+    );
+    let torus = "- topology: t\n  torus3d: {toruses: [{name: p, dims: {x: 2, y: 2, z: 1}, nodes: 'n[0-2]'}]}";
+    assert_eq!(of(torus), "line 2: torus 'p' has 3 nodes, and the sizes [1, 2, 2]");
+    let regions = torus.replace("nodes: 'n[0-2]'", "regions: []");
+    assert_eq!(of(&regions), "line 2: the key 'regions' is not known here");
+}
+
+#[test]
+fn yaml_has_bounds_and_no_aliases() {
+    let of = |text: &str| error(SlurmYaml.read(text));
+    let bomb = "- &a [x, x]\n- &b [*a, *a]\n- [*b, *b]";
+    assert_eq!(of(bomb), "line 2: aliases are not read");
+    assert_eq!(of("- a\n---\n- b"), "line 2: the file has a second document");
+    assert_eq!(of(&"[".repeat(17)), "line 1: a value is in more than 16 lists and mappings");
+    assert!(of("\n- {topology: t}}").starts_with("line 2: the text is no YAML: "));
+    assert!(of("- topology: 't").starts_with("line 1: the text is no YAML: "));
+    let many = yaml::parse("- [1,1]\n- [1,1]\n- [1,1]", 8).unwrap_err().to_string();
+    assert_eq!(many, "line 3: the text has more than 8 values");
+    let names = "   - {switch: a, nodes: 'n[1-1000000]'}\n   - {switch: b, nodes: 'm[1-1000000]'}";
+    let names = format!("- topology: t\n  tree:\n   switches:\n{names}");
+    assert_eq!(of(&names), "line 5: \"m[1-1000000]\" has more than 310720 names");
 }
 
 const SUBNET: &str = r#"#
@@ -297,6 +447,13 @@ fn texts() -> impl Strategy<Value = String> {
         "/sys/class/infiniband/m/ports/1/state:1",
         "[",
         "]",
+        "- topology: t",
+        "  tree:",
+        "switches:",
+        "- {switch: a, nodes: n}",
+        "children: a",
+        "{",
+        "}",
         "\u{e9}",
         "=",
         ":",
@@ -310,8 +467,14 @@ fn texts() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn any_text_is_read_or_refused_with_short_words(text in texts()) {
-        let providers: [&dyn Provider; 5] =
-            [&SlurmTopology::default(), &SlurmTopology { is_dragonfly: true }, &IbNetDiscover, &SysListing, &TestFabric];
+        let providers: [&dyn Provider; 6] = [
+            &SlurmTopology::default(),
+            &SlurmTopology { is_dragonfly: true },
+            &SlurmYaml,
+            &IbNetDiscover,
+            &SysListing,
+            &TestFabric,
+        ];
         for provider in providers {
             match provider.read(&text) {
                 Ok(fabric) => prop_assert!(fabric.planes().iter().all(|plane| plane.cost(0, 0) == Some(0))),

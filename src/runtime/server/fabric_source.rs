@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use crate::fabric::Fabric;
 use crate::fabric::providers::{
-    IbNetDiscover, Provider, ProviderError, SlurmTopology, SysListing, TEXT_BYTES_MAX, TestFabric,
+    IbNetDiscover, Provider, ProviderError, SlurmTopology, SlurmYaml, SysListing, TEXT_BYTES_MAX, TestFabric,
 };
-use crate::runtime::shared::parameters::{PNET, PNET_TEST_NVERTS, parameter_value};
+use crate::runtime::shared::parameters::{
+    PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, is_pnet_module_named, parameter_value,
+};
 
 /// The place of a fabric's description, and the form in which it is written.
 #[derive(Clone, Debug)]
@@ -22,8 +24,8 @@ pub struct FabricSource {
 enum Place {
     File(PathBuf),
     Text(String),
-    /// The parameter of the test fabric. A C program changes it in its environment.
-    Parameter,
+    /// The parameters of the test fabric. A C program changes them in its environment.
+    Parameters,
 }
 
 /// Why a fabric could not be read.
@@ -63,12 +65,14 @@ impl FabricSource {
     }
 
     /// Reads `FORM:PATH`, with the forms `slurm`, `slurm-dragonfly`, `ibnetdiscover` and `sysfs`, or `test:` with the
-    /// description of a test fabric, such as `test:nodes:5;plane:d:3`.
+    /// description of a test fabric, such as `test:nodes:5;plane:d:3`. A path of `slurm` that ends with `.yaml` is a
+    /// `topology.yaml`.
     ///
     /// # Errors
     /// [`FabricSourceError::Form`].
     pub fn parse(text: &str) -> Result<Self, FabricSourceError> {
         match text.split_once(':') {
+            Some(("slurm", path)) if path.ends_with(".yaml") => Ok(Self::file(SlurmYaml, path)),
             Some(("slurm", path)) => Ok(Self::file(SlurmTopology::default(), path)),
             Some(("slurm-dragonfly", path)) => Ok(Self::file(SlurmTopology { is_dragonfly: true }, path)),
             Some(("ibnetdiscover", path)) => Ok(Self::file(IbNetDiscover, path)),
@@ -78,13 +82,13 @@ impl FabricSource {
         }
     }
 
-    /// The test fabric of the parameters `pnet` = `test` and `pnet_test_nverts`.
+    /// The test fabric of the parameters `pnet` = `test` and `pnet_test_nverts`, or else `pnet_test_planes` and
+    /// `pnet_test_nodes`.
     #[must_use]
     pub fn of_parameters() -> Option<Self> {
-        let modules = parameter_value(PNET)?.into_string().ok()?;
-        let is_named = !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "test");
-        let is_described = is_named && parameter_value(PNET_TEST_NVERTS).is_some();
-        is_described.then(|| Self { provider: Arc::new(TestFabric), place: Place::Parameter })
+        let is_named = is_pnet_module_named("test");
+        let is_described = [PNET_TEST_NVERTS, PNET_TEST_PLANES].iter().any(|name| parameter_value(name).is_some());
+        (is_named && is_described).then(|| Self { provider: Arc::new(TestFabric), place: Place::Parameters })
     }
 
     /// Reads the fabric.
@@ -101,13 +105,21 @@ impl FabricSource {
                 )
             }
             Place::Text(text) => (text.clone(), "the test fabric".to_owned()),
-            Place::Parameter => {
-                let text = parameter_value(PNET_TEST_NVERTS).unwrap_or_default();
-                (text.to_string_lossy().into_owned(), PNET_TEST_NVERTS.to_owned())
-            }
+            Place::Parameters => text_of_parameters(),
         };
         self.provider.read(&text).map_err(|error| FabricSourceError::Text { place, error })
     }
+}
+
+/// The description of the test fabric, and the names of its parameters.
+fn text_of_parameters() -> (String, String) {
+    let value = |name| parameter_value(name).map(|value| value.to_string_lossy().into_owned());
+    if let Some(text) = value(PNET_TEST_NVERTS) {
+        return (text, PNET_TEST_NVERTS.to_owned());
+    }
+    let planes = value(PNET_TEST_PLANES).unwrap_or_default().replace(',', ";");
+    let text = value(PNET_TEST_NODES).map_or_else(|| planes.clone(), |nodes| format!("names:{nodes};{planes}"));
+    (text, format!("{PNET_TEST_NODES} and {PNET_TEST_PLANES}"))
 }
 
 /// Reads a text up to one byte more than the limit, so that the provider refuses a longer one.
@@ -132,6 +144,11 @@ mod tests {
         }
         let missing = FabricSource::parse("slurm:/no/such/file").unwrap().read().unwrap_err().to_string();
         assert!(missing.contains("\"/no/such/file\" can't be read: No such file"), "{missing}");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("topology.yaml");
+        std::fs::write(&path, "- {topology: t, tree: {switches: [{switch: s, nodes: n}]}}").unwrap();
+        let fabric = FabricSource::parse(&format!("slurm:{}", path.display())).unwrap().read().unwrap();
+        assert_eq!(fabric.planes()[0].name(), "t");
         let wrong = FabricSource::parse("test:nodes:5").unwrap().read().unwrap_err().to_string();
         assert_eq!(wrong, "the description of the fabric in the test fabric: the fabric has no plane");
     }

@@ -16,6 +16,7 @@ mod environment;
 mod harvest;
 mod models;
 mod patterns;
+mod ports;
 mod resources;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub use self::environment::{EnvironmentChange, Variable};
 use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
+use self::ports::{PortDesk, PortSetup};
+pub use self::ports::{PortShortage, StaticPorts, StaticPortsError};
 use super::fabric_desk::KnownFabric;
 use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError, ResourceChange};
@@ -55,6 +58,8 @@ pub struct JobSetup {
     /// The fabric on which jobs get endpoints, and the key of each job.
     fabric: Option<KnownFabric>,
     secrets: Secrets,
+    /// Ports for jobs that ask for some.
+    ports: PortDesk,
 }
 
 #[derive(Default)]
@@ -169,9 +174,10 @@ impl AsStatus for SetupError {
 }
 
 impl JobSetup {
-    pub(super) fn new(own: Arc<OwnProcess>, fabric: Option<KnownFabric>) -> Self {
+    pub(super) fn new(own: Arc<OwnProcess>, fabric: Option<KnownFabric>, ports: StaticPorts) -> Self {
         let (resources, jobs) = (Mutex::new(Arc::default()), Mutex::default());
-        Self { own, resources, jobs, harvest: Harvest::default(), fabric, secrets: Secrets::default() }
+        let (harvest, secrets, ports) = (Harvest::default(), Secrets::default(), PortDesk::new(ports));
+        Self { own, resources, jobs, harvest, fabric, secrets, ports }
     }
 
     /// Adds resources to every job.
@@ -241,7 +247,9 @@ impl JobSetup {
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
         let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
-        let allocated = if is_all || others || is_neither { self.allocated(namespace, infos)? } else { Vec::new() };
+        let ports = self.ports.setup(namespace, user_of(infos));
+        let allocated =
+            if is_all || others || is_neither { self.allocated(namespace, infos, &ports)? } else { Vec::new() };
         let changes = if is_all || environment || is_neither {
             // PRRTE's daemons ask for neither, after `prun` has collected the user's variables. Theirs must not win.
             let variables =
@@ -250,6 +258,7 @@ impl JobSetup {
         } else {
             Vec::new()
         };
+        ports.keep();
         if allocated.is_empty() && changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -282,7 +291,7 @@ impl JobSetup {
     }
 
     /// The fabric resources of a job: those that are asked for, and the endpoints of its processes.
-    fn allocated(&self, namespace: &Namespace, infos: &[Info]) -> Result<Vec<Info>, SetupError> {
+    fn allocated(&self, namespace: &Namespace, infos: &[Info], ports: &PortSetup<'_>) -> Result<Vec<Info>, SetupError> {
         let is_asked = infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
         if !is_asked && self.fabric.is_none() {
             return Ok(Vec::new());
@@ -295,7 +304,7 @@ impl JobSetup {
             }
             layout => layout?,
         };
-        let mut allocated = if is_asked { allocate(infos, &layout, &inventories)? } else { Vec::new() };
+        let mut allocated = if is_asked { allocate(infos, &layout, &inventories, ports)? } else { Vec::new() };
         if let Some(fabric) = &self.fabric {
             let values = endpoints::given(&fabric.handle(), layout.nodes(), infos, &inventories);
             if !values.is_empty() {
@@ -385,6 +394,7 @@ impl JobSetup {
         self.jobs.lock().remove(namespace);
         self.harvest.forget(namespace);
         self.secrets.forget(namespace);
+        self.ports.forget(namespace);
     }
 
     /// Takes the values that a job got during its registration. Without any, the job is described from now on.
@@ -491,7 +501,7 @@ pub(super) const UNDERSTOOD: [&str; 15] = [
     keys::NODE_MAP.name(),
     keys::PROC_MAP.name(),
     keys::PROC_INFO_ARRAY.name(),
-    // Facts about the user. The setup depends on neither.
+    // Facts about the user. The first one's static ports are a share of all.
     keys::USERID.name(),
     keys::GRPID.name(),
     EXCLUDE,
@@ -518,6 +528,11 @@ fn check_mark(namespace: &Namespace, infos: &[Info]) -> Result<(), SetupError> {
         }
     }
     Ok(())
+}
+
+/// The owner of a job, if the host names one.
+fn user_of(infos: &[Info]) -> Option<u32> {
+    infos.iter().find(|info| info.key.as_str() == keys::USERID.name()).and_then(|info| info.value.as_u32())
 }
 
 fn is_set(info: &Info, key: &str) -> bool {

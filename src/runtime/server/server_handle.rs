@@ -25,7 +25,7 @@ use super::fabric_source::{FabricSource, FabricSourceError};
 use super::file_looks::FileLooks;
 use super::host::Host;
 use super::host_thread::HostThread;
-use super::job_setup::JobSetup;
+use super::job_setup::{JobSetup, StaticPorts};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{LoopMessage, LoopSender};
@@ -83,6 +83,8 @@ pub struct ServerOptions {
     pub munge_credentials: Option<Arc<dyn Prover>>,
     /// The fabric for which the server answers, as the scheduler's.
     pub fabric: Option<FabricSource>,
+    /// Ports for jobs that ask for some.
+    pub static_ports: StaticPorts,
     /// The providers of storage for which the server answers queries.
     pub storage: Storage,
     /// The source of the node's topology, and its sharing.
@@ -96,6 +98,10 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
+    fn bounded_storage(&self) -> BoundedStorage {
+        BoundedStorage { storage: self.storage.clone(), bytes_max: self.core.limits.query_bytes_max }
+    }
+
     fn node_topology(&self, clock: Clock, loop_sender: LoopSender) -> NodeTopology {
         let segment = SegmentOptions {
             backing: self.store.backing,
@@ -165,22 +171,18 @@ impl ServerHandle {
         let waker = Waker::new(&pollers.main, ServerLoop::WAKER)?;
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
-        let proofs = start_proofs(options.prover.clone(), loop_sender.clone(), clock);
-        let tcp = provable(&options, proofs.as_ref().err())?;
-        let listeners = Listeners::bind(&options.session_tmpdir, options.access, &tcp)?;
+        let (proofs, listeners) = open(&options, loop_sender.clone(), clock)?;
         let server = options.server.clone();
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let bytes_max = options.core.limits.query_bytes_max;
-        let storage = BoundedStorage { storage: options.storage.clone(), bytes_max };
-        let given = (options.munge_credentials.clone(), fabric.clone(), storage);
+        let given = (options.munge_credentials.clone(), fabric.clone(), options.bounded_storage());
+        let static_ports = options.static_ports.clone();
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
         text(listeners.path().to_owned())?;
-        let proofs = proofs.ok();
         let directories = (text(session_tmpdir)?, text(system_tmpdir)?);
         let environment = environment_of(address, directories, hostname, proofs.is_some());
         let server = environment.address.server.clone();
@@ -224,7 +226,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone())),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), static_ports)),
             fabric,
             own,
             work,
@@ -369,6 +371,17 @@ fn text(path: PathBuf) -> Result<String, StartError> {
 fn start_proofs(prover: Option<Arc<dyn Prover>>, loop_sender: LoopSender, clock: Clock) -> Result<Proofs, ProofError> {
     let proofs = Proofs::start(prover.ok_or(ProofError::NoProver)?, loop_sender, clock, TRIAL_TIME_MAX);
     proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients"))
+}
+
+/// The thread that checks credentials of munge, and the sockets.
+fn open(
+    options: &ServerOptions,
+    loop_sender: LoopSender,
+    clock: Clock,
+) -> Result<(Option<Proofs>, Listeners), StartError> {
+    let proofs = start_proofs(options.prover.clone(), loop_sender, clock);
+    let tcp = provable(options, proofs.as_ref().err())?;
+    Ok((proofs.ok(), Listeners::bind(&options.session_tmpdir, options.access, &tcp)?))
 }
 
 /// The options for TCP. Without proofs the server is not open to other machines.

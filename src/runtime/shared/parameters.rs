@@ -28,7 +28,9 @@ pub use table::{
     DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, PARAMETERS, Parameter, ParameterEffect,
     REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
 };
-pub(in crate::runtime) use table::{FORWARD_ENVARS, PNET, PNET_TEST_NVERTS, parameter};
+pub(in crate::runtime) use table::{
+    FORWARD_ENVARS, PNET, PNET_TCP_STATIC_PORTS, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, parameter,
+};
 
 /// The beginning of the variables.
 pub(in crate::runtime) const PREFIX: &str = "PMIX_MCA_";
@@ -63,6 +65,16 @@ pub(in crate::runtime) struct ParameterFiles {
 struct FileValue {
     value: String,
     file: PathBuf,
+}
+
+/// Whether the parameter `pnet` names a module, and is no list of exceptions.
+pub(in crate::runtime) fn is_pnet_module_named(module: &str) -> bool {
+    parameter_value(PNET).is_some_and(|modules| names_module(&modules.to_string_lossy(), module))
+}
+
+/// Whether a list of modules has a name, and is no list of exceptions.
+pub(in crate::runtime) fn names_module(modules: &str, module: &str) -> bool {
+    !modules.starts_with('^') && modules.split(',').any(|name| name.trim() == module)
 }
 
 impl ParameterFiles {

@@ -4,6 +4,7 @@
 //! wish: name, kind, plane, endpoints per process and node, key   --+
 //! the job's nodes and processes (PMIX_NODE_MAP, PMIX_PROC_MAP)   --+--> under the name, what of it there is
 //! inventories that were delivered: each node's interfaces        --+
+//! static ports, for the types tcp and udp                        --+
 //! ```
 //!
 //! The interfaces come from delivered inventories. An endpoint is the number of one of the job's users of an interface. The
@@ -12,6 +13,7 @@
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
+use super::ports::{PortSetup, PortShortage, Taken};
 use crate::gds::registration::ENDPOINTS;
 use crate::keys;
 use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
@@ -58,6 +60,9 @@ pub enum AllocationError {
         /// Their number.
         found: u64,
     },
+    /// Static ports are required, and the job can't have so many.
+    #[error(transparent)]
+    Ports(#[from] PortShortage),
     /// The kernel gives no random bytes.
     #[error("the operating system has no random bytes for a key")]
     NoKey,
@@ -68,7 +73,7 @@ impl AsStatus for AllocationError {
         match self {
             Self::Nameless | Self::Reserved { .. } | Self::Mistyped { .. } | Self::Layout(_) => Status::ERR_BAD_PARAM,
             Self::NotGiven { .. } => Status::ERR_NOT_SUPPORTED,
-            Self::TooMany { .. } => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooMany { .. } | Self::Ports(_) => Status::ERR_OUT_OF_RESOURCE,
             Self::NoKey => Status::ERROR,
         }
     }
@@ -108,6 +113,12 @@ impl Layout {
         self.nodes.iter().flat_map(NodeList::iter).enumerate().map(move |(index, node)| (node, ranks(index)))
     }
 
+    /// The processes of the node that has the most; 1 if no process is known.
+    fn local_count_max(&self) -> u64 {
+        let largest = self.nodes().map(|(_, ranks)| ranks.len() as u64).max();
+        largest.filter(|&count| count > 0).unwrap_or(1)
+    }
+
     fn process_count(&self) -> u64 {
         self.ranks.as_ref().map_or(0, |ranks| ranks.rank_count().into())
     }
@@ -130,12 +141,16 @@ pub(super) fn allocate(
     infos: &[Info],
     layout: &Layout,
     inventories: &Inventories,
+    ports: &PortSetup<'_>,
 ) -> Result<Vec<Info>, AllocationError> {
     let wishes = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
     let mut answers = Vec::new();
     for info in wishes {
         let Some(wish) = Wish::read(info)? else { continue };
-        let given = wish.fulfil(layout, inventories)?;
+        let given = match wish.static_ports(layout, ports)? {
+            Some(taken) => wish.with_ports(taken)?,
+            None => wish.fulfil(layout, inventories)?,
+        };
         answers.push(Info::new(info.key.clone(), Value::info_array(vec![given])));
     }
     Ok(answers)
@@ -220,22 +235,55 @@ impl<'a> Wish<'a> {
         Ok(Info::new(self.id.clone(), Value::info_array(given)))
     }
 
+    /// Ports for the processes and the node, as many as the largest node of the job needs. `None` if the wish is for
+    /// something else.
+    fn static_ports(&self, layout: &Layout, ports: &PortSetup<'_>) -> Result<Option<Taken>, AllocationError> {
+        let (kind, plane) = (self.text(keys::ALLOC_FABRIC_TYPE.name())?, self.text(keys::ALLOC_FABRIC_PLANE.name())?);
+        let of_process = self.count(keys::ALLOC_FABRIC_ENDPTS.name())?;
+        let of_node = self.count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?;
+        let needed = of_process.saturating_mul(layout.local_count_max()).saturating_add(of_node);
+        Ok(if needed == 0 { None } else { ports.take(kind, plane, needed) })
+    }
+
+    /// The answer with ports: as text, the least first, and then the parts of the wish, with type and plane.
+    fn with_ports(&self, taken: Taken) -> Result<Info, AllocationError> {
+        let Taken { kind, plane, ports } = taken;
+        let info = |key: &'static str, text: &str| Info::new(Key::from_static(key), text);
+        let mut given = Vec::new();
+        match ports {
+            Ok(ports) => {
+                let text = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+                given.push(Info::new(self.id.clone(), text));
+                given.push(info(keys::ALLOC_FABRIC_TYPE.name(), kind));
+                given.extend(plane.map(|plane| info(keys::ALLOC_FABRIC_PLANE.name(), &plane)));
+            }
+            Err(shortage) if self.is_required || self.asked.iter().any(|info| is_required_of_ports(info)) => {
+                return Err(shortage.into());
+            }
+            Err(shortage) => {
+                tracing::warn!(id = %self.id, %shortage, "a job gets no static ports");
+                given.push(Info::new(self.id.clone(), Value::info_array(Vec::new())));
+            }
+        }
+        let is_told = |info: &&&Info| given.iter().any(|told| told.key == info.key);
+        let has_ports = given.len() > 1;
+        let others: Vec<&Info> = self.asked.iter().filter(|info| !is_told(info)).copied().collect();
+        for info in others {
+            given.extend(self.given(info, has_ports)?);
+        }
+        Ok(Info::new(self.id.clone(), Value::info_array(given)))
+    }
+
     /// The answer to one part of the wish.
     fn given(&self, info: &Info, has_interfaces: bool) -> Result<Option<Info>, AllocationError> {
         let name = info.key.as_str();
-        let needs_interfaces = [
-            keys::ALLOC_FABRIC_TYPE.name(),
-            keys::ALLOC_FABRIC_PLANE.name(),
-            keys::ALLOC_FABRIC_ENDPTS.name(),
-            keys::ALLOC_FABRIC_ENDPTS_NODE.name(),
-        ];
         if name == keys::ALLOC_FABRIC_ID.name() {
             return Ok(None);
         }
         if name == keys::ALLOC_FABRIC_SEC_KEY.name() {
             return Ok(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
         }
-        let reason = match needs_interfaces.contains(&name) {
+        let reason = match NEEDS_INTERFACES.contains(&name) {
             true if has_interfaces => return Ok(Some(Info::new(info.key.clone(), info.value.clone()))),
             true => "no inventory was delivered that has such an interface for every node of the job's PMIX_NODE_MAP",
             false => "there is no fabric here that has it",
@@ -269,6 +317,18 @@ impl<'a> Wish<'a> {
             Some(_) => 0,
         })
     }
+}
+
+/// Parts of a wish that need interfaces or ports.
+const NEEDS_INTERFACES: [&str; 4] = [
+    keys::ALLOC_FABRIC_TYPE.name(),
+    keys::ALLOC_FABRIC_PLANE.name(),
+    keys::ALLOC_FABRIC_ENDPTS.name(),
+    keys::ALLOC_FABRIC_ENDPTS_NODE.name(),
+];
+
+fn is_required_of_ports(info: &Info) -> bool {
+    info.flags().contains(InfoFlags::REQUIRED) && NEEDS_INTERFACES.contains(&info.key.as_str())
 }
 
 /// Hands out the interfaces of a node, one after the other.
@@ -340,6 +400,26 @@ pub(super) fn elements(value: &Value) -> impl Iterator<Item = &Info> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::server::job_setup::ports::{PortDesk, StaticPorts};
+    use crate::types::Namespace;
+
+    /// The answer of a server without static ports.
+    fn allocate(infos: &[Info], layout: &Layout, inventories: &Inventories) -> Result<Vec<Info>, AllocationError> {
+        allocate_with(&PortDesk::default(), infos, layout, inventories)
+    }
+
+    /// The answer of a server with static ports. The job keeps them.
+    fn allocate_with(
+        desk: &PortDesk,
+        infos: &[Info],
+        layout: &Layout,
+        inventories: &Inventories,
+    ) -> Result<Vec<Info>, AllocationError> {
+        let setup = desk.setup(&Namespace::new("job").unwrap(), None);
+        let given = super::allocate(infos, layout, inventories, &setup)?;
+        setup.keep();
+        Ok(given)
+    }
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
         Info::new(Key::from_static(key), value)
@@ -518,5 +598,58 @@ mod tests {
         let most = [info("pmix.alloc.endpts", Value::Size(ENDPOINTS_MAX / 3))];
         assert!(ask(&most, &delivered()).is_ok());
         assert!(Layout::of(&[info("pmix.nmap", "pmix[")]).is_err());
+    }
+
+    /// The values of a wish with a name, on a server with ports.
+    fn ask_ports(desk: &PortDesk, wishes: &[Info]) -> Result<Vec<Info>, Status> {
+        let asked = info("pmix.alloc.net", Value::info_array([&[info("pmix.alloc.netid", "net")], wishes].concat()));
+        let given = allocate_with(desk, &[asked], &layout(), &delivered()).map_err(|error| error.status())?;
+        Ok(elements(&values_of(&given[0])[0].value).cloned().collect())
+    }
+
+    fn desk(text: &str) -> PortDesk {
+        PortDesk::new(StaticPorts::parse(text).unwrap())
+    }
+
+    /// The first node has two processes, the second one has one. So two processes' ports do for all nodes.
+    #[test]
+    fn a_wish_for_tcp_gets_static_ports_as_text_as_many_as_the_largest_node_needs() {
+        let desk = desk("udp:7;tcp:10.0.0.0/8:32000-32003,33000-33002");
+        let wishes = [info("pmix.alloc.nettype", "TCP"), info("pmix.alloc.endpts", Value::Size(2))];
+        let given = ask_ports(&desk, &wishes).unwrap();
+        let expected = [
+            info("net", "32000,32001,32002,32003"),
+            info("pmix.alloc.nettype", "tcp"),
+            info("pmix.alloc.netplane", "10.0.0.0/8"),
+            info("pmix.alloc.endpts", Value::Size(2)),
+        ];
+        assert_eq!(given, expected);
+        let of_node = [info("pmix.alloc.netplane", "10.0.0.0/8"), info("pmix.alloc.endpts.nd", Value::Size(3))];
+        assert_eq!(ask_ports(&desk, &of_node).unwrap()[0], info("net", "33000,33001,33002"));
+    }
+
+    #[test]
+    fn exhausted_ports_are_an_error_where_they_are_required_and_left_out_elsewhere() {
+        let desk = desk("tcp:1-3");
+        let wishes = [info("pmix.alloc.nettype", "tcp"), info("pmix.alloc.endpts", Value::Size(2))];
+        let given = ask_ports(&desk, &[&wishes[..], &[info("pmix.alloc.nsec", true)]].concat()).unwrap();
+        assert_eq!(names(&given), ["net", "pmix.alloc.nsec"]);
+        assert_eq!(given[0].value, Value::info_array(Vec::new()));
+        let needed = [wishes[0].clone(), required(wishes[1].clone())];
+        assert_eq!(ask_ports(&desk, &needed), Err(Status::ERR_OUT_OF_RESOURCE));
+        assert_eq!(ask_ports(&desk, &[info("pmix.alloc.endpts", Value::Size(1))]).unwrap()[0], info("net", "1,2"));
+        // A required part that nobody has fails the setup, and the last port stays free.
+        let gold = [info("pmix.alloc.endpts.nd", Value::Size(1)), required(info("pmix.alloc.netqos", "gold"))];
+        assert_eq!(ask_ports(&desk, &gold), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(ask_ports(&desk, &gold[..1]).unwrap()[0], info("net", "3"));
+    }
+
+    #[test]
+    fn wishes_for_other_networks_go_to_the_interfaces() {
+        let desk = desk("udp:1-9");
+        for wish in [info("pmix.alloc.nettype", "ethernet"), info("pmix.alloc.netplane", "eth0")] {
+            let given = ask_ports(&desk, &[wish, info("pmix.alloc.endpts", Value::Size(1))]).unwrap();
+            assert_eq!(elements(&given[0].value).count(), 5, "{given:?}");
+        }
     }
 }

@@ -14,12 +14,12 @@ use std::str::FromStr;
 use parking_lot::Mutex;
 
 use super::environment::EnvironmentChange;
-use super::models::{models_of, names_model};
+use super::models::{DRIVERS, models_of, names_model};
 use super::patterns::{EnvironmentPatterns, PatternError};
 use super::{SetupError, changes_of};
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::shared::parameters::{FORWARD_ENVARS, PREFIX, ParameterFiles};
+use crate::runtime::shared::parameters::{FORWARD_ENVARS, PNET, PREFIX, ParameterFiles, names_module};
 use crate::types::{Info, InfoFlags, Namespace, Value};
 
 /// Environments of the jobs that this process sets up.
@@ -225,7 +225,26 @@ fn selections(
         excluded.add(&of_process).map_err(|error| SetupError::Pattern { place: UNWANTED.into(), error })?;
         selections.push((wanted.unwrap_or_else(|| fixed(model.variables)), excluded));
     }
+    let modules = text_of_parameter(variables, files, PNET);
+    for (name, usual) in DRIVERS {
+        let wanted = parameter(&format!("pnet_{name}_include_envars"))?;
+        let is_named = names_module(&modules, name);
+        // A list of other modules, or one of exceptions with this one, switches it off.
+        if !is_named && (wanted.is_none() || !modules.is_empty()) {
+            continue;
+        }
+        let excluded = parameter(&format!("pnet_{name}_exclude_envars"))?.unwrap_or_default();
+        let wanted = wanted.unwrap_or_else(|| EnvironmentPatterns::from_str(usual).unwrap_or_default());
+        selections.push((wanted, joined(&excluded)?));
+    }
     Ok(selections)
+}
+
+/// A parameter of the environment, else of the files; empty without it.
+fn text_of_parameter(variables: &[(OsString, OsString)], files: &ParameterFiles, name: &str) -> String {
+    let variable = variables.iter().find(|(found, _)| *found == *format!("{PREFIX}{name}"));
+    let of_file = || files.value(name).unwrap_or_default().to_owned();
+    variable.map_or_else(of_file, |(_, text)| text.to_string_lossy().into_owned())
 }
 
 /// The patterns in a parameter: of the environment, else of the files.
@@ -362,6 +381,28 @@ mod tests {
         let refused =
             harvest.collect(&job("a"), &[required], Variables::Forwarded(&variables), &ParameterFiles::default());
         assert!(matches!(refused, Err(SetupError::Unknown { .. })), "{refused:?}");
+    }
+
+    /// The variables of a fabric's driver: of a named module, or those that the user names.
+    #[test]
+    fn a_module_for_fabrics_brings_the_variables_of_its_driver() {
+        let of = |parameters: &[(&str, &str)]| {
+            let drivers = [("UCX_TLS", "rc"), ("NCCL_DEBUG", "1"), ("PSM2_X", "1"), ("OTHER", "1")];
+            let environment = environment(&[parameters, &drivers].concat());
+            let variables = Variables::All(&environment);
+            let asked = [info(keys::SETUP_APP_ENVARS.name(), true)];
+            names(Harvest::default().collect(&job("j"), &asked, variables, &ParameterFiles::default()))
+        };
+        assert_eq!(of(&[]), [""; 0]);
+        assert_eq!(of(&[("PMIX_MCA_pnet", "test,nvd")]), ["NCCL_DEBUG", "UCX_TLS"]);
+        assert_eq!(of(&[("PMIX_MCA_pnet", "opa")]), ["PSM2_X"]);
+        assert_eq!(of(&[("PMIX_MCA_pnet", "tcp")]), [""; 0]);
+        let exception = ("PMIX_MCA_pnet_nvd_exclude_envars", "NCCL_*");
+        assert_eq!(of(&[("PMIX_MCA_pnet", "nvd"), exception]), ["UCX_TLS"]);
+        let named = ("PMIX_MCA_pnet_tcp_include_envars", "OTHER");
+        assert_eq!(of(&[named]), ["OTHER"]);
+        assert_eq!(of(&[named, ("PMIX_MCA_pnet", "opa")]), ["PSM2_X"], "another module is named");
+        assert_eq!(of(&[named, ("PMIX_MCA_pnet", "^tcp")]), [""; 0]);
     }
 
     #[test]

@@ -32,6 +32,10 @@ const MODELS: [Model; 4] = [
     Model { name: "impi", names: &["intel", "impi"], variables: "I_MPI_*", of_process: "", is_mpi: true },
 ];
 
+/// Modules for fabrics that collect variables, with the variables of their drivers. OpenPMIx has the same. `tcp` has none.
+pub(super) const DRIVERS: [(&str, &str); 3] =
+    [("nvd", "UCX_*;HCOLL_*;UCC_*;SHARP_*;NCCL_*"), ("opa", "HFI_*;PSM2_*"), ("tcp", "")];
+
 /// The libraries that infos of a job name: its programming model, the name of the library, and its personality. The model
 /// "MPI" without a known library stands for every MPI library.
 pub(super) fn models_of(infos: &[Info]) -> Vec<Model> {
@@ -93,10 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn each_model_has_its_parameters_in_the_table() {
-        for model in MODELS {
+    fn each_model_and_driver_has_its_parameters_in_the_table() {
+        let models = MODELS.iter().map(|model| format!("pmdl_{}", model.name));
+        for module in models.chain(DRIVERS.iter().map(|(name, _)| format!("pnet_{name}"))) {
             for word in ["include", "exclude"] {
-                let name = format!("pmdl_{}_{word}_envars", model.name);
+                let name = format!("{module}_{word}_envars");
                 assert!(crate::runtime::shared::parameters::parameter(&name).is_some(), "{name}");
             }
         }

@@ -58,11 +58,20 @@ pub const SECURITY_MODULES: &str = "psec";
 
 /// Modules for fabrics.
 pub(in crate::runtime) const PNET: &str = "pnet";
+/// The ports that a gateway hands out to jobs.
+pub(in crate::runtime) const PNET_TCP_STATIC_PORTS: &str = "pnet_tcp_static_ports";
 /// The description of the test fabric.
 pub(in crate::runtime) const PNET_TEST_NVERTS: &str = "pnet_test_nverts";
+/// The planes of a test fabric whose nodes have names.
+pub(in crate::runtime) const PNET_TEST_PLANES: &str = "pnet_test_planes";
+/// The names of its nodes.
+pub(in crate::runtime) const PNET_TEST_NODES: &str = "pnet_test_nodes";
 
 const INCLUDED: &str = "server: variables of this programming model that jobs get, instead of the usual ones";
 const EXCLUDED: &str = "server: exceptions from the variables of this programming model";
+
+const INCLUDED_FABRIC: &str = "server: variables of this fabric's driver that jobs get, instead of the usual ones";
+const EXCLUDED_FABRIC: &str = "server: exceptions from the variables of this fabric's driver";
 
 /// Every parameter that has an effect, in the order of the names. The others are known to OpenPMIx alone.
 pub const PARAMETERS: &[Parameter] = &[
@@ -100,8 +109,20 @@ pub const PARAMETERS: &[Parameter] = &[
     log("pmix_server_iof_verbose", "iof"),
     log("pmix_server_pub_verbose", "service"),
     log("pmix_server_spawn_verbose", "job"),
-    setting(PNET, "scheduler's server: test in the list: it answers for the test fabric of pnet_test_nverts"),
+    setting(PNET, "server: modules for fabrics: nvd and opa (variables of drivers), tcp (static ports) and test"),
+    setting("pnet_nvd_exclude_envars", EXCLUDED_FABRIC),
+    setting("pnet_nvd_include_envars", INCLUDED_FABRIC),
+    setting("pnet_opa_exclude_envars", EXCLUDED_FABRIC),
+    setting("pnet_opa_include_envars", INCLUDED_FABRIC),
+    setting("pnet_tcp_exclude_envars", EXCLUDED_FABRIC),
+    setting("pnet_tcp_include_envars", INCLUDED_FABRIC),
+    setting(
+        PNET_TCP_STATIC_PORTS,
+        "scheduler's and gateway's server: ports for jobs that ask for some, such as tcp:10.0.0.0/8:32000-32100;udp:40000",
+    ),
+    setting(PNET_TEST_NODES, "scheduler's server: the names of the nodes of pnet_test_planes, with commas"),
     setting(PNET_TEST_NVERTS, "scheduler's server: its test fabric, such as nodes:5;plane:d:3"),
+    setting(PNET_TEST_PLANES, "scheduler's server: the planes of its test fabric, such as plane:d:3:4,plane:s:2"),
     setting(SECURITY_MODULES, "server: munge in the list: clients of other libraries may prove themselves with munge"),
     log("psec_base_verbose", "ptl"),
     setting(DISABLE_IPV4, "server: clients of other libraries come over IPv6 alone (true or false)"),
