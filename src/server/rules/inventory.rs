@@ -1,28 +1,46 @@
 //! The hardware of the nodes, from the fabric and from delivered inventories, and requests about it.
 
+use std::sync::Arc;
+
 use super::get::GetVerdict;
+use crate::events::{DEVICE_FOUND, DEVICE_LOST, Event};
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{HostResult, INVENTORY, find};
 use crate::server::state::{Asker, RequestedData, ServerCore};
 use crate::topo::InventoryError;
-use crate::topo::inventory::{Device, Inventory};
-use crate::types::codes::device_type;
-use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Value};
-
-/// Devices through which nodes reach each other.
-const FABRIC: u64 = device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS;
+use crate::topo::inventory::{Device, DeviceChange, Inventory};
+use crate::types::codes::range;
+use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
-    /// Stores inventories, all of them or none.
-    pub(in crate::server) fn deliver_inventories(&mut self, blobs: &[Vec<u8>]) -> HostResult {
+    /// Stores inventories, all of them or none. Processes of this node get an event for each device that is lost or found.
+    pub(in crate::server) fn deliver_inventories(&mut self, now: Time, blobs: &[Vec<u8>]) -> HostResult {
         match self.inventories.deliver(blobs.iter().map(Vec::as_slice)) {
-            Ok(()) => HostResult::Status(Status::SUCCESS),
+            Ok(changes) => {
+                self.raise_changes(now, &changes);
+                HostResult::Status(Status::SUCCESS)
+            }
             Err(error) => {
                 let is_full = matches!(error, InventoryError::TooMany { .. });
                 let status = if is_full { Status::ERR_OUT_OF_RESOURCE } else { Status::ERR_BAD_PARAM };
                 HostResult::Failed { status, reason: error.to_string() }
+            }
+        }
+    }
+
+    /// Raises an event for each change. Behind [`CHANGES_MAX`] of one kind comes one without a device, for the rest.
+    fn raise_changes(&mut self, now: Time, changes: &[DeviceChange]) {
+        let source = self.config.contact.as_ref().map(|contact| contact.proc.clone());
+        for (status, is_found) in [(DEVICE_LOST, false), (DEVICE_FOUND, true)] {
+            let of_kind = changes.iter().filter(|change| change.is_found == is_found);
+            for (count, DeviceChange { node, device, .. }) in of_kind.enumerate().take(CHANGES_MAX + 1) {
+                let mut info = if count < CHANGES_MAX { facts(node, device) } else { Vec::new() };
+                // Libraries of MPI abort in default handlers.
+                info.push(Info::new(Key::from_static(keys::EVENT_NON_DEFAULT.name()), true));
+                let event = Event { status, source: source.clone(), range: range::RANGE_LOCAL, info };
+                self.notify_of_host(now, &Arc::new(event));
             }
         }
     }
@@ -36,7 +54,7 @@ impl<S: Datastore> ServerCore<S> {
         let node = text(keys::HOSTNAME);
         let nodes = || self.inventories.iter().filter(move |inventory| node.is_none_or(|node| node == inventory.node));
         let fabric = |inventory: &Inventory| {
-            let devices = inventory.devices.iter().filter(|device| device.device_types & FABRIC != 0);
+            let devices = inventory.devices.iter().filter(|device| device.is_of_network());
             devices.map(|device| (inventory.node.clone(), device.clone())).collect::<Vec<_>>()
         };
         match key.as_str() {
@@ -101,8 +119,13 @@ fn array(element_type: DataType, elements: Vec<Value>) -> Value {
     Value::DataArray(Box::new(DataArray { element_type, elements }))
 }
 
-/// A device in the standard's form: its identity first, then the known details.
+/// A device in the standard's form.
 fn described(node: &str, device: &Device) -> Value {
+    Value::info_array(facts(node, device))
+}
+
+/// The identity of a device, then the known details.
+fn facts(node: &str, device: &Device) -> Vec<Info> {
     let text = |key: TypedKey<str>, value: &str| Info::new(Key::from_static(key.name()), value);
     let mut infos = vec![
         text(keys::DEVICE_ID, &device.uuid),
@@ -117,5 +140,8 @@ fn described(node: &str, device: &Device) -> Value {
         infos.push(text(keys::FABRIC_DEVICE_PCI_DEVID, &device.bus_address));
     }
     infos.push(Info::new(Key::from_static(keys::DEVICE_TYPE.name()), Value::DeviceType(device.device_types)));
-    Value::info_array(infos)
+    infos
 }
+
+/// Devices of one kind of event in one delivery. A server keeps some recent events, and these must not be all.
+const CHANGES_MAX: usize = 64;
