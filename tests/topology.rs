@@ -13,7 +13,9 @@ use modex::gds::registration::JobDescription;
 use modex::topo::{CpuSet, Inventory, TopologyError};
 use modex::types::AsStatus;
 use modex::types::{Info, Key, ProcId, Query, Rank, Status, Text, Topology, Value};
-use modex::{Client, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys};
+use modex::{
+    Client, DEVICE_LOST, EventCall, FabricSource, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys,
+};
 use support::{TWO_PACKAGES, TestServer, namespace, proc, without_socket};
 
 #[test]
@@ -231,6 +233,67 @@ fn inventories_are_collected_delivered_and_asked_for() {
         let named = options.info(Info::new(Key::from_static(keys::FABRIC_DEVICE_NAME.name()), "eth0"));
         assert!(client.get_value(&job, keys::FABRIC_DEVICE.name(), &named).is_ok());
     }
+}
+
+/// A fabric of inventories is unknown at first. Each delivery ends with the newer fabric, or leaves the older one.
+#[test]
+fn a_fabric_of_inventories_follows_each_delivery() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path()).topology(Arc::new(Counted::default()));
+    let server = builder.fabric(FabricSource::parse("inventory").unwrap()).start(LocalHost).unwrap();
+    let server = TestServer { server: Arc::new(server), directory };
+    let (node, job) = (&server.server, namespace("job"));
+    assert_eq!(node.fabric_register(Vec::new()).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
+    let layout = [("pmix.nmap", "node0,node1"), ("pmix.pmap", "0;1")];
+    let layout = layout.map(|(key, text)| Info::new(Key::from_static(key), text));
+    assert_eq!(node.setup_application(&job, &layout).unwrap(), []);
+    let (sender, events) = mpsc::channel();
+    let codes = [Status::FABRIC_UPDATED, DEVICE_LOST];
+    let heard = move |call: EventCall| {
+        sender.send(call.status).unwrap();
+        call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    };
+    node.register_event_handler(&codes, &[], heard).wait().unwrap();
+
+    let own = node.collect_inventory().unwrap();
+    let other = Inventory { node: "node1".to_owned(), ..own.clone() };
+    let deliver = |inventories: &[&Inventory]| {
+        let blobs = inventories.iter().map(|inventory| inventory.encode().unwrap()).collect();
+        node.deliver_inventory(blobs).wait()
+    };
+    let devices = || {
+        let fabric = node.fabric().unwrap();
+        fabric.planes().iter().map(|plane| (plane.name().to_owned(), plane.device_count())).collect::<Vec<_>>()
+    };
+    deliver(&[&own, &other]).unwrap();
+    assert_eq!(devices(), [("net".to_owned(), 2)]);
+    assert_eq!(events.recv(), Ok(Status::FABRIC_UPDATED));
+    let given = node.setup_application(&job, &layout).unwrap();
+    assert!(given.iter().any(|info| info.key.as_str() == "modex.fabric.job"), "{given:?}");
+    let registered = node.fabric_register(Vec::new()).wait().unwrap();
+    assert!(registered.results.iter().any(|info| info.key.as_str() == keys::FABRIC_NUM_DEVICES.name()));
+
+    // Without a change there is no revision; a refused delivery is none.
+    let before = node.fabric().unwrap();
+    deliver(&[&own]).unwrap();
+    assert_eq!(deliver(&[&own, &own]).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    node.fabric_update(0).wait().unwrap();
+    assert!(!before.is_outdated());
+
+    // A name that nobody could ask for is no device of the fabric. The inventory counts, and the fabric stays.
+    let mut strange = other.clone();
+    strange.devices.iter_mut().for_each(|device| device.name = "a\tb".to_owned());
+    deliver(&[&strange]).unwrap();
+    assert_eq!(events.recv(), Ok(DEVICE_LOST));
+    assert_eq!(node.fabric_update(0).wait().unwrap_err().status(), Status::ERR_BAD_PARAM);
+    assert!(!before.is_outdated());
+
+    deliver(&[&Inventory { devices: Vec::new(), ..other }]).unwrap();
+    assert_eq!(devices(), [("net".to_owned(), 1)]);
+    assert_eq!([events.recv(), events.recv()], [Ok(DEVICE_LOST), Ok(Status::FABRIC_UPDATED)]);
+    deliver(&[&Inventory { devices: Vec::new(), ..own }]).unwrap();
+    assert_eq!(devices(), []);
+    assert_eq!(node.fabric_update(0).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
 }
 
 /// A machine that is read only after a signal.

@@ -1,7 +1,7 @@
 //! The fabric of a machine: planes of devices and switches, and what communication between two devices costs.
 //!
 //! ```text
-//! text --> Provider --> FabricDescription --> Fabric: planes --> Plane: devices, switches, structure --> cost, block, nearest
+//! text or inventories --> Provider --> FabricDescription --> Fabric: planes --> Plane: devices, switches, structure --> cost, block, nearest
 //!                                               |
 //!                                               +-- CurrentFabric: the newest revision, replaced whole by each update
 //!                                               +-- FabricHandle: one revision, whole, while somebody holds it

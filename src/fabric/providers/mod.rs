@@ -9,11 +9,13 @@
 //! | `slurm` | Slurm's `topology.conf`: trees, dragonflies and blocks |
 //! | `hostlist` | Slurm's lists of names, `tux[0-3,12]` |
 //! | `ibnetdiscover` | the output of `ibnetdiscover` |
+//! | `inventories` | the network devices of delivered inventories |
 //! | `sysfs` | files of `/sys/class/net` and `/sys/class/infiniband` of many nodes |
 //! | `test_fabric` | the invented fabric of the PMIx tutorial, `nodes:5;plane:d:3` |
 
 mod hostlist;
 mod ibnetdiscover;
+mod inventories;
 mod provider;
 mod slurm;
 mod sysfs;
@@ -23,6 +25,7 @@ mod tests;
 
 pub use hostlist::HostlistError;
 pub use ibnetdiscover::IbNetDiscover;
+pub use inventories::INVENTORIES;
 pub use provider::{Fault, Provider, ProviderError, TEXT_BYTES_MAX};
 pub use slurm::SlurmTopology;
 pub use sysfs::SysListing;

@@ -5,17 +5,24 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::fabric::Fabric;
+use parking_lot::Mutex;
+
 use crate::fabric::providers::{
-    IbNetDiscover, Provider, ProviderError, SlurmTopology, SysListing, TEXT_BYTES_MAX, TestFabric,
+    INVENTORIES, IbNetDiscover, Provider, ProviderError, SlurmTopology, SysListing, TEXT_BYTES_MAX, TestFabric,
 };
+use crate::fabric::{Fabric, FabricError};
 use crate::runtime::shared::parameters::{PNET, PNET_TEST_NVERTS, parameter_value};
+use crate::topo::Inventories;
 
 /// The place of a fabric's description, and the form in which it is written.
 #[derive(Clone, Debug)]
-pub struct FabricSource {
-    provider: Arc<dyn Provider>,
-    place: Place,
+pub struct FabricSource(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Text(Arc<dyn Provider>, Place),
+    /// The inventories that are delivered to the server.
+    Inventories,
 }
 
 #[derive(Clone, Debug)]
@@ -24,6 +31,20 @@ enum Place {
     Text(String),
     /// The parameter of the test fabric. A C program changes it in its environment.
     Parameter,
+}
+
+/// The inventories of nodes that were delivered last. The core replaces them as a whole.
+#[derive(Debug, Default)]
+pub(super) struct LatestInventories(Mutex<Arc<Inventories>>);
+
+impl LatestInventories {
+    pub(super) fn get(&self) -> Arc<Inventories> {
+        Arc::clone(&self.0.lock())
+    }
+
+    pub(super) fn replace(&self, newer: Arc<Inventories>) {
+        *self.0.lock() = newer;
+    }
 }
 
 /// Why a fabric could not be read.
@@ -47,7 +68,7 @@ pub enum FabricSourceError {
         error: ProviderError,
     },
     /// A source is written in no known form.
-    #[error("{text:?} is no source of a fabric; say FORM:PATH, with a form of {FORMS}, or test:DESCRIPTION")]
+    #[error("{text:?} is no source of a fabric; say FORM:PATH, with a form of {FORMS}, test:DESCRIPTION, or inventory")]
     Form {
         /// The text.
         text: String,
@@ -59,11 +80,18 @@ const FORMS: &str = "slurm, slurm-dragonfly, ibnetdiscover and sysfs";
 impl FabricSource {
     /// A file that a provider reads. [`Self::parse`] knows the providers of this library.
     pub fn file(provider: impl Provider + 'static, path: impl Into<PathBuf>) -> Self {
-        Self { provider: Arc::new(provider), place: Place::File(path.into()) }
+        Self(Source::Text(Arc::new(provider), Place::File(path.into())))
+    }
+
+    /// The inventories of [`Server::deliver_inventory`](crate::Server::deliver_inventory). The fabric has no planes before the first
+    /// network device was delivered. Each delivery is read, and ends when the fabric is the newer one.
+    #[must_use]
+    pub const fn inventories() -> Self {
+        Self(Source::Inventories)
     }
 
     /// Reads `FORM:PATH`, with the forms `slurm`, `slurm-dragonfly`, `ibnetdiscover` and `sysfs`, or `test:` with the
-    /// description of a test fabric, such as `test:nodes:5;plane:d:3`.
+    /// description of a test fabric, such as `test:nodes:5;plane:d:3`. `inventory` is [`Self::inventories`].
     ///
     /// # Errors
     /// [`FabricSourceError::Form`].
@@ -73,7 +101,8 @@ impl FabricSource {
             Some(("slurm-dragonfly", path)) => Ok(Self::file(SlurmTopology { is_dragonfly: true }, path)),
             Some(("ibnetdiscover", path)) => Ok(Self::file(IbNetDiscover, path)),
             Some(("sysfs", path)) => Ok(Self::file(SysListing, path)),
-            Some(("test", text)) => Ok(Self { provider: Arc::new(TestFabric), place: Place::Text(text.to_owned()) }),
+            Some(("test", text)) => Ok(Self::of_test(Place::Text(text.to_owned()))),
+            None if text == INVENTORIES => Ok(Self::inventories()),
             _ => Err(FabricSourceError::Form { text: text.to_owned() }),
         }
     }
@@ -84,15 +113,25 @@ impl FabricSource {
         let modules = parameter_value(PNET)?.into_string().ok()?;
         let is_named = !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "test");
         let is_described = is_named && parameter_value(PNET_TEST_NVERTS).is_some();
-        is_described.then(|| Self { provider: Arc::new(TestFabric), place: Place::Parameter })
+        is_described.then(|| Self::of_test(Place::Parameter))
+    }
+
+    fn of_test(place: Place) -> Self {
+        Self(Source::Text(Arc::new(TestFabric), place))
+    }
+
+    /// Whether the fabric comes from inventories.
+    pub(super) const fn is_of_inventories(&self) -> bool {
+        matches!(self.0, Source::Inventories)
     }
 
     /// Reads the fabric.
     ///
     /// # Errors
     /// [`FabricSourceError`].
-    pub(super) fn read(&self) -> Result<Fabric, FabricSourceError> {
-        let (text, place) = match &self.place {
+    pub(super) fn read(&self, inventories: &LatestInventories) -> Result<Fabric, FabricSourceError> {
+        let Source::Text(provider, place) = &self.0 else { return read_inventories(&inventories.get()) };
+        let (text, place) = match place {
             Place::File(path) => {
                 let text = read_file(path);
                 (
@@ -106,7 +145,14 @@ impl FabricSource {
                 (text.to_string_lossy().into_owned(), PNET_TEST_NVERTS.to_owned())
             }
         };
-        self.provider.read(&text).map_err(|error| FabricSourceError::Text { place, error })
+        provider.read(&text).map_err(|error| FabricSourceError::Text { place, error })
+    }
+}
+
+fn read_inventories(inventories: &Inventories) -> Result<Fabric, FabricSourceError> {
+    match inventories.read("") {
+        Err(ProviderError::Fabric(FabricError::NoPlane)) => Ok(Fabric::unknown(INVENTORIES.to_owned())),
+        read => read.map_err(|error| FabricSourceError::Text { place: "the inventories".to_owned(), error }),
     }
 }
 
@@ -122,17 +168,23 @@ fn read_file(path: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Fabric, FabricSourceError> {
+        FabricSource::parse(text).unwrap().read(&LatestInventories::default())
+    }
+
     #[test]
     fn a_source_is_a_form_and_a_path() {
-        let fabric = FabricSource::parse("test:nodes:5;plane:d:3").unwrap().read().unwrap();
+        let fabric = read("test:nodes:5;plane:d:3").unwrap();
         assert_eq!(fabric.planes()[0].device_count(), 15);
+        let unknown = read("inventory").unwrap();
+        assert_eq!((unknown.identifier(), unknown.planes().len()), ("inventory", 0));
         for text in ["", "slurm", "lsf:/etc/x"] {
             let error = FabricSource::parse(text).unwrap_err().to_string();
             assert!(error.contains("is no source of a fabric; say FORM:PATH"), "{error}");
         }
-        let missing = FabricSource::parse("slurm:/no/such/file").unwrap().read().unwrap_err().to_string();
+        let missing = read("slurm:/no/such/file").unwrap_err().to_string();
         assert!(missing.contains("\"/no/such/file\" can't be read: No such file"), "{missing}");
-        let wrong = FabricSource::parse("test:nodes:5").unwrap().read().unwrap_err().to_string();
+        let wrong = read("test:nodes:5").unwrap_err().to_string();
         assert_eq!(wrong, "the description of the fabric in the test fabric: the fabric has no plane");
     }
 }

@@ -21,7 +21,7 @@ use super::connections::Connections;
 use super::decoder::Decoder;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::fabric_desk::KnownFabric;
-use super::fabric_source::{FabricSource, FabricSourceError};
+use super::fabric_source::{FabricSource, FabricSourceError, LatestInventories};
 use super::file_looks::FileLooks;
 use super::host::Host;
 use super::host_thread::HostThread;
@@ -94,6 +94,10 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
+    fn bounded_storage(&self) -> BoundedStorage {
+        BoundedStorage { storage: self.storage.clone(), bytes_max: self.core.limits.query_bytes_max }
+    }
+
     fn node_topology(&self, clock: Clock, loop_sender: LoopSender) -> NodeTopology {
         let segment = SegmentOptions {
             backing: self.store.backing,
@@ -155,7 +159,7 @@ impl ServerHandle {
     /// # Errors
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
-        let fabric = options.fabric.clone().map(KnownFabric::read).transpose().map_err(Box::new)?;
+        let (inventories, fabric) = read_fabric(options.fabric.clone())?;
         let listeners = Listeners::bind(&options.session_tmpdir, options.access, options.foreign_clients)?;
         let server = options.server.clone();
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
@@ -166,9 +170,7 @@ impl ServerHandle {
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let bytes_max = options.core.limits.query_bytes_max;
-        let storage = BoundedStorage { storage: options.storage.clone(), bytes_max };
-        let given = (options.munge_credentials.clone(), fabric.clone(), storage);
+        let given = (options.munge_credentials.clone(), fabric.clone(), options.bounded_storage());
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -179,10 +181,9 @@ impl ServerHandle {
         let server = environment.address.server.clone();
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
-        let newest = fabric.as_ref().map(KnownFabric::handle);
         let answers_storage = core.answers_storage;
-        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), fabric: newest, ..core };
-        let core = complete(core, &*host, &environment);
+        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
+        let core = complete(core, fabric.as_ref(), &*host, &environment);
         let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let server_loop = ServerLoop {
@@ -205,6 +206,7 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
+            inventories: Arc::clone(&inventories),
             own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &environment.hostname), given),
             names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
@@ -217,7 +219,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone())),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), inventories)),
             fabric,
             own,
             work,
@@ -331,12 +333,27 @@ impl std::fmt::Debug for ServerHandle {
     }
 }
 
+/// The place of delivered inventories, and the fabric.
+fn read_fabric(
+    source: Option<FabricSource>,
+) -> Result<(Arc<LatestInventories>, Option<KnownFabric>), Box<FabricSourceError>> {
+    let inventories = Arc::new(LatestInventories::default());
+    let fabric = source.map(|source| KnownFabric::read(source, &inventories)).transpose()?;
+    Ok((inventories, fabric))
+}
+
 /// The configuration of the core, with what the host and the node contribute.
-fn complete(core: ServerConfig, host: &dyn Host, environment: &ServerEnvironment) -> ServerConfig {
+fn complete(
+    core: ServerConfig,
+    fabric: Option<&KnownFabric>,
+    host: &dyn Host,
+    environment: &ServerEnvironment,
+) -> ServerConfig {
     // Room for 2^30 commits of a process per second; the highest bit has another meaning.
     let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
     let (capabilities, contact) = (host.capabilities(), Some(contact(environment)));
-    ServerConfig { capabilities, commit_base, contact, ..within_descriptors(core) }
+    let fabric = fabric.map(KnownFabric::handle);
+    ServerConfig { capabilities, commit_base, contact, fabric, ..within_descriptors(core) }
 }
 
 /// The server's name and address, by which processes find it.

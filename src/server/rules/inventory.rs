@@ -7,7 +7,7 @@ use crate::events::{DEVICE_FOUND, DEVICE_LOST, Event};
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
-use crate::server::interface::{HostResult, INVENTORY, find};
+use crate::server::interface::{HostCallId, HostResult, INVENTORY, Output, find};
 use crate::server::state::{Asker, RequestedData, ServerCore};
 use crate::topo::InventoryError;
 use crate::topo::inventory::{Device, DeviceChange, Inventory};
@@ -16,10 +16,16 @@ use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
     /// Stores inventories, all of them or none. Processes of this node get an event for each device that is lost or found.
-    pub(in crate::server) fn deliver_inventories(&mut self, now: Time, blobs: &[Vec<u8>]) -> HostResult {
-        match self.inventories.deliver(blobs.iter().map(Vec::as_slice)) {
+    pub(in crate::server) fn deliver_inventories(
+        &mut self,
+        now: Time,
+        call: HostCallId,
+        blobs: &[Vec<u8>],
+    ) -> HostResult {
+        match Arc::make_mut(&mut self.inventories).deliver(blobs.iter().map(Vec::as_slice)) {
             Ok(changes) => {
                 self.raise_changes(now, &changes);
+                self.outputs.push(Output::Inventories(call, Arc::clone(&self.inventories)));
                 HostResult::Status(Status::SUCCESS)
             }
             Err(error) => {

@@ -65,7 +65,8 @@ pub struct ServerCore<S: Datastore> {
     pub(in crate::server) removals: FanOut<Arc<RemovalNotice>>,
     /// The time of the next step of handovers and notices.
     pub(in crate::server) fan_out_due: Option<Time>,
-    pub(in crate::server) inventories: Inventories,
+    /// Shared with the server's runtime, for a time.
+    pub(in crate::server) inventories: Arc<Inventories>,
     pub(in crate::server) deferred: Deferred,
     pub(in crate::server) slices: Slices,
     pub(in crate::server) pace: Pace,
@@ -103,7 +104,7 @@ impl<S: Datastore> ServerCore<S> {
             handovers: FanOut::default(),
             removals: FanOut::default(),
             fan_out_due: None,
-            inventories: Inventories::default(),
+            inventories: Arc::default(),
             deferred: Deferred::default(),
             slices: Slices::default(),
             pace: Pace::default(),

@@ -11,13 +11,13 @@ pub const NODES_MAX: usize = 1 << 16;
 const BYTES_MAX: usize = 256 << 20;
 
 /// Delivered inventories, by node. A node's newer inventory replaces the older one. A clone shares the inventories.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventories {
     nodes: BTreeMap<Arc<str>, Arc<Kept>>,
     size_bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Kept {
     inventory: Inventory,
     size_bytes: usize,
