@@ -205,10 +205,16 @@ fn inventories_are_collected_delivered_and_asked_for() {
     let blobs = [&own, &other].map(|inventory| inventory.encode().unwrap());
     let client = server.connect("one", 0);
     let hostname = |name: &str| Info::new(Key::from_static(keys::HOSTNAME.name()), name);
-    let ask = |key: &str, qualifiers: Vec<Info>| {
+    let ask = |key: &str, mut qualifiers: Vec<Info>| {
+        qualifiers.push(Info::new(Key::from_static(keys::QUERY_REFRESH_CACHE.name()), true));
         client.query(vec![Query { keys: vec![Text::from(key)], qualifiers }]).wait().map(|answered| answered.results)
     };
-    assert!(ask(Server::INVENTORY, Vec::new()).is_err(), "nothing has been delivered");
+    // A tool asks each node's server for its own inventory.
+    let Value::DataArray(found) = ask(Server::INVENTORY, Vec::new()).unwrap().remove(0).value else {
+        panic!("no array")
+    };
+    assert_eq!(found.elements, [Value::ByteObject(blobs[0].clone())], "nothing has been delivered");
+    assert!(ask(Server::INVENTORY, vec![hostname("node1")]).is_err());
     server.server.deliver_inventory(blobs.to_vec()).wait().unwrap();
     let refused = server.server.deliver_inventory(vec![b"none".to_vec()]).wait().unwrap_err();
     assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
@@ -232,6 +238,38 @@ fn inventories_are_collected_delivered_and_asked_for() {
         assert_eq!((identity.key.as_str(), identity.value.as_str()), ("pmix.dev.id", Some("02:00:00:00:00:01")));
         let named = options.info(Info::new(Key::from_static(keys::FABRIC_DEVICE_NAME.name()), "eth0"));
         assert!(client.get_value(&job, keys::FABRIC_DEVICE.name(), &named).is_ok());
+    }
+}
+
+/// One call at the scheduler, or one query, has all nodes: its own, those that were delivered, and those of the fabric.
+#[test]
+fn the_inventories_of_all_nodes_are_found_at_one_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path());
+    let server = builder.fabric(FabricSource::parse("test:nodes:3;plane:d:2").unwrap()).start(LocalHost).unwrap();
+    let server = TestServer { server: Arc::new(server), directory };
+    server.register_local_job("one", 1);
+    let delivered = Inventory { node: "test001".to_owned(), processors: 64, ..Inventory::default() };
+    server.server.deliver_inventory(vec![delivered.encode().unwrap()]).wait().unwrap();
+    let all = server.server.collect_inventories().unwrap();
+    let shown: Vec<_> = all.iter().map(|inventory| (inventory.node.as_str(), inventory.devices.len())).collect();
+    assert_eq!(shown, [("node0", 0), ("test000", 2), ("test001", 0), ("test002", 2)]);
+    let [own, first, second, _] = all.as_slice() else { panic!("{all:?}") };
+    assert!(own.processors > 0 && *second == delivered);
+    let device = first.devices.first().unwrap();
+    assert_eq!((device.name.as_str(), device.uuid.as_str()), ("test000:nic000", "fab://test000/test000:nic000"));
+
+    let client = server.connect("one", 0);
+    let ask = |qualifiers| {
+        let query = Query { keys: vec![Text::from(Server::INVENTORY)], qualifiers };
+        client.query(vec![query]).wait().unwrap().results.remove(0).value
+    };
+    let blobs: Vec<Value> = all.iter().map(|inventory| Value::ByteObject(inventory.encode().unwrap())).collect();
+    let Value::DataArray(found) = ask(Vec::new()) else { panic!("no array") };
+    assert_eq!(found.elements, blobs);
+    for (inventory, blob) in all.iter().zip(&blobs) {
+        let hostname = Info::new(Key::from_static(keys::HOSTNAME.name()), inventory.node.as_str());
+        assert_eq!(ask(vec![hostname]), *blob);
     }
 }
 

@@ -241,7 +241,7 @@ fn geometry(number: usize, plane: &Plane, device: Device<'_>) -> Value {
 }
 
 /// `PMIX_DEVICE_ID`. Names are unique on their node.
-fn id(device: Device<'_>) -> String {
+pub(super) fn id(device: Device<'_>) -> String {
     format!("{DEVICE_ID}{}/{}", device.node, device.name)
 }
 

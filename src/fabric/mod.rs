@@ -23,6 +23,7 @@
 //! | `plane` | the devices and switches of a plane, and the queries |
 //! | `structure` | the distances of switches |
 //! | `groups` | lists of numbers by number, without a vector for each |
+//! | `nodes` | the nodes' devices as inventories |
 //! | `assignment` | the endpoints of a job's processes |
 //! | `attributes` | a fabric in the standard's keys |
 //! | `error` | reasons to refuse a description |
@@ -60,6 +61,7 @@ mod description;
 mod error;
 
 mod groups;
+mod nodes;
 mod plane;
 pub mod providers;
 mod revisions;

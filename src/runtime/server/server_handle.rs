@@ -49,12 +49,14 @@ use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, S
 use crate::runtime::shared::clock::{Clock, calendar_time};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
+use crate::runtime::shared::kernel_inventory::kernel_inventory;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
 use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::storage::Storage;
+use crate::topo::Inventories;
 use crate::types::{ProcId, Text};
 
 /// The options of a server.
@@ -147,6 +149,7 @@ pub struct ServerHandle {
     drained: Receiver<()>,
     topology: Arc<NodeTopology>,
     fabric: Option<KnownFabric>,
+    inventories: Arc<LatestInventories>,
     jobs: Arc<JobSetup>,
     work: WorkRecord,
     /// A forked child has no thread to wait for.
@@ -219,8 +222,9 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), inventories)),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), Arc::clone(&inventories))),
             fabric,
+            inventories,
             own,
             work,
             creator_pid: process::id(),
@@ -243,6 +247,12 @@ impl ServerHandle {
     #[must_use]
     pub fn fabric(&self) -> Option<FabricHandle> {
         self.fabric.as_ref().map(KnownFabric::handle)
+    }
+
+    /// The inventories that were delivered last.
+    #[must_use]
+    pub fn inventories(&self) -> Arc<Inventories> {
+        self.inventories.get()
     }
 
     /// The setup of jobs.
@@ -353,7 +363,8 @@ fn complete(
     let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
     let (capabilities, contact) = (host.capabilities(), Some(contact(environment)));
     let fabric = fabric.map(KnownFabric::handle);
-    ServerConfig { capabilities, commit_base, contact, fabric, ..within_descriptors(core) }
+    let kernel_inventory = Some(kernel_inventory(&environment.hostname));
+    ServerConfig { capabilities, commit_base, contact, fabric, kernel_inventory, ..within_descriptors(core) }
 }
 
 /// The server's name and address, by which processes find it.

@@ -1,18 +1,24 @@
 //! The hardware of the nodes, from the fabric and from delivered inventories, and requests about it.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::get::GetVerdict;
 use crate::events::{DEVICE_FOUND, DEVICE_LOST, Event};
+use crate::fabric::LISTED_MAX;
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{HostCallId, HostResult, INVENTORY, Output, find};
-use crate::server::state::{Asker, RequestedData, ServerCore};
+use crate::server::state::{Asker, Hardware, RequestedData, ServerCore};
 use crate::topo::InventoryError;
 use crate::topo::inventory::{Device, DeviceChange, Inventory};
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Time, Value};
+
+/// A query needs the topology.
+pub(super) struct TopologyNeeded;
 
 impl<S: Datastore> ServerCore<S> {
     /// Stores inventories, all of them or none. Processes of this node get an event for each device that is lost or found.
@@ -51,8 +57,47 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// A value from the fabric or the inventories; `None` for other keys, and for missing values.
-    pub(super) fn inventory_value(&self, key: &Key, qualifiers: &[Info]) -> Option<Value> {
+    /// This node's own inventory for a query, if the query means it and it was not delivered. `Err`: the topology must be read first.
+    pub(super) fn own_inventory(
+        &self,
+        key: &Key,
+        qualifiers: &[Info],
+        hardware: Hardware<'_>,
+    ) -> Result<Option<Inventory>, TopologyNeeded> {
+        let node = find(qualifiers, keys::HOSTNAME).map(|info| info.value.as_str());
+        let is_meant = |own: &&Inventory| {
+            let is_named = node.is_none_or(|node| node == Some(&own.node));
+            key.as_str() == INVENTORY && is_named && self.inventories.of(&own.node).is_none()
+        };
+        let Some(own) = self.config.kernel_inventory.as_ref().filter(is_meant) else { return Ok(None) };
+        match hardware {
+            Hardware::Unasked => Err(TopologyNeeded),
+            Hardware::Known(machine) => Ok(Some(Inventory::of(&own.node, machine))),
+            Hardware::Absent => Ok(Some(own.clone())),
+        }
+    }
+
+    /// The inventories of a node or of all: what the fabric tells, this node's own one, and those that were delivered. The later
+    /// ones count. A large fabric is asked about node by node.
+    fn inventories_value(&self, node: Option<&str>, own: Option<&Inventory>) -> Option<Value> {
+        let delivered = |name: &str| self.inventories.of(name).is_some();
+        let fabric = self.config.fabric.as_ref();
+        if let Some(node) = node {
+            let own = own.filter(|own| own.node == node);
+            let known = self.inventories.of(node).or(own).map(Cow::Borrowed);
+            return blob(&*known.or_else(|| fabric?.inventory_of(node).map(Cow::Owned))?);
+        }
+        let named = fabric.map(|fabric| fabric.nodes()).filter(|nodes| nodes.len() <= LISTED_MAX).unwrap_or_default();
+        let of_fabric = named.into_iter().filter(|node| !delivered(node) && own.is_none_or(|own| own.node != *node));
+        let mut blobs: BTreeMap<&str, Value> =
+            of_fabric.filter_map(|node| Some((node, blob(&fabric?.inventory_of(node)?)?))).collect();
+        let others = own.into_iter().chain(self.inventories.iter());
+        blobs.extend(others.filter_map(|inventory| Some((inventory.node.as_str(), blob(inventory)?))));
+        (!blobs.is_empty()).then(|| array(DataType::ByteObject, blobs.into_values().collect()))
+    }
+
+    /// A value from the fabric or the inventories, among them this node's `own` one; `None` for other keys, and for missing values.
+    pub(super) fn inventory_value(&self, key: &Key, qualifiers: &[Info], own: Option<&Inventory>) -> Option<Value> {
         if let Some(value) = self.config.fabric.as_ref().and_then(|fabric| fabric.value(key.as_str(), qualifiers)) {
             return Some(value);
         }
@@ -64,11 +109,7 @@ impl<S: Datastore> ServerCore<S> {
             devices.map(|device| (inventory.node.clone(), device.clone())).collect::<Vec<_>>()
         };
         match key.as_str() {
-            INVENTORY if node.is_some() => blob(nodes().next()?),
-            INVENTORY => {
-                let elements: Vec<Value> = nodes().filter_map(blob).collect();
-                (!elements.is_empty()).then(|| array(DataType::ByteObject, elements))
-            }
+            INVENTORY => self.inventories_value(node, own),
             name if name == keys::FABRIC_DEVICES.name() => {
                 let found: Vec<_> = nodes().flat_map(fabric).collect();
                 let infos = found.iter().map(|(node, device)| {
@@ -101,7 +142,7 @@ impl<S: Datastore> ServerCore<S> {
         requested: &RequestedData,
         directives: &[Info],
     ) -> Option<Asker> {
-        let found = requested.key.as_ref().and_then(|key| self.inventory_value(key, directives));
+        let found = requested.key.as_ref().and_then(|key| self.inventory_value(key, directives, None));
         let (Some(key), Some(value)) = (&requested.key, found) else { return Some(asker) };
         if self.judge(&asker, requested) == GetVerdict::Found {
             return Some(asker);
