@@ -15,6 +15,12 @@ impl Fabric {
         self.planes().iter().flat_map(Plane::nodes).collect()
     }
 
+    /// The number of devices in all planes.
+    #[must_use]
+    pub fn device_count(&self) -> usize {
+        self.planes().iter().map(Plane::device_count).sum()
+    }
+
     /// The devices of a node, as an inventory without anything else. `None` if the fabric does not know the node.
     #[must_use]
     pub fn inventory_of(&self, node: &str) -> Option<Inventory> {

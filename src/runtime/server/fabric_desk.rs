@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
-use super::fabric_source::{FabricSource, FabricSourceError, LatestInventories};
+use super::fabric_source::{FabricSource, FabricSourceError};
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use super::service_desk::{ReplyTo, answer};
 use crate::events::Event;
@@ -18,6 +18,7 @@ use crate::keys;
 use crate::proto::{FabricRegister, FabricUpdate};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{HostCall, HostReply, HostResult, requires_more_than};
+use crate::topo::inventory::SharedInventories;
 use crate::types::codes::range::RANGE_LOCAL;
 use crate::types::{Info, Key, ProcId, Status};
 
@@ -25,15 +26,15 @@ use crate::types::{Info, Key, ProcId, Status};
 #[derive(Clone)]
 pub(super) struct KnownFabric {
     source: FabricSource,
-    inventories: Arc<LatestInventories>,
+    inventories: SharedInventories,
     current: Arc<CurrentFabric>,
 }
 
 impl KnownFabric {
     /// Reads the fabric for the first time.
-    pub(super) fn read(source: FabricSource, inventories: &Arc<LatestInventories>) -> Result<Self, FabricSourceError> {
+    pub(super) fn read(source: FabricSource, inventories: &SharedInventories) -> Result<Self, FabricSourceError> {
         let current = Arc::new(CurrentFabric::new(source.read(inventories)?));
-        Ok(Self { source, inventories: Arc::clone(inventories), current })
+        Ok(Self { source, inventories: inventories.clone(), current })
     }
 
     /// The newest revision.

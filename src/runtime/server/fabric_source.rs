@@ -5,14 +5,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::fabric::providers::{
     INVENTORIES, IbNetDiscover, Provider, ProviderError, SlurmTopology, SysListing, TEXT_BYTES_MAX, TestFabric,
 };
 use crate::fabric::{Fabric, FabricError};
 use crate::runtime::shared::parameters::{PNET, PNET_TEST_NVERTS, parameter_value};
-use crate::topo::Inventories;
+use crate::topo::inventory::{Inventories, SharedInventories};
 
 /// The place of a fabric's description, and the form in which it is written.
 #[derive(Clone, Debug)]
@@ -31,20 +29,6 @@ enum Place {
     Text(String),
     /// The parameter of the test fabric. A C program changes it in its environment.
     Parameter,
-}
-
-/// The inventories of nodes that were delivered last. The core replaces them as a whole.
-#[derive(Debug, Default)]
-pub(super) struct LatestInventories(Mutex<Arc<Inventories>>);
-
-impl LatestInventories {
-    pub(super) fn get(&self) -> Arc<Inventories> {
-        Arc::clone(&self.0.lock())
-    }
-
-    pub(super) fn replace(&self, newer: Arc<Inventories>) {
-        *self.0.lock() = newer;
-    }
 }
 
 /// Why a fabric could not be read.
@@ -84,7 +68,7 @@ impl FabricSource {
     }
 
     /// The inventories of [`Server::deliver_inventory`](crate::Server::deliver_inventory). The fabric has no planes before the first
-    /// network device was delivered. Each delivery is read, and ends when the fabric is the newer one.
+    /// network device was delivered. Each delivery ends when the fabric is the newer one, and all inventories are read for it.
     #[must_use]
     pub const fn inventories() -> Self {
         Self(Source::Inventories)
@@ -129,8 +113,8 @@ impl FabricSource {
     ///
     /// # Errors
     /// [`FabricSourceError`].
-    pub(super) fn read(&self, inventories: &LatestInventories) -> Result<Fabric, FabricSourceError> {
-        let Source::Text(provider, place) = &self.0 else { return read_inventories(&inventories.get()) };
+    pub(super) fn read(&self, inventories: &SharedInventories) -> Result<Fabric, FabricSourceError> {
+        let Source::Text(provider, place) = &self.0 else { return read_inventories(&inventories.snapshot()) };
         let (text, place) = match place {
             Place::File(path) => {
                 let text = read_file(path);
@@ -169,7 +153,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Fabric, FabricSourceError> {
-        FabricSource::parse(text).unwrap().read(&LatestInventories::default())
+        FabricSource::parse(text).unwrap().read(&SharedInventories::default())
     }
 
     #[test]

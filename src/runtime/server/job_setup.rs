@@ -33,13 +33,13 @@ use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 use super::fabric_desk::KnownFabric;
-use super::fabric_source::LatestInventories;
 use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
 use crate::server::{HostCall, HostResult};
+use crate::topo::inventory::SharedInventories;
 use crate::types::{AsStatus, Info, Key, Namespace, Status, Text};
 
 /// Data for jobs that the server core does not hold.
@@ -53,7 +53,7 @@ pub struct JobSetup {
     harvest: Harvest,
     /// The fabric on which jobs get endpoints, and the key of each job.
     fabric: Option<KnownFabric>,
-    inventories: Arc<LatestInventories>,
+    inventories: SharedInventories,
     secrets: Secrets,
 }
 
@@ -169,7 +169,7 @@ impl AsStatus for SetupError {
 }
 
 impl JobSetup {
-    pub(super) fn new(own: Arc<OwnProcess>, fabric: Option<KnownFabric>, inventories: Arc<LatestInventories>) -> Self {
+    pub(super) fn new(own: Arc<OwnProcess>, fabric: Option<KnownFabric>, inventories: SharedInventories) -> Self {
         let (resources, jobs, harvest) = (Mutex::default(), Mutex::default(), Harvest::default());
         Self { own, resources, jobs, harvest, fabric, inventories, secrets: Secrets::default() }
     }
@@ -264,7 +264,7 @@ impl JobSetup {
         if !is_asked && self.fabric.is_none() {
             return Ok(Vec::new());
         }
-        let (layout, inventories) = (Layout::of(infos), self.inventories.get());
+        let (layout, inventories) = (Layout::of(infos), self.inventories.snapshot());
         let layout = match layout {
             Err(error) if !is_asked => {
                 tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");

@@ -21,7 +21,7 @@ use super::connections::Connections;
 use super::decoder::Decoder;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::fabric_desk::KnownFabric;
-use super::fabric_source::{FabricSource, FabricSourceError, LatestInventories};
+use super::fabric_source::{FabricSource, FabricSourceError};
 use super::file_looks::FileLooks;
 use super::host::Host;
 use super::host_thread::HostThread;
@@ -56,7 +56,7 @@ use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::storage::Storage;
-use crate::topo::Inventories;
+use crate::topo::inventory::{Inventories, SharedInventories};
 use crate::types::{ProcId, Text};
 
 /// The options of a server.
@@ -149,7 +149,7 @@ pub struct ServerHandle {
     drained: Receiver<()>,
     topology: Arc<NodeTopology>,
     fabric: Option<KnownFabric>,
-    inventories: Arc<LatestInventories>,
+    inventories: SharedInventories,
     jobs: Arc<JobSetup>,
     work: WorkRecord,
     /// A forked child has no thread to wait for.
@@ -162,7 +162,9 @@ impl ServerHandle {
     /// # Errors
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
-        let (inventories, fabric) = read_fabric(options.fabric.clone())?;
+        let inventories = options.core.inventories.clone();
+        let fabric = options.fabric.clone().map(|source| KnownFabric::read(source, &inventories));
+        let fabric = fabric.transpose().map_err(Box::new)?;
         let listeners = Listeners::bind(&options.session_tmpdir, options.access, options.foreign_clients)?;
         let server = options.server.clone();
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
@@ -209,7 +211,6 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
-            inventories: Arc::clone(&inventories),
             own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &environment.hostname), given),
             names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
@@ -222,7 +223,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), Arc::clone(&inventories))),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), inventories.clone())),
             fabric,
             inventories,
             own,
@@ -251,8 +252,8 @@ impl ServerHandle {
 
     /// The inventories that were delivered last.
     #[must_use]
-    pub fn inventories(&self) -> Arc<Inventories> {
-        self.inventories.get()
+    pub fn inventories(&self) -> Inventories {
+        self.inventories.snapshot()
     }
 
     /// The setup of jobs.
@@ -341,15 +342,6 @@ impl std::fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerHandle").field("address", &self.environment.address).finish()
     }
-}
-
-/// The place of delivered inventories, and the fabric.
-fn read_fabric(
-    source: Option<FabricSource>,
-) -> Result<(Arc<LatestInventories>, Option<KnownFabric>), Box<FabricSourceError>> {
-    let inventories = Arc::new(LatestInventories::default());
-    let fabric = source.map(|source| KnownFabric::read(source, &inventories)).transpose()?;
-    Ok((inventories, fabric))
 }
 
 /// The configuration of the core, with what the host and the node contribute.

@@ -14,7 +14,6 @@ use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::connections::Connections;
 use super::decoder::Content;
 use super::duplicate_rank_check::DuplicateRankCheck;
-use super::fabric_source::LatestInventories;
 use super::file_looks::FileLooks;
 use super::host::Moment;
 use super::host_thread::{HostJob, HostThread, Lane, QueuePlacement};
@@ -41,7 +40,6 @@ use crate::server::{
     Answer, Cleanup, FileLook, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, Requester,
     ServerCore, Upcall, UpcallId,
 };
-use crate::topo::Inventories;
 use crate::types::{Namespace, ProcId, Rank, Status, Text, Time};
 
 /// The state of the loop.
@@ -66,7 +64,6 @@ pub(super) struct ServerLoop {
     pub(super) cleaner: Cleaner,
     pub(super) file_looks: FileLooks,
     pub(super) topology: TopologyDesk,
-    pub(super) inventories: Arc<LatestInventories>,
     /// The service of published data, if it is switched on.
     pub(super) names: Option<NameDesk>,
     pub(super) own_services: OwnServices,
@@ -502,7 +499,7 @@ impl ServerLoop {
             Output::Notify(peer, event) => self.connections.notify(peer, &event),
             Output::TellRemoval(peer, removal) => self.connections.tell_removal(peer, &removal),
             Output::Raise(event) => self.raise(event, origin),
-            Output::Inventories(id, newer) => self.take_inventories(id, newer),
+            Output::Inventories(id) => self.follow_inventories(id),
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),
             Output::LookAtFile(look, path) => self.look_at(look, path),
@@ -672,9 +669,8 @@ impl ServerLoop {
         }
     }
 
-    /// Takes newer inventories. Their delivery is completed when the fabric follows them.
-    fn take_inventories(&mut self, id: HostCallId, newer: Arc<Inventories>) {
-        self.inventories.replace(newer);
+    /// Completes a delivery of inventories when the fabric follows them.
+    fn follow_inventories(&mut self, id: HostCallId) {
         let Some((receiver, ended)) = self.calls.result_receivers.remove(&id) else { return };
         if let Some(receiver) = self.own_services.follow_inventories(receiver) {
             self.calls.result_receivers.insert(id, (receiver, ended));

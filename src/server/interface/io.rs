@@ -14,7 +14,6 @@ use crate::events::Event;
 use crate::keys;
 use crate::proto::notification::{EventNotice, OutputHead, RemovalNotice};
 use crate::proto::{Request, Tag};
-use crate::topo::Inventories;
 use crate::topo::SharedMachine;
 use crate::types::{Info, Key, Namespace, ProcId, Query, Text};
 
@@ -96,7 +95,7 @@ pub enum Output {
     /// Complete a call of the host.
     Complete(HostCallId, HostResult<HostData>),
     /// This call has changed the inventories of nodes. Its [`Output::Complete`] follows.
-    Inventories(HostCallId, Arc<Inventories>),
+    Inventories(HostCallId),
     /// Remove what a process, or its job, left behind.
     Cleanup(Cleanup),
     /// Data of this namespace was published: wake the sleepers on its segment.

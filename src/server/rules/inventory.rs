@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::get::GetVerdict;
 use crate::events::{DEVICE_FOUND, DEVICE_LOST, Event};
-use crate::fabric::LISTED_MAX;
+use crate::fabric::{FabricHandle, LISTED_MAX};
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{HostCallId, HostResult, INVENTORY, Output, find};
 use crate::server::state::{Asker, Hardware, RequestedData, ServerCore};
 use crate::topo::InventoryError;
-use crate::topo::inventory::{Device, DeviceChange, Inventory};
+use crate::topo::inventory::{Device, DeviceChange, Inventories, Inventory};
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Time, Value};
 
@@ -28,10 +28,11 @@ impl<S: Datastore> ServerCore<S> {
         call: HostCallId,
         blobs: &[Vec<u8>],
     ) -> HostResult {
-        match Arc::make_mut(&mut self.inventories).deliver(blobs.iter().map(Vec::as_slice)) {
+        let delivered = self.config.inventories.lock().deliver(blobs.iter().map(Vec::as_slice));
+        match delivered {
             Ok(changes) => {
                 self.raise_changes(now, &changes);
-                self.outputs.push(Output::Inventories(call, Arc::clone(&self.inventories)));
+                self.outputs.push(Output::Inventories(call));
                 HostResult::Status(Status::SUCCESS)
             }
             Err(error) => {
@@ -67,7 +68,7 @@ impl<S: Datastore> ServerCore<S> {
         let node = find(qualifiers, keys::HOSTNAME).map(|info| info.value.as_str());
         let is_meant = |own: &&Inventory| {
             let is_named = node.is_none_or(|node| node == Some(&own.node));
-            key.as_str() == INVENTORY && is_named && self.inventories.of(&own.node).is_none()
+            key.as_str() == INVENTORY && is_named && self.config.inventories.lock().of(&own.node).is_none()
         };
         let Some(own) = self.config.kernel_inventory.as_ref().filter(is_meant) else { return Ok(None) };
         match hardware {
@@ -79,19 +80,20 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The inventories of a node or of all: what the fabric tells, this node's own one, and those that were delivered. The later
     /// ones count. A large fabric is asked about node by node.
-    fn inventories_value(&self, node: Option<&str>, own: Option<&Inventory>) -> Option<Value> {
-        let delivered = |name: &str| self.inventories.of(name).is_some();
+    fn inventories_value(&self, delivered: &Inventories, node: Option<&str>, own: Option<&Inventory>) -> Option<Value> {
         let fabric = self.config.fabric.as_ref();
         if let Some(node) = node {
             let own = own.filter(|own| own.node == node);
-            let known = self.inventories.of(node).or(own).map(Cow::Borrowed);
+            let known = delivered.of(node).or(own).map(Cow::Borrowed);
             return blob(&*known.or_else(|| fabric?.inventory_of(node).map(Cow::Owned))?);
         }
-        let named = fabric.map(|fabric| fabric.nodes()).filter(|nodes| nodes.len() <= LISTED_MAX).unwrap_or_default();
-        let of_fabric = named.into_iter().filter(|node| !delivered(node) && own.is_none_or(|own| own.node != *node));
+        let is_short = |fabric: &&FabricHandle| fabric.device_count() <= LISTED_MAX;
+        let named = fabric.filter(is_short).map(|fabric| fabric.nodes()).unwrap_or_default();
+        let of_fabric =
+            named.into_iter().filter(|node| delivered.of(node).is_none() && own.is_none_or(|own| own.node != *node));
         let mut blobs: BTreeMap<&str, Value> =
             of_fabric.filter_map(|node| Some((node, blob(&fabric?.inventory_of(node)?)?))).collect();
-        let others = own.into_iter().chain(self.inventories.iter());
+        let others = own.into_iter().chain(delivered.iter());
         blobs.extend(others.filter_map(|inventory| Some((inventory.node.as_str(), blob(inventory)?))));
         (!blobs.is_empty()).then(|| array(DataType::ByteObject, blobs.into_values().collect()))
     }
@@ -101,15 +103,19 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(value) = self.config.fabric.as_ref().and_then(|fabric| fabric.value(key.as_str(), qualifiers)) {
             return Some(value);
         }
+        let of_inventories = [INVENTORY, keys::FABRIC_DEVICES.name(), keys::FABRIC_DEVICE.name()];
+        if !of_inventories.contains(&key.as_str()) {
+            return None;
+        }
         let text = |key: TypedKey<str>| find(qualifiers, key).and_then(|info| info.value.as_str());
-        let node = text(keys::HOSTNAME);
-        let nodes = || self.inventories.iter().filter(move |inventory| node.is_none_or(|node| node == inventory.node));
+        let (node, inventories) = (text(keys::HOSTNAME), self.config.inventories.lock());
+        let nodes = || inventories.iter().filter(move |inventory| node.is_none_or(|node| node == inventory.node));
         let fabric = |inventory: &Inventory| {
             let devices = inventory.devices.iter().filter(|device| device.is_of_network());
             devices.map(|device| (inventory.node.clone(), device.clone())).collect::<Vec<_>>()
         };
         match key.as_str() {
-            INVENTORY => self.inventories_value(node, own),
+            INVENTORY => self.inventories_value(&inventories, node, own),
             name if name == keys::FABRIC_DEVICES.name() => {
                 let found: Vec<_> = nodes().flat_map(fabric).collect();
                 let infos = found.iter().map(|(node, device)| {

@@ -12,7 +12,7 @@ mod tests;
 use crate::types::codes::device_type;
 
 pub use blob::{BLOB_BYTES_MAX, InventoryError};
-pub use store::{DeviceChange, Inventories, NODES_MAX};
+pub use store::{DeviceChange, Inventories, NODES_MAX, SharedInventories};
 
 /// The hardware of a node according to hwloc.
 ///

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
+
 use super::{Device, Inventory, InventoryError};
 
 /// Limit of nodes.
@@ -10,17 +12,34 @@ pub const NODES_MAX: usize = 1 << 16;
 /// Bytes of their inventories together, as blobs.
 const BYTES_MAX: usize = 256 << 20;
 
-/// Delivered inventories, by node. A node's newer inventory replaces the older one. A clone shares the inventories.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Delivered inventories, by node. A node's newer inventory replaces the older one.
+#[derive(Clone, Debug, Default)]
 pub struct Inventories {
     nodes: BTreeMap<Arc<str>, Arc<Kept>>,
     size_bytes: usize,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Kept {
     inventory: Inventory,
     size_bytes: usize,
+}
+
+/// The inventories that a server's core takes and its runtime reads. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub struct SharedInventories(Arc<Mutex<Inventories>>);
+
+impl SharedInventories {
+    /// The inventories, for a short look.
+    pub fn lock(&self) -> MutexGuard<'_, Inventories> {
+        self.0.lock()
+    }
+
+    /// The inventories as they are now. A delivery never waits for the use of it.
+    #[must_use]
+    pub fn snapshot(&self) -> Inventories {
+        self.lock().clone()
+    }
 }
 
 /// A device that a node's newer inventory lacks, or that its older one lacked.
