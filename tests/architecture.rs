@@ -21,7 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("pmi", &[]),
     ("gds", &["shmem", "regex", "types", "keys"]),
     ("events", &["types", "keys"]),
-    ("fabric", &["types", "keys"]),
+    ("fabric", &["topo", "types", "keys"]),
     ("storage", &["types", "keys"]),
     ("server", &["events", "fabric", "storage", "topo", "gds", "proto", "regex", "types", "keys"]),
     ("names", &["server", "proto", "types", "keys"]),

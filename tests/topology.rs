@@ -13,7 +13,9 @@ use modex::gds::registration::JobDescription;
 use modex::topo::{CpuSet, Inventory, TopologyError};
 use modex::types::AsStatus;
 use modex::types::{Info, Key, ProcId, Query, Rank, Status, Text, Topology, Value};
-use modex::{Client, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys};
+use modex::{
+    Client, DEVICE_LOST, EventCall, FabricSource, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys,
+};
 use support::{TWO_PACKAGES, TestServer, namespace, proc, without_socket};
 
 #[test]
@@ -203,10 +205,16 @@ fn inventories_are_collected_delivered_and_asked_for() {
     let blobs = [&own, &other].map(|inventory| inventory.encode().unwrap());
     let client = server.connect("one", 0);
     let hostname = |name: &str| Info::new(Key::from_static(keys::HOSTNAME.name()), name);
-    let ask = |key: &str, qualifiers: Vec<Info>| {
+    let ask = |key: &str, mut qualifiers: Vec<Info>| {
+        qualifiers.push(Info::new(Key::from_static(keys::QUERY_REFRESH_CACHE.name()), true));
         client.query(vec![Query { keys: vec![Text::from(key)], qualifiers }]).wait().map(|answered| answered.results)
     };
-    assert!(ask(Server::INVENTORY, Vec::new()).is_err(), "nothing has been delivered");
+    // A tool asks each node's server for its own inventory.
+    let Value::DataArray(found) = ask(Server::INVENTORY, Vec::new()).unwrap().remove(0).value else {
+        panic!("no array")
+    };
+    assert_eq!(found.elements, [Value::ByteObject(blobs[0].clone())], "nothing has been delivered");
+    assert!(ask(Server::INVENTORY, vec![hostname("node1")]).is_err());
     server.server.deliver_inventory(blobs.to_vec()).wait().unwrap();
     let refused = server.server.deliver_inventory(vec![b"none".to_vec()]).wait().unwrap_err();
     assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
@@ -231,6 +239,99 @@ fn inventories_are_collected_delivered_and_asked_for() {
         let named = options.info(Info::new(Key::from_static(keys::FABRIC_DEVICE_NAME.name()), "eth0"));
         assert!(client.get_value(&job, keys::FABRIC_DEVICE.name(), &named).is_ok());
     }
+}
+
+/// One call at the scheduler, or one query, has all nodes: its own, those that were delivered, and those of the fabric.
+#[test]
+fn the_inventories_of_all_nodes_are_found_at_one_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path());
+    let server = builder.fabric(FabricSource::parse("test:nodes:3;plane:d:2").unwrap()).start(LocalHost).unwrap();
+    let server = TestServer { server: Arc::new(server), directory };
+    server.register_local_job("one", 1);
+    let delivered = Inventory { node: "test001".to_owned(), processors: 64, ..Inventory::default() };
+    server.server.deliver_inventory(vec![delivered.encode().unwrap()]).wait().unwrap();
+    let all = server.server.collect_inventories().unwrap();
+    let shown: Vec<_> = all.iter().map(|inventory| (inventory.node.as_str(), inventory.devices.len())).collect();
+    assert_eq!(shown, [("node0", 0), ("test000", 2), ("test001", 0), ("test002", 2)]);
+    let [own, first, second, _] = all.as_slice() else { panic!("{all:?}") };
+    assert!(own.processors > 0 && *second == delivered);
+    let device = first.devices.first().unwrap();
+    assert_eq!((device.name.as_str(), device.uuid.as_str()), ("test000:nic000", "fab://test000/test000:nic000"));
+
+    let client = server.connect("one", 0);
+    let ask = |qualifiers| {
+        let query = Query { keys: vec![Text::from(Server::INVENTORY)], qualifiers };
+        client.query(vec![query]).wait().unwrap().results.remove(0).value
+    };
+    let blobs: Vec<Value> = all.iter().map(|inventory| Value::ByteObject(inventory.encode().unwrap())).collect();
+    let Value::DataArray(found) = ask(Vec::new()) else { panic!("no array") };
+    assert_eq!(found.elements, blobs);
+    for (inventory, blob) in all.iter().zip(&blobs) {
+        let hostname = Info::new(Key::from_static(keys::HOSTNAME.name()), inventory.node.as_str());
+        assert_eq!(ask(vec![hostname]), *blob);
+    }
+}
+
+/// A fabric of inventories is unknown at first. Each delivery ends with the newer fabric, or leaves the older one.
+#[test]
+fn a_fabric_of_inventories_follows_each_delivery() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path()).topology(Arc::new(Counted::default()));
+    let server = builder.fabric(FabricSource::parse("inventory").unwrap()).start(LocalHost).unwrap();
+    let server = TestServer { server: Arc::new(server), directory };
+    let (node, job) = (&server.server, namespace("job"));
+    assert_eq!(node.fabric_register(Vec::new()).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
+    let layout = [("pmix.nmap", "node0,node1"), ("pmix.pmap", "0;1")];
+    let layout = layout.map(|(key, text)| Info::new(Key::from_static(key), text));
+    assert_eq!(node.setup_application(&job, &layout).unwrap(), []);
+    let (sender, events) = mpsc::channel();
+    let codes = [Status::FABRIC_UPDATED, DEVICE_LOST];
+    let heard = move |call: EventCall| {
+        sender.send(call.status).unwrap();
+        call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    };
+    node.register_event_handler(&codes, &[], heard).wait().unwrap();
+
+    let own = node.collect_inventory().unwrap();
+    let other = Inventory { node: "node1".to_owned(), ..own.clone() };
+    let deliver = |inventories: &[&Inventory]| {
+        let blobs = inventories.iter().map(|inventory| inventory.encode().unwrap()).collect();
+        node.deliver_inventory(blobs).wait()
+    };
+    let devices = || {
+        let fabric = node.fabric().unwrap();
+        fabric.planes().iter().map(|plane| (plane.name().to_owned(), plane.device_count())).collect::<Vec<_>>()
+    };
+    deliver(&[&own, &other]).unwrap();
+    assert_eq!(devices(), [("net".to_owned(), 2)]);
+    assert_eq!(events.recv(), Ok(Status::FABRIC_UPDATED));
+    let given = node.setup_application(&job, &layout).unwrap();
+    assert!(given.iter().any(|info| info.key.as_str() == "modex.fabric.job"), "{given:?}");
+    let registered = node.fabric_register(Vec::new()).wait().unwrap();
+    assert!(registered.results.iter().any(|info| info.key.as_str() == keys::FABRIC_NUM_DEVICES.name()));
+
+    // Without a change there is no revision; a refused delivery is none.
+    let before = node.fabric().unwrap();
+    deliver(&[&own]).unwrap();
+    assert_eq!(deliver(&[&own, &own]).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    node.fabric_update(0).wait().unwrap();
+    assert!(!before.is_outdated());
+
+    // A name that nobody could ask for is no device of the fabric. The inventory counts, and the fabric stays.
+    let mut strange = other.clone();
+    strange.devices.iter_mut().for_each(|device| device.name = "a\tb".to_owned());
+    deliver(&[&strange]).unwrap();
+    assert_eq!(events.recv(), Ok(DEVICE_LOST));
+    assert_eq!(node.fabric_update(0).wait().unwrap_err().status(), Status::ERR_BAD_PARAM);
+    assert!(!before.is_outdated());
+
+    deliver(&[&Inventory { devices: Vec::new(), ..other }]).unwrap();
+    assert_eq!(devices(), [("net".to_owned(), 1)]);
+    assert_eq!([events.recv(), events.recv()], [Ok(DEVICE_LOST), Ok(Status::FABRIC_UPDATED)]);
+    deliver(&[&Inventory { devices: Vec::new(), ..own }]).unwrap();
+    assert_eq!(devices(), []);
+    assert_eq!(node.fabric_update(0).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
 }
 
 /// A machine that is read only after a signal.

@@ -218,7 +218,8 @@ fn run_command() -> ExitCode {
         Err(error) => {
             // The reader may have gone; the exit status carries the result all the same.
             let _ = writeln!(io::stderr(), "modex: {}", stderr_log::printable(&error.to_string()));
-            if error.is::<run::AppError>() || error.is::<ask::ArgumentError>() || error.is::<ctl::WordError>() {
+            let is_of_words = error.is::<run::AppError>() || error.is::<ask::ArgumentError>();
+            if is_of_words || error.is::<ctl::WordError>() || error.is::<inspect::OptionError>() {
                 ExitCode::from(MISUSE)
             } else {
                 let of_run = error.downcast_ref::<run::JobError>().map(run::JobError::shell_status);

@@ -9,12 +9,14 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use modex::gds::registration::JobDescription;
 use modex::gds::{Datastore, Origin, Posted, Store, StoreOptions};
 use modex::shmem::{BackingKind, Location, SegmentOptions, SegmentWriter};
 use modex::topo::{Inventory, Machine, SharedMachine};
 use modex::types::{Key, Namespace, Scope, Text, Topology, Value};
+use modex::{FabricSource, LocalHost, Server, ToolAdmission, ToolSupport};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
@@ -470,6 +472,43 @@ fn the_topology_of_a_node_and_an_inventory_are_shown() {
     assert!(text(&["--inventory", utf8(&file)]).contains("n7"));
     fs::write(&file, &blob[1..]).unwrap();
     assert!(complaint(&["--inventory", utf8(&file)]).contains("not an inventory"));
+}
+
+/// A scheduler's server knows its own node, a delivered one, and the nodes of its fabric.
+#[test]
+fn the_inventories_of_all_nodes_that_a_server_knows_are_shown() {
+    let directory = TempDir::new().unwrap();
+    let tools = ToolSupport { admission: ToolAdmission::Assigned, ..ToolSupport::default() };
+    let builder = Server::builder().namespace("cluster-server").tmpdir(directory.path()).tools(tools);
+    let fabric = FabricSource::parse("test:nodes:2;plane:d:1").unwrap();
+    let server = builder.fabric(fabric).start(LocalHost).unwrap();
+    let delivered = Inventory::of("delivered", &Machine::of_xml(MACHINE).unwrap());
+    server.deliver_inventory(vec![delivered.encode().unwrap()]).wait().unwrap();
+    // Other servers of this process may come and go, and so the status says nothing.
+    let inspect = |options: &[&str]| stdout(&inspect(&[&["--inventory", "--pid", &own_pid()], options].concat()));
+    let document: Json = serde_json::from_str(&inspect(&["--json"])).unwrap();
+    let cluster = entry(&document["inventories"], "server", "cluster-server:0");
+    assert_eq!(cluster["pid"], json!(std::process::id()));
+    assert_eq!(cluster["nodes"].as_array().unwrap().len(), 4);
+    assert!(entry(&cluster["nodes"], "node", server.hostname())["processors"].as_u64() > Some(0));
+    assert_eq!(entry(&cluster["nodes"], "node", "delivered")["devices"][0].get("plane"), None);
+    let device = &entry(&cluster["nodes"], "node", "test001")["devices"][0];
+    assert_eq!((&device["name"], &device["plane"]), (&json!("test001:nic000"), &json!("plane000")));
+
+    let shown = inspect(&[]);
+    assert!(shown.contains("server cluster-server:0, process "), "{shown}");
+    assert!(shown.contains("eth\\u{1b}0") && shown.contains("plane000"), "{shown}");
+    server.close(Duration::ZERO);
+}
+
+#[test]
+fn an_inventory_of_no_server_is_refused_with_the_reason() {
+    assert!(complaint(&["--inventory", "--pid", "1"]).contains("process 1 is no server of this user"));
+    for target in ["--pid", "--socket"] {
+        let output = inspect(&["--inventory", "blob", target, "1"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("leave out --pid and --socket"), "{}", stderr(&output));
+    }
 }
 
 /// Clients of a busy server wait for its longest turn, so the command shows it beside the segments.

@@ -51,6 +51,7 @@ fn machines() {
     let blob = Inventory::of("node0", &machine).encode().expect("a small machine");
     seed("inventory", "blob", &[], &blob);
     seed("inventory", "records", &[], &blob[12..blob.len() - 8]);
+    seed("fabric", "inventory", &[5], &blob[12..blob.len() - 8]);
 }
 
 fn seed(target: &str, name: &str, choices: &[u8], bytes: &[u8]) {

@@ -1,26 +1,33 @@
 //! Descriptions of fabrics: any text is read or refused with a short error. What was read answers queries, and the nearest
 //! devices have the costs that the pairs have.
 //!
-//! Input: a byte that chooses the form, then the text.
+//! Input: a byte that chooses the form, then the text, or the bytes of one inventory.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use modex::fabrics::{IbNetDiscover, Plane, Provider, SlurmTopology, SlurmYaml, SysListing, TestFabric};
+use modex::topo::Inventories;
+use modex_fuzz::signed_inventory;
 
 /// Bytes of an error: a reason, and the starts of some names.
 const ERROR_BYTES_MAX: usize = 2048;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((form, text)) = bytes.split_first() else { return };
+    let mut inventories = Inventories::default();
+    if form % 7 == 6 && inventories.deliver([signed_inventory(text).as_slice()]).is_err() {
+        return;
+    }
     let text = String::from_utf8_lossy(text);
-    let provider: &dyn Provider = match form % 6 {
+    let provider: &dyn Provider = match form % 7 {
         0 => &SlurmTopology { is_dragonfly: false },
         1 => &SlurmTopology { is_dragonfly: true },
         2 => &IbNetDiscover,
         3 => &SysListing,
         4 => &TestFabric,
-        _ => &SlurmYaml,
+        5 => &SlurmYaml,
+        _ => &inventories,
     };
     match provider.read(&text) {
         Ok(fabric) => fabric.planes().iter().for_each(ask),

@@ -16,7 +16,10 @@ fuzz_target!(|bytes: &[u8]| {
         let written = read.encode().expect("what was read fits what is written");
         assert_eq!(Inventory::decode(&written).as_ref(), Ok(&read));
         let mut known = Inventories::default();
-        known.deliver([blob.as_slice(), written.as_slice()]).expect("both were read");
+        // Two network devices may have one name.
+        let Ok(first) = known.deliver([blob.as_slice()]) else { continue };
+        assert!(first.is_empty());
+        assert_eq!(known.deliver([written.as_slice()]), Ok(Vec::new()));
         assert_eq!((known.len(), known.of(&read.node)), (1, Some(&read)));
     }
 });

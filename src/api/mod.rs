@@ -27,7 +27,7 @@ mod topology;
 mod typed;
 
 pub use crate::client::{CallError, DirectiveError, GetRequestError, StagingError};
-pub use crate::events::{Event, RegistrationError};
+pub use crate::events::{DEVICE_FOUND, DEVICE_LOST, Event, RegistrationError};
 pub use crate::gds::StoreLimits;
 pub use crate::proto::exchange::{
     ExchangeError, ExchangeForm, ExchangeFormError, FenceSource, PackedFence, ProcessData, unpack_direct_modex,

@@ -1,5 +1,6 @@
 //! Hardware topology, for servers and for clients.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +84,32 @@ impl Server {
         }
     }
 
+    /// The inventories of all nodes that this server knows, by name: its own, those that were delivered, and for other nodes of its fabric
+    /// what the fabric tells of their devices.
+    ///
+    /// ```
+    /// # use modex::{FabricSource, LocalHost, Server};
+    /// let fabric = FabricSource::parse("test:nodes:5;plane:d:3")?;
+    /// let server = Server::builder().fabric(fabric).start(LocalHost)?;
+    /// assert_eq!(server.collect_inventories()?.len(), 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TopologyError`] of this node's unreadable topology.
+    pub fn collect_inventories(&self) -> Result<Vec<Inventory>, TopologyError> {
+        let (own, delivered, fabric) = (self.collect_inventory()?, self.handle.inventories(), self.fabric());
+        let mut nodes: BTreeMap<String, Inventory> = BTreeMap::new();
+        let known = delivered.iter().cloned().chain([own]);
+        nodes.extend(known.map(|inventory| (inventory.node.clone(), inventory)));
+        for node in fabric.iter().flat_map(|fabric| fabric.nodes()) {
+            if !nodes.contains_key(node) {
+                nodes.extend(fabric.as_ref().and_then(|fabric| Some((node.to_owned(), fabric.inventory_of(node)?))));
+            }
+        }
+        Ok(nodes.into_values().collect())
+    }
+
     /// Takes inventories of nodes in the form of [`Inventory::encode`]; a node's newer inventory replaces its older
     /// one. A call takes all of them or none. Queries and Gets for [`Server::INVENTORY`], `PMIX_FABRIC_DEVICES` and
     /// `PMIX_FABRIC_DEVICE` read them.
@@ -105,6 +132,9 @@ impl Server {
 
     /// The key of inventories: of the node that `PMIX_HOSTNAME` names, or of all delivered ones.
     pub const INVENTORY: &'static str = crate::server::INVENTORY;
+
+    /// The directive of `PMIx_server_collect_inventory` for [`Server::collect_inventories`].
+    pub const ALL_INVENTORIES: &'static str = crate::server::ALL_INVENTORIES;
 
     /// The topology of this node. The first request reads it, and waits for that. Clients get the same topology.
     ///

@@ -1,4 +1,4 @@
-use super::event::procs;
+use super::event::{DEVICE_FOUND, DEVICE_LOST, procs};
 use crate::keys::{self, TypedKey};
 use crate::types::codes::range;
 use crate::types::{Info, InfoFlags, Key, ProcId, Status, Value};
@@ -181,10 +181,11 @@ impl Registration {
 }
 
 /// Whether events with this code come from the environment, which sends them only on request. These are the standard's
-/// system events, and all codes that the standard does not define.
+/// system events, and all codes that neither the standard nor this library defines.
 #[must_use]
 pub const fn is_of_environment(code: Status) -> bool {
-    is_system(code) || code.to_raw() > 0 || code.to_raw() <= Status::EXTERNAL_ERR_BASE.to_raw()
+    let is_own = code.to_raw() == DEVICE_LOST.to_raw() || code.to_raw() == DEVICE_FOUND.to_raw();
+    !is_own && (is_system(code) || code.to_raw() > 0 || code.to_raw() <= Status::EXTERNAL_ERR_BASE.to_raw())
 }
 
 /// Whether the code is one of the standard's system events.

@@ -74,7 +74,8 @@ impl Fabric {
     pub fn value(&self, key: &str, qualifiers: &[Info]) -> Option<Value> {
         let mut meant = self.meant(qualifiers).ok()?;
         if key == keys::FABRIC_PLANE.name() {
-            return Some(texts(self.planes().iter().map(Plane::name)));
+            let planes = self.planes();
+            return (!planes.is_empty()).then(|| texts(planes.iter().map(Plane::name)));
         }
         if key == keys::FABRIC_DEVICE.name() {
             return meant.find_map(|(number, plane)| Some(described(number, plane, device(plane, qualifiers)?)));
@@ -249,7 +250,7 @@ fn geometry(number: usize, plane: &Plane, device: Device<'_>) -> Value {
 }
 
 /// `PMIX_DEVICE_ID`. Names are unique on their node.
-fn id(device: Device<'_>) -> String {
+pub(super) fn id(device: Device<'_>) -> String {
     format!("{DEVICE_ID}{}/{}", device.node, device.name)
 }
 

@@ -1,7 +1,7 @@
 //! The fabric of a machine: planes of devices and switches, and what communication between two devices costs.
 //!
 //! ```text
-//! text --> Provider --> FabricDescription --> Fabric: planes --> Plane: devices, switches, structure --> cost, block, nearest
+//! text or inventories --> Provider --> FabricDescription --> Fabric: planes --> Plane: devices, switches, structure --> cost, block, nearest
 //!                                               |
 //!                                               +-- CurrentFabric: the newest revision, replaced whole by each update
 //!                                               +-- FabricHandle: one revision, whole, while somebody holds it
@@ -23,6 +23,7 @@
 //! | `plane` | the devices and switches of a plane, and the queries |
 //! | `structure` | the distances of switches |
 //! | `groups` | lists of numbers by number, without a vector for each |
+//! | `nodes` | the nodes' devices as inventories |
 //! | `assignment` | the endpoints of a job's processes |
 //! | `attributes` | a fabric in the standard's keys |
 //! | `error` | reasons to refuse a description |
@@ -60,6 +61,7 @@ mod description;
 mod error;
 
 mod groups;
+mod nodes;
 mod plane;
 pub mod providers;
 mod revisions;

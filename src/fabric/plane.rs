@@ -125,6 +125,11 @@ impl Plane {
         Some(Device { index, node, name, vendor, address: address.as_deref(), switch })
     }
 
+    /// The names of the nodes with devices, sorted.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.nodes.iter().map(|node| &**node)
+    }
+
     /// The devices of a node, by number.
     pub fn devices_of_node(&self, node: &str) -> impl Iterator<Item = Device<'_>> {
         let node = self.nodes.binary_search_by(|other| (**other).cmp(node)).ok();

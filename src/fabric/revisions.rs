@@ -42,13 +42,19 @@ impl Fabric {
         Ok(Self { identifier, planes })
     }
 
+    /// A fabric that nothing is known of yet.
+    #[must_use]
+    pub const fn unknown(identifier: String) -> Self {
+        Self { identifier, planes: Vec::new() }
+    }
+
     /// `PMIX_FABRIC_IDENTIFIER`.
     #[must_use]
     pub fn identifier(&self) -> &str {
         &self.identifier
     }
 
-    /// The planes. There is at least one; the first is the default.
+    /// The planes; the first is the default. A fabric from inventories has none before devices were delivered.
     #[must_use]
     pub fn planes(&self) -> &[Plane] {
         &self.planes

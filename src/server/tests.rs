@@ -16,6 +16,7 @@ mod group_names;
 mod groups;
 mod harness;
 mod host_request;
+mod inventories;
 mod invitations;
 mod leavers;
 mod limits;

@@ -1,4 +1,5 @@
-/* A scheduler's server answers for a fabric itself: the test fabric of the PMIx tutorial, and Slurm's description of a tree. */
+/* A scheduler's server answers for a fabric itself: the test fabric of the PMIx tutorial, Slurm's description of a tree, and
+ * inventories of nodes. It knows the inventories of all nodes. */
 #include "host.h"
 
 #include <dlfcn.h>
@@ -331,6 +332,97 @@ static int client(void)
     return client_end();
 }
 
+/* ---- Inventories of all nodes. */
+struct nodes {
+    pmix_info_t *info;
+    size_t count;
+    struct done done;
+};
+
+static void on_inventory(pmix_status_t status, pmix_info_t *info, size_t count, void *data, pmix_release_cbfunc_t release,
+                         void *release_data)
+{
+    struct nodes *nodes = data;
+    if (count) PMIX_INFO_CREATE(nodes->info, count);
+    for (size_t i = 0; i < count; i++) PMIX_INFO_XFER(&nodes->info[i], &info[i]);
+    nodes->count = count;
+    if (release) release(release_data);
+    done_with(&nodes->done, status, 0);
+}
+
+/* One call has a pair of infos for each node of the test fabric, and one for this node. */
+static void collect_all(struct nodes *nodes)
+{
+    pmix_info_t wish;
+    size_t of_fabric = 0;
+
+    PMIX_INFO_LOAD(&wish, "modex.inventory.global", NULL, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&wish);
+    pmix_status_t status = PMIx_server_collect_inventory(&wish, 1, on_inventory, nodes);
+    CHECK_STATUS(PMIX_SUCCESS, done_result(&nodes->done, status));
+    CHECK_NUMBER(12, nodes->count);
+    for (size_t i = 0; i + 1 < nodes->count; i += 2) {
+        CHECK_TEXT(PMIX_HOSTNAME, nodes->info[i].key);
+        CHECK_TEXT("modex.inventory", nodes->info[i + 1].key);
+        CHECK_NUMBER(PMIX_BYTE_OBJECT, nodes->info[i + 1].value.type);
+        if (strncmp(nodes->info[i].value.data.string, "test00", 6) == 0) of_fabric++;
+    }
+    CHECK_NUMBER(5, of_fabric);
+}
+
+static void deliver(const struct nodes *nodes, const char *prefix)
+{
+    for (size_t i = 0; i + 1 < nodes->count; i += 2) {
+        if (strncmp(nodes->info[i].value.data.string, prefix, strlen(prefix)) != 0) continue;
+        struct done done = DONE;
+        pmix_status_t status = PMIx_server_deliver_inventory(&nodes->info[i], 2, NULL, 0, op_done, &done);
+        CHECK_STATUS(PMIX_SUCCESS, status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : done_result(&done, status));
+    }
+}
+
+#define DEVICE_LOST (-3701)
+static atomic_int lost_devices;
+
+static void lost(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                 pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void)id, (void)source, (void)results, (void)nresults;
+    CHECK_STATUS(DEVICE_LOST, status);
+    check_text("test000", info_of(info, ninfo, PMIX_HOSTNAME));
+    check_text("test000:nic002", info_of(info, ninfo, PMIX_FABRIC_DEVICE_NAME));
+    CHECK(info_of(info, ninfo, PMIX_DEVICE_ID) != NULL);
+    atomic_fetch_add(&lost_devices, 1);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+/* A fabric from the inventories that one scheduler has collected and another one gets. */
+static void inventories(const struct nodes *nodes, const struct nodes *fewer)
+{
+    static pmix_server_module_t module;
+    pmix_fabric_t fabric;
+    pmix_info_t info;
+    pmix_status_t code = DEVICE_LOST;
+
+    PMIX_INFO_LOAD(&info, "modex.fabric", "inventory", PMIX_STRING);
+    host_start_with(&module, &info, 1);
+    PMIX_INFO_DESTRUCT(&info);
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_Fabric_register(&fabric, NULL, 0));
+    CHECK(PMIx_Register_event_handler(&code, 1, NULL, 0, lost, NULL, NULL) >= 0);
+    deliver(nodes, "test");
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&fabric, NULL, 0));
+    check_text("inventory", fact(&fabric, PMIX_FABRIC_IDENTIFIER));
+    check_text("net", fact(&fabric, PMIX_FABRIC_PLANE));
+    check_device_count(DEVICES, &fabric);
+    deliver(fewer, "test000");
+    while (atomic_load(&lost_devices) == 0) usleep(1000);
+    check_device_count(DEVICES, &fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&fabric));
+    check_device_count(DEVICES - 1, &fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    host_stop();
+}
+
 /* A file of Slurm, named by an info. */
 static void slurm(void)
 {
@@ -386,6 +478,17 @@ static void named_nodes(pmix_info_t *scheduler)
     unsetenv("PMIX_MCA_pnet_test_nodes");
 }
 
+static void change_to(const char *description)
+{
+    pmix_fabric_t fabric;
+
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&fabric, NULL, 0));
+    setenv("PMIX_MCA_pnet_test_nverts", description, 1);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&fabric));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+}
+
 static int host(void)
 {
     static pmix_server_module_t module;
@@ -405,9 +508,16 @@ static int host(void)
     updates();
     vertices();
     host_run("of-client", 1, 1, "client");
+    struct nodes nodes = {.done = DONE}, fewer = {.done = DONE};
+    collect_all(&nodes);
+    change_to("nodes:5;plane:d:2");
+    collect_all(&fewer);
     host_stop();
     named_nodes(&info);
     unsetenv("PMIX_MCA_pnet");
+    inventories(&nodes, &fewer);
+    PMIX_INFO_FREE(nodes.info, nodes.count);
+    PMIX_INFO_FREE(fewer.info, fewer.count);
     slurm();
     return finish();
 }

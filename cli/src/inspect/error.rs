@@ -46,6 +46,12 @@ pub(super) enum InspectError {
     /// The segment of a topology is damaged.
     #[error(transparent)]
     Topology(MachineError),
+    /// The process is no server that this user's tools may ask.
+    #[error("process {pid} is no server of this user that admits tools")]
+    NoServer {
+        /// The process.
+        pid: u32,
+    },
     /// The process holds no segment.
     #[error("process {pid} holds no segment of modex: it is not a server, or no process has connected to it yet")]
     NoSegment {
@@ -118,6 +124,11 @@ pub(super) enum InspectError {
         rank_count: u32,
     },
 }
+
+/// Why a command line makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("--inventory with a file asks no server; leave out --pid and --socket")]
+pub(crate) struct OptionError;
 
 fn listed(namespaces: &[String]) -> String {
     match namespaces {

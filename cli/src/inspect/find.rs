@@ -17,12 +17,17 @@ pub(super) fn segments(target: &Target) -> Result<Vec<FoundSegment>, InspectErro
         return by_name(path).map(|found| vec![found]);
     }
     if let Some(address) = &target.socket {
-        return held_by(listener_of(&socket_path(address)?)?);
+        return held_by(server_at(address)?);
     }
     match target.pid {
         Some(pid) => held_by(pid),
         None => of_all_servers(),
     }
+}
+
+/// The process of the server at an address.
+pub(super) fn server_at(address: &str) -> Result<u32, InspectError> {
+    listener_of(&socket_path(address)?)
 }
 
 /// The segments that one process holds, from any maker.

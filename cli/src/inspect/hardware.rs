@@ -58,6 +58,17 @@ pub(super) struct DeviceReport {
     pub(super) model: Option<String>,
     pub(super) package: Option<u32>,
     pub(super) numa_node: Option<u32>,
+    /// Known of the devices of a server's fabric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plane: Option<String>,
+}
+
+/// The nodes that a server knows.
+#[derive(Debug, Serialize)]
+pub(super) struct ClusterReport {
+    pub(super) pid: Option<u32>,
+    pub(super) server: String,
+    pub(super) nodes: Vec<InventoryReport>,
 }
 
 /// A part of the machine.
@@ -99,7 +110,7 @@ impl ObjectReport {
 }
 
 impl InventoryReport {
-    fn new(inventory: Inventory) -> Self {
+    pub(super) fn new(inventory: Inventory) -> Self {
         let memory = inventory.memory.iter().map(|memory| MemoryReport { number: memory.number, bytes: memory.bytes });
         let caches = inventory.caches.iter();
         let caches =
@@ -140,6 +151,7 @@ impl DeviceReport {
             model: hexadecimal(device.model),
             package: device.package,
             numa_node: device.memory,
+            plane: None,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Topologies and inventories for people.
 
-use super::hardware::{DeviceReport, HardwareReport, InventoryReport, ObjectReport};
-use super::table::{Page, SIZE, nothing, size};
+use modex::stderr_log::printable;
+
+use super::hardware::{ClusterReport, DeviceReport, HardwareReport, InventoryReport, ObjectReport};
+use super::table::{Page, SIZE, counted, nothing, size};
 
 impl Page {
     pub(super) fn hardware(&mut self, hardware: &HardwareReport) {
@@ -9,6 +11,37 @@ impl Page {
         let Some(objects) = &hardware.objects else { return };
         let headings = [("part", false), ("number", true), ("os", true), ("processors", false), SIZE, ("name", false)];
         self.table("Parts", &headings, objects.iter().map(object));
+    }
+
+    /// The nodes of each server, and their devices.
+    pub(super) fn clusters(&mut self, clusters: &[ClusterReport]) {
+        for ClusterReport { pid, server, nodes } in clusters {
+            let process = pid.map_or_else(String::new, |pid| format!(", process {pid}"));
+            let known = match u32::try_from(nodes.len()).unwrap_or(u32::MAX) {
+                0 => "knows no inventory".to_owned(),
+                count => counted(count, "node"),
+            };
+            let separator = if self.text.is_empty() { "" } else { "\n" };
+            self.text.push_str(&format!("{separator}server {}{process}: {known}\n", printable(server)));
+            let headings = [
+                ("node", false),
+                ("packages", true),
+                ("cores", true),
+                ("processors", true),
+                ("memory", true),
+                ("devices", true),
+                ("processor", false),
+            ];
+            self.table("Nodes", &headings, nodes.iter().map(node));
+            let headings = [("node", false), ("kind", false), ("name", false), ("plane", false), ("identity", false)];
+            let devices = nodes.iter().flat_map(|node| node.devices.iter().map(move |device| (node, device)));
+            let row = |(node, device): (&InventoryReport, &DeviceReport)| {
+                let plane = device.plane.clone().unwrap_or_else(nothing);
+                let node = node.node.clone().unwrap_or_default();
+                vec![node, device.kinds.join(","), device.name.clone(), plane, device.uuid.clone()]
+            };
+            self.table("Devices", &headings, devices.map(row));
+        }
     }
 
     pub(super) fn inventory(&mut self, inventory: &InventoryReport) {
@@ -38,6 +71,22 @@ impl Page {
         ];
         self.table("Devices", &headings, inventory.devices.iter().map(device));
     }
+}
+
+/// A node's row. The hardware of a node that only the fabric knows is unknown.
+fn node(node: &InventoryReport) -> Vec<String> {
+    let InventoryReport { node, model, packages, cores, processors, memory, devices, .. } = node;
+    let bytes = memory.iter().fold(0_u64, |sum, memory| sum.saturating_add(memory.bytes));
+    let count = |count: u32| if count == 0 { nothing() } else { count.to_string() };
+    vec![
+        node.clone().unwrap_or_default(),
+        count(*packages),
+        count(*cores),
+        count(*processors),
+        if bytes == 0 { nothing() } else { size(bytes) },
+        devices.len().to_string(),
+        model.clone(),
+    ]
 }
 
 fn device(device: &DeviceReport) -> Vec<String> {

@@ -7,8 +7,10 @@
 //! - [`find`] and [`process`]: from a process, a socket or a file to handles of segments
 //! - [`view`], [`detail`] and [`value`]: from a handle to a report, which is what `--json` prints
 //! - [`hardware`]: the same for the topology of a node, and for inventories
+//! - [`cluster`]: the inventories of all nodes that servers know
 //! - [`table`], [`hardware_table`]: the report for people
 
+mod cluster;
 mod detail;
 mod error;
 mod find;
@@ -25,6 +27,7 @@ mod tests;
 
 use std::io::{self, IsTerminal};
 
+pub(super) use error::OptionError;
 use modex::stderr_log::printable;
 pub(super) use options::InspectOptions;
 pub(super) use value::to_json;
@@ -33,8 +36,10 @@ use super::{Outcome, printing};
 
 /// Prints the report. Each part that could not be shown becomes a line on standard error and exit status 1.
 pub(super) fn run(options: &InspectOptions) -> Outcome {
+    options.target.check()?;
     let report = match &options.target.inventory {
-        Some(path) => view::Report::of_inventory(hardware::InventoryReport::of_file(path)?),
+        Some(Some(path)) => view::Report::of_inventory(hardware::InventoryReport::of_file(path)?),
+        Some(None) => cluster::report(&options.target)?,
         None => view::report(find::segments(&options.target)?, &options.selection)?,
     };
     let text = if options.json {

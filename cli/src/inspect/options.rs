@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::error::OptionError;
+
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
 pub(crate) struct InspectOptions {
@@ -18,20 +20,28 @@ pub(crate) struct InspectOptions {
 
 /// The target. Without any of these: all servers that this user may inspect.
 #[derive(Args, Debug)]
-#[group(multiple = false)]
 pub(super) struct Target {
     /// Process that holds the segments: a server, or a client that has mapped them
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["socket", "file"])]
     pub(super) pid: Option<u32>,
     /// Socket of a server, as a path or as the server's URI
-    #[arg(long, value_name = "PATH|URI")]
+    #[arg(long, value_name = "PATH|URI", conflicts_with = "file")]
     pub(super) socket: Option<String>,
     /// Segment in a file, or name of one in a POSIX shared-memory object
     #[arg(long, value_name = "PATH")]
     pub(super) file: Option<PathBuf>,
-    /// Inventory of a node in a file: the blob of `PMIx_server_collect_inventory`
-    #[arg(long, value_name = "PATH")]
-    pub(super) inventory: Option<PathBuf>,
+    /// Inventories of all nodes that the servers of this user know, or of one node in a file: the blob of
+    /// `PMIx_server_collect_inventory`
+    #[arg(long, value_name = "PATH", num_args = 0..=1, conflicts_with = "file")]
+    pub(super) inventory: Option<Option<PathBuf>>,
+}
+
+impl Target {
+    /// Refuses a file and a server together.
+    pub(super) const fn check(&self) -> Result<(), OptionError> {
+        let is_of_server = self.pid.is_some() || self.socket.is_some();
+        if matches!(self.inventory, Some(Some(_))) && is_of_server { Err(OptionError) } else { Ok(()) }
+    }
 }
 
 /// The parts of each segment to show besides its summary.
@@ -64,6 +74,7 @@ Examples:
   modex inspect
   modex inspect --pid 4711 --rank 3 --values
   modex inspect --namespace modex-4711 --realms --json
+  modex inspect --inventory
   modex inspect --inventory inventory.bin
 
 Exit status:
@@ -110,7 +121,10 @@ JSON document (--json):
                             objects[] (level, kind, number, os_number, processors, size_bytes, name)
   servers[]   processes of servers among those: pid, longest_turn_us (what a request waits for at most), of which
               longest_turn_cause_us for longest_turn_cause
-  inventory   with --inventory, else absent: node, and the same from packages to devices[]
+  inventory   with --inventory PATH, else absent: node, and the same from packages to devices[]
+  inventories[]
+              with --inventory alone, else absent; one object for each server: pid, or null; server, its own name; nodes[]
+              of node, and the same from packages to devices[]. A device of the server's fabric has plane, too
   problems[]  place, message: what could not be shown; exit status 1 if there is any
   Entries of realms and blocks have key, type, size_bytes (null: fits its cell, or follows from a rule) and value. The
   value of a posted entry is there only with --values. Byte objects are strings of hexadecimal digits; special ranks are their names."

@@ -16,6 +16,11 @@ pub(super) fn render(report: &Report, is_terminal: bool) -> String {
     page.servers(&report.servers);
     if let Some(inventory) = &report.inventory {
         page.inventory(inventory);
+    } else if let Some(clusters) = &report.inventories {
+        page.clusters(clusters);
+        if clusters.is_empty() && report.problems.is_empty() {
+            page.text.push_str(NO_CLUSTER);
+        }
     } else if report.segments.is_empty() && report.problems.is_empty() {
         page.text.push_str(NO_SERVER);
     }
@@ -28,9 +33,14 @@ No job that this user may inspect has a segment. A job gets one when its first p
 Start a job with modex run, or inspect the jobs of other users as root.
 ";
 
+/// The report on inventories without a server.
+const NO_CLUSTER: &str = "\
+No server of this user runs here, and so nobody knows an inventory. Start a job with modex run.
+";
+
 /// Text in the making: tables one below the other.
 pub(super) struct Page {
-    text: String,
+    pub(super) text: String,
     is_terminal: bool,
 }
 
@@ -295,7 +305,7 @@ pub(super) fn nothing() -> String {
 }
 
 /// A number of things.
-fn counted(count: u32, thing: &str) -> String {
+pub(super) fn counted(count: u32, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {thing}{plural}")
 }

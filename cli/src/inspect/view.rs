@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::detail::{self, KeyReport, RankReport, RealmsReport, Room};
 use super::error::InspectError;
-use super::hardware::{HardwareReport, InventoryReport};
+use super::hardware::{ClusterReport, HardwareReport, InventoryReport};
 use super::options::Selection;
 use super::process::{self, FoundSegment};
 
@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) servers: Vec<ServerReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) inventory: Option<InventoryReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inventories: Option<Vec<ClusterReport>>,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -117,8 +119,7 @@ pub(super) struct JobReport {
 
 /// Reports on all segments found that the user selected.
 pub(super) fn report(found: Vec<FoundSegment>, selection: &Selection) -> Result<Report, InspectError> {
-    let mut report =
-        Report { format: FORMAT, segments: Vec::new(), servers: Vec::new(), inventory: None, problems: Vec::new() };
+    let mut report = Report::empty();
     let mut others = BTreeSet::new();
     for found in found {
         // A segment without a readable name is always shown: it may be the wanted one.
@@ -145,12 +146,22 @@ pub(super) fn report(found: Vec<FoundSegment>, selection: &Selection) -> Result<
 
 impl Report {
     /// A report on an inventory alone.
-    pub(super) const fn of_inventory(inventory: InventoryReport) -> Self {
+    pub(super) fn of_inventory(inventory: InventoryReport) -> Self {
+        Self { inventory: Some(inventory), ..Self::empty() }
+    }
+
+    /// A report on the inventories of servers.
+    pub(super) fn of_clusters(inventories: Vec<ClusterReport>, problems: Vec<Problem>) -> Self {
+        Self { inventories: Some(inventories), problems, ..Self::empty() }
+    }
+
+    const fn empty() -> Self {
         Self {
             format: FORMAT,
             segments: Vec::new(),
             servers: Vec::new(),
-            inventory: Some(inventory),
+            inventory: None,
+            inventories: None,
             problems: Vec::new(),
         }
     }

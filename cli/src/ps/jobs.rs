@@ -83,6 +83,16 @@ impl Connection {
         Ok(ServerReport { pid: *pid, name: client.server().to_string(), jobs, operations })
     }
 
+    /// The server's own name.
+    pub(crate) fn server(&self) -> &ProcId {
+        self.client.server()
+    }
+
+    /// The values that the server has for a key about no job.
+    pub(crate) fn values(&self, key: &str) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
+        ask(&self.client, key, None)
+    }
+
     pub(crate) fn close(self) {
         // The end of the connection has the same effect.
         let _ = self.tool.finalize();

@@ -67,6 +67,21 @@ fn a_list_shows_the_job_its_ranks_and_what_waits() {
     assert_eq!(running.finish().code(), Some(143));
 }
 
+/// The launcher's server knows its own node.
+#[test]
+fn the_inventory_of_the_node_is_shown_while_a_job_runs() {
+    let mut running = script(&["--grace", "0.2"], "echo ready; exec sleep 1000").start();
+    assert_eq!(running.line(), "ready\n");
+    let pid = running.child.id().to_string();
+    let shown = modex(["inspect", "--inventory", "--json", "--pid", &pid]).run().out;
+    let document: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let node = &document["inventories"][0]["nodes"][0];
+    assert!(node["node"].is_string() && node["processors"].as_u64() > Some(0), "{document}");
+    assert_eq!(document["problems"], serde_json::json!([]));
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.finish().code(), Some(143));
+}
+
 /// A stopped launcher may have jobs, so the list does not say that there is none.
 #[test]
 fn a_launcher_that_does_not_answer_is_named() {

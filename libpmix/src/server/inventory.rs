@@ -19,7 +19,10 @@ use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_statu
 ///
 /// With the directive `modex.inventory` = true the array holds the node's name and a versioned blob (`modex.inventory`). The blob
 /// describes processors, caches, memory, network interfaces, GPUs and other devices, as the node's topology has them. Without libhwloc, or if the machine may not be
-/// read, the blob holds the kernel's data: processors and memory. Other directives have no effect. See the standard's function of the same
+/// read, the blob holds the kernel's data: processors and memory.
+///
+/// With the directive `modex.inventory.global` = true the array holds such a pair for each node that this server knows, by name: its own,
+/// those that were delivered, and for other nodes of its fabric (`modex.fabric`) the devices in the fabric. Other directives have no effect. See the standard's function of the same
 /// name.
 ///
 /// Support: implemented.
@@ -33,17 +36,19 @@ pub extern "C-unwind" fn PMIx_server_collect_inventory<'a>(
     guard(|| {
         let process = state::current()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let (own, others): (Vec<Info>, Vec<Info>) = from_c::infos(directives.counted(ndirs))?
-            .into_iter()
-            .partition(|info| info.key.as_str() == Server::INVENTORY);
+        let is_own = |info: &Info| [Server::INVENTORY, Server::ALL_INVENTORIES].contains(&info.key.as_str());
+        let (own, others): (Vec<Info>, Vec<Info>) =
+            from_c::infos(directives.counted(ndirs))?.into_iter().partition(is_own);
         from_c::refuse_required(&others)?;
         if own.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && info.value.as_bool().is_none()) {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
-        let is_wanted = own.iter().any(|info| info.value.as_bool() == Some(true));
+        let is_wanted =
+            |key: &str| own.iter().any(|info| info.key.as_str() == key && info.value.as_bool() == Some(true));
+        let (of_node, of_all) = (is_wanted(Server::INVENTORY), is_wanted(Server::ALL_INVENTORIES));
         let deferred = process.clone();
         process.server().defer(move || {
-            let infos = if is_wanted { collect(&deferred) } else { Ok(Vec::new()) };
+            let infos = if of_node || of_all { collect(&deferred, of_all) } else { Ok(Vec::new()) };
             let (status, array) = match infos.and_then(|infos| to_c::infos(&infos).map_err(|error| error.status())) {
                 Ok(array) => (Status::SUCCESS, array),
                 Err(status) => (status, Array::empty()),
@@ -54,14 +59,16 @@ pub extern "C-unwind" fn PMIx_server_collect_inventory<'a>(
     })
 }
 
-fn collect(process: &ServerProcess) -> Result<Vec<Info>, Status> {
+fn collect(process: &ServerProcess, of_all: bool) -> Result<Vec<Info>, Status> {
     let server = process.server();
-    let blob = server.collect_inventory().map_err(|error| error.status())?.encode();
-    let blob = blob.map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
-    Ok(vec![
-        Info::new(Key::from_static(keys::HOSTNAME.name()), server.hostname()),
-        Info::new(Key::from_static(Server::INVENTORY), blob),
-    ])
+    let found = if of_all { server.collect_inventories() } else { server.collect_inventory().map(|own| vec![own]) };
+    let mut infos = Vec::new();
+    for inventory in found.map_err(|error| error.status())? {
+        let blob = inventory.encode().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+        infos.push(Info::new(Key::from_static(keys::HOSTNAME.name()), inventory.node));
+        infos.push(Info::new(Key::from_static(Server::INVENTORY), blob));
+    }
+    Ok(infos)
 }
 
 /// Takes inventories that [`PMIx_server_collect_inventory`] collected on this or other nodes; a node's newer inventory replaces its

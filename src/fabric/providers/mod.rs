@@ -11,11 +11,13 @@
 //! | `yaml` | a YAML text as a bounded tree with lines |
 //! | `hostlist` | Slurm's lists of names, `tux[0-3,12]` |
 //! | `ibnetdiscover` | the output of `ibnetdiscover` |
+//! | `inventories` | the network devices of delivered inventories |
 //! | `sysfs` | files of `/sys/class/net` and `/sys/class/infiniband` of many nodes |
 //! | `test_fabric` | the invented fabric of the PMIx tutorial, `nodes:5;plane:d:3` |
 
 mod hostlist;
 mod ibnetdiscover;
+mod inventories;
 mod provider;
 mod slurm;
 mod slurm_yaml;
@@ -27,6 +29,7 @@ mod yaml;
 
 pub use hostlist::HostlistError;
 pub use ibnetdiscover::IbNetDiscover;
+pub use inventories::INVENTORIES;
 pub use provider::{Fault, Provider, ProviderError, TEXT_BYTES_MAX};
 pub use slurm::SlurmTopology;
 pub use slurm_yaml::SlurmYaml;

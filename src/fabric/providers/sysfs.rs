@@ -16,7 +16,7 @@ pub struct SysListing;
 
 const NET: &str = "net";
 const INFINIBAND: &str = "infiniband";
-const UNKNOWN: &str = "unknown";
+pub(super) const UNKNOWN: &str = "unknown";
 
 /// The files of each device: path below the device, content and line.
 type Files<'t> = BTreeMap<&'t str, (&'t str, usize)>;
@@ -32,17 +32,30 @@ impl Provider for SysListing {
                 read_line(whole.trim(), line, &mut devices).map_err(|fault| fault.on_line(line))?;
             }
         }
-        let planes = [(NET, interfaces(&devices)), (INFINIBAND, ports(&devices))];
-        let planes =
-            planes.into_iter().filter(|(_, devices)| !devices.is_empty()).map(|(name, devices)| PlaneDescription {
-                name: name.to_owned(),
-                vendor: devices.first().map_or(UNKNOWN, |device| &*device.vendor).to_owned(),
-                switches: vec![name.to_owned()],
-                links: Links::Tree(vec![None]),
-                devices,
-            });
-        Ok(FabricDescription { identifier: "sysfs".to_owned(), planes: planes.collect() })
+        Ok(of_classes("sysfs", interfaces(&devices), ports(&devices)))
     }
+}
+
+/// A fabric with a plane for each class that has devices. Nothing is known of switches.
+pub(super) fn of_classes(
+    identifier: &str,
+    interfaces: Vec<DeviceDescription>,
+    adapters: Vec<DeviceDescription>,
+) -> FabricDescription {
+    let classes = [(NET, interfaces), (INFINIBAND, adapters)].into_iter().filter(|(_, devices)| !devices.is_empty());
+    let planes = classes.map(|(name, devices)| PlaneDescription {
+        name: name.to_owned(),
+        vendor: devices.first().map_or(UNKNOWN, |device| &*device.vendor).to_owned(),
+        switches: vec![name.to_owned()],
+        links: Links::Tree(vec![None]),
+        devices,
+    });
+    FabricDescription { identifier: identifier.to_owned(), planes: planes.collect() }
+}
+
+/// Whether an address is that of the loopback interface.
+pub(super) fn is_nowhere(address: &str) -> bool {
+    !address.is_empty() && address.bytes().all(|byte| matches!(byte, b'0' | b':'))
 }
 
 fn read_line<'t>(text: &'t str, line: usize, devices: &mut Devices<'t>) -> Result<(), Fault> {
@@ -65,9 +78,7 @@ fn read_line<'t>(text: &'t str, line: usize, devices: &mut Devices<'t>) -> Resul
 fn interfaces(devices: &Devices<'_>) -> Vec<DeviceDescription> {
     let interface = |(&(class, node, name), files): (&(&str, &str, &str), &Files<'_>)| {
         let address = files.get("address").map(|(address, _)| *address);
-        // The loopback interface.
-        let is_nowhere = address.is_some_and(|address| address.bytes().all(|byte| matches!(byte, b'0' | b':')));
-        (class == NET && !is_nowhere).then(|| device(node, name.to_owned(), files, address))
+        (class == NET && !address.is_some_and(is_nowhere)).then(|| device(node, name.to_owned(), files, address))
     };
     devices.iter().filter_map(interface).collect()
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::hostlist::expand;
 use super::*;
 use crate::fabric::{Fabric, Plane};
+use crate::topo::inventory::{self, Inventories, Inventory};
 
 fn plane(fabric: &Fabric) -> &Plane {
     &fabric.planes()[0]
@@ -415,6 +416,38 @@ fn listings_of_sys_give_a_plane_for_each_class() {
     let twice = "n0: /sys/class/net/e/mtu:1\nn0: /sys/class/net/e/mtu:1";
     assert_eq!(of(twice), "line 2: 'n0 e/mtu' was described before, on line 1");
     assert_eq!(of("n0: /sys/class/net/lo/address:00:00:00:00:00:00"), "the fabric has no plane");
+}
+
+#[test]
+fn inventories_are_a_fabric_of_interfaces_and_adapters() {
+    let device = |device_types, name: &str, uuid: &str| inventory::Device {
+        device_types,
+        name: name.to_owned(),
+        uuid: uuid.to_owned(),
+        vendor: (name != "lo").then_some(0x15b3),
+        ..inventory::Device::default()
+    };
+    let of_node = |node: &str| Inventory {
+        node: node.to_owned(),
+        devices: vec![
+            device(4, "lo", "00:00:00:00:00:00"),
+            device(4, "eth0", "52:54:00:12:34:56"),
+            device(8, "mlx5_0", "mlx5_0"),
+            device(2, "card0", "card0"),
+        ],
+        ..Inventory::default()
+    };
+    let mut inventories = Inventories::default();
+    assert_eq!(error(inventories.read("")), "the fabric has no plane");
+    let blobs = ["n1", "n0"].map(|node| of_node(node).encode().unwrap());
+    inventories.deliver(blobs.iter().map(Vec::as_slice)).unwrap();
+    let fabric = inventories.read("").unwrap();
+    let all = fabric.planes().iter().flat_map(|plane| {
+        (0..).map_while(|index| plane.device(index)).map(move |d| (plane.name(), d.node, d.name, d.vendor, d.address))
+    });
+    let net = ["n0", "n1"].map(|node| ("net", node, "eth0", "0x15b3", Some("52:54:00:12:34:56")));
+    let adapters = ["n0", "n1"].map(|node| ("infiniband", node, "mlx5_0", "0x15b3", None));
+    assert_eq!(all.collect::<Vec<_>>(), [net, adapters].concat());
 }
 
 /// Lines of the known words in any order, as they stand in real texts and as they never do.

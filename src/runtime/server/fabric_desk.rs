@@ -2,7 +2,7 @@
 //!
 //! A registration is answered from the newest revision. An update reads the description again, on a thread of its own, and
 //! one reading answers all updates that wait for it. A change is a new revision between two events. After an error the
-//! earlier revision stays.
+//! earlier revision stays. A fabric from inventories is read after each delivery, too, and then the delivery ends.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::fabric::{CurrentFabric, Fabric, FabricHandle};
 use crate::keys;
 use crate::proto::{FabricRegister, FabricUpdate};
 use crate::runtime::shared::threads::spawn;
-use crate::server::{HostCall, HostReply, requires_more_than};
+use crate::server::{HostCall, HostReply, HostResult, requires_more_than};
+use crate::topo::inventory::SharedInventories;
 use crate::types::codes::range::RANGE_LOCAL;
 use crate::types::{Info, Key, ProcId, Status};
 
@@ -25,14 +26,15 @@ use crate::types::{Info, Key, ProcId, Status};
 #[derive(Clone)]
 pub(super) struct KnownFabric {
     source: FabricSource,
+    inventories: SharedInventories,
     current: Arc<CurrentFabric>,
 }
 
 impl KnownFabric {
     /// Reads the fabric for the first time.
-    pub(super) fn read(source: FabricSource) -> Result<Self, FabricSourceError> {
-        let current = Arc::new(CurrentFabric::new(source.read()?));
-        Ok(Self { source, current })
+    pub(super) fn read(source: FabricSource, inventories: &SharedInventories) -> Result<Self, FabricSourceError> {
+        let current = Arc::new(CurrentFabric::new(source.read(inventories)?));
+        Ok(Self { source, inventories: inventories.clone(), current })
     }
 
     /// The newest revision.
@@ -49,8 +51,13 @@ pub(super) struct FabricDesk {
     orders: Option<Sender<Order>>,
 }
 
-/// An update: the number of the plane, and the receiver of its facts.
-type Order = (u64, ReplyTo);
+/// A request for another reading.
+enum Order {
+    /// The number of the plane, and the receiver of its facts.
+    Update(u64, ReplyTo),
+    /// The end of a delivery of inventories.
+    Delivery(ResultReceiver),
+}
 
 /// Directives of a registration.
 const KNOWN: [&str; 7] = [
@@ -82,15 +89,30 @@ impl FabricDesk {
 
     /// Answers with the facts about a plane, after another reading.
     pub(super) fn update(&mut self, request: &FabricUpdate, reply_to: ReplyTo) {
-        let started = self.orders.take().map_or_else(|| self.start(), Ok);
-        match started {
-            Ok(orders) => {
-                // The thread outlives its sender.
-                let _ = self.orders.insert(orders).send((request.index, reply_to));
-            }
+        if let Err(Order::Update(_, reply_to)) = self.order(Order::Update(request.index, reply_to)) {
+            answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
+        }
+    }
+
+    /// Ends a delivery of inventories after another reading. Returns the receiver if that is not needed, or not possible.
+    pub(super) fn read_behind(&mut self, receiver: ResultReceiver) -> Option<ResultReceiver> {
+        if !self.known.source.is_of_inventories() {
+            return Some(receiver);
+        }
+        match self.order(Order::Delivery(receiver)) {
+            Err(Order::Delivery(receiver)) => Some(receiver),
+            _ => None,
+        }
+    }
+
+    /// Gives an order to the thread; returns it if there is none.
+    fn order(&mut self, order: Order) -> Result<(), Order> {
+        match self.orders.take().map_or_else(|| self.start(), Ok) {
+            // The thread outlives its sender.
+            Ok(orders) => self.orders.insert(orders).send(order).map_err(|unsent| unsent.0),
             Err(error) => {
                 tracing::warn!(%error, "the server cannot start a thread that reads the fabric");
-                answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
+                Err(order)
             }
         }
     }
@@ -115,14 +137,22 @@ impl Reader {
         while let Ok(first) = orders.recv() {
             // Orders that come during the reading wait for the next one: the description may have changed behind it.
             let waiting: Vec<Order> = std::iter::once(first).chain(orders.try_iter()).collect();
-            let read = self.known.source.read().map(|fabric| self.take(fabric));
+            let KnownFabric { source, inventories, .. } = &self.known;
+            let read = source.read(inventories).map(|fabric| self.take(fabric));
             if let Err(error) = &read {
                 tracing::error!("{error}; the fabric stays as it was");
             }
-            for (plane, reply_to) in waiting {
+            for order in waiting {
                 let fabric = self.known.handle();
-                let reply = if read.is_ok() { facts(&fabric, plane) } else { HostReply::Status(Status::ERR_BAD_PARAM) };
-                answer(&self.loop_sender, reply_to, reply);
+                match order {
+                    Order::Update(plane, reply_to) if read.is_ok() => {
+                        answer(&self.loop_sender, reply_to, facts(&fabric, plane));
+                    }
+                    Order::Update(_, reply_to) => {
+                        answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_BAD_PARAM));
+                    }
+                    Order::Delivery(receiver) => self.call(HostCall::Fabric(fabric), receiver),
+                }
             }
         }
     }
@@ -134,21 +164,28 @@ impl Reader {
         }
         self.notify(Status::FABRIC_UPDATE_PENDING);
         self.known.current.replace(fabric);
-        self.call(HostCall::Fabric(self.known.handle()));
+        self.call(HostCall::Fabric(self.known.handle()), ignored());
         self.notify(Status::FABRIC_UPDATED);
     }
 
     fn notify(&self, status: Status) {
         let identifier = self.known.handle().identifier().to_owned();
         let info = vec![Info::new(Key::from_static(keys::FABRIC_IDENTIFIER.name()), identifier)];
-        self.call(HostCall::NotifyEvent(Event { status, source: Some(self.server.clone()), range: RANGE_LOCAL, info }));
+        let event = Event { status, source: Some(self.server.clone()), range: RANGE_LOCAL, info };
+        self.call(HostCall::NotifyEvent(event), ignored());
     }
 
-    fn call(&self, call: HostCall) {
-        let ignored = ResultReceiver::Callback(Box::new(|_| {}));
-        // A loop that has ended has no fabric.
-        let _ = self.loop_sender.send(LoopMessage::Call(call, ignored));
+    fn call(&self, call: HostCall, receiver: ResultReceiver) {
+        let unsent = self.loop_sender.give(LoopMessage::Call(call, receiver)).err();
+        // A loop that has ended has no fabric. It closes the channels of waiting threads.
+        if let Some(LoopMessage::Call(_, ResultReceiver::Callback(callback))) = unsent.map(|unsent| *unsent) {
+            callback(HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
+        }
     }
+}
+
+fn ignored() -> ResultReceiver {
+    ResultReceiver::Callback(Box::new(drop))
 }
 
 fn facts(fabric: &Fabric, plane: u64) -> HostReply {

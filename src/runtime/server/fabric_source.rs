@@ -5,19 +5,25 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::fabric::Fabric;
 use crate::fabric::providers::{
-    IbNetDiscover, Provider, ProviderError, SlurmTopology, SlurmYaml, SysListing, TEXT_BYTES_MAX, TestFabric,
+    INVENTORIES, IbNetDiscover, Provider, ProviderError, SlurmTopology, SlurmYaml, SysListing, TEXT_BYTES_MAX,
+    TestFabric,
 };
+use crate::fabric::{Fabric, FabricError};
 use crate::runtime::shared::parameters::{
     PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, is_pnet_module_named, parameter_value,
 };
+use crate::topo::inventory::{Inventories, SharedInventories};
 
 /// The place of a fabric's description, and the form in which it is written.
 #[derive(Clone, Debug)]
-pub struct FabricSource {
-    provider: Arc<dyn Provider>,
-    place: Place,
+pub struct FabricSource(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Text(Arc<dyn Provider>, Place),
+    /// The inventories that are delivered to the server.
+    Inventories,
 }
 
 #[derive(Clone, Debug)]
@@ -49,7 +55,7 @@ pub enum FabricSourceError {
         error: ProviderError,
     },
     /// A source is written in no known form.
-    #[error("{text:?} is no source of a fabric; say FORM:PATH, with a form of {FORMS}, or test:DESCRIPTION")]
+    #[error("{text:?} is no source of a fabric; say FORM:PATH, with a form of {FORMS}, test:DESCRIPTION, or inventory")]
     Form {
         /// The text.
         text: String,
@@ -61,12 +67,19 @@ const FORMS: &str = "slurm, slurm-dragonfly, ibnetdiscover and sysfs";
 impl FabricSource {
     /// A file that a provider reads. [`Self::parse`] knows the providers of this library.
     pub fn file(provider: impl Provider + 'static, path: impl Into<PathBuf>) -> Self {
-        Self { provider: Arc::new(provider), place: Place::File(path.into()) }
+        Self(Source::Text(Arc::new(provider), Place::File(path.into())))
+    }
+
+    /// The inventories of [`Server::deliver_inventory`](crate::Server::deliver_inventory). The fabric has no planes before the first
+    /// network device was delivered. Each delivery ends when the fabric is the newer one, and all inventories are read for it.
+    #[must_use]
+    pub const fn inventories() -> Self {
+        Self(Source::Inventories)
     }
 
     /// Reads `FORM:PATH`, with the forms `slurm`, `slurm-dragonfly`, `ibnetdiscover` and `sysfs`, or `test:` with the
     /// description of a test fabric, such as `test:nodes:5;plane:d:3`. A path of `slurm` that ends with `.yaml` is a
-    /// `topology.yaml`.
+    /// `topology.yaml`. `inventory` is [`Self::inventories`].
     ///
     /// # Errors
     /// [`FabricSourceError::Form`].
@@ -77,7 +90,8 @@ impl FabricSource {
             Some(("slurm-dragonfly", path)) => Ok(Self::file(SlurmTopology { is_dragonfly: true }, path)),
             Some(("ibnetdiscover", path)) => Ok(Self::file(IbNetDiscover, path)),
             Some(("sysfs", path)) => Ok(Self::file(SysListing, path)),
-            Some(("test", text)) => Ok(Self { provider: Arc::new(TestFabric), place: Place::Text(text.to_owned()) }),
+            Some(("test", text)) => Ok(Self::of_test(Place::Text(text.to_owned()))),
+            None if text == INVENTORIES => Ok(Self::inventories()),
             _ => Err(FabricSourceError::Form { text: text.to_owned() }),
         }
     }
@@ -88,15 +102,25 @@ impl FabricSource {
     pub fn of_parameters() -> Option<Self> {
         let is_named = is_pnet_module_named("test");
         let is_described = [PNET_TEST_NVERTS, PNET_TEST_PLANES].iter().any(|name| parameter_value(name).is_some());
-        (is_named && is_described).then(|| Self { provider: Arc::new(TestFabric), place: Place::Parameters })
+        (is_named && is_described).then(|| Self::of_test(Place::Parameters))
+    }
+
+    fn of_test(place: Place) -> Self {
+        Self(Source::Text(Arc::new(TestFabric), place))
+    }
+
+    /// Whether the fabric comes from inventories.
+    pub(super) const fn is_of_inventories(&self) -> bool {
+        matches!(self.0, Source::Inventories)
     }
 
     /// Reads the fabric.
     ///
     /// # Errors
     /// [`FabricSourceError`].
-    pub(super) fn read(&self) -> Result<Fabric, FabricSourceError> {
-        let (text, place) = match &self.place {
+    pub(super) fn read(&self, inventories: &SharedInventories) -> Result<Fabric, FabricSourceError> {
+        let Source::Text(provider, place) = &self.0 else { return read_inventories(&inventories.snapshot()) };
+        let (text, place) = match place {
             Place::File(path) => {
                 let text = read_file(path);
                 (
@@ -107,7 +131,14 @@ impl FabricSource {
             Place::Text(text) => (text.clone(), "the test fabric".to_owned()),
             Place::Parameters => text_of_parameters(),
         };
-        self.provider.read(&text).map_err(|error| FabricSourceError::Text { place, error })
+        provider.read(&text).map_err(|error| FabricSourceError::Text { place, error })
+    }
+}
+
+fn read_inventories(inventories: &Inventories) -> Result<Fabric, FabricSourceError> {
+    match inventories.read("") {
+        Err(ProviderError::Fabric(FabricError::NoPlane)) => Ok(Fabric::unknown(INVENTORIES.to_owned())),
+        read => read.map_err(|error| FabricSourceError::Text { place: "the inventories".to_owned(), error }),
     }
 }
 
@@ -134,22 +165,28 @@ fn read_file(path: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Fabric, FabricSourceError> {
+        FabricSource::parse(text).unwrap().read(&SharedInventories::default())
+    }
+
     #[test]
     fn a_source_is_a_form_and_a_path() {
-        let fabric = FabricSource::parse("test:nodes:5;plane:d:3").unwrap().read().unwrap();
+        let fabric = read("test:nodes:5;plane:d:3").unwrap();
         assert_eq!(fabric.planes()[0].device_count(), 15);
+        let unknown = read("inventory").unwrap();
+        assert_eq!((unknown.identifier(), unknown.planes().len()), ("inventory", 0));
         for text in ["", "slurm", "lsf:/etc/x"] {
             let error = FabricSource::parse(text).unwrap_err().to_string();
             assert!(error.contains("is no source of a fabric; say FORM:PATH"), "{error}");
         }
-        let missing = FabricSource::parse("slurm:/no/such/file").unwrap().read().unwrap_err().to_string();
+        let missing = read("slurm:/no/such/file").unwrap_err().to_string();
         assert!(missing.contains("\"/no/such/file\" can't be read: No such file"), "{missing}");
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("topology.yaml");
         std::fs::write(&path, "- {topology: t, tree: {switches: [{switch: s, nodes: n}]}}").unwrap();
-        let fabric = FabricSource::parse(&format!("slurm:{}", path.display())).unwrap().read().unwrap();
+        let fabric = read(&format!("slurm:{}", path.display())).unwrap();
         assert_eq!(fabric.planes()[0].name(), "t");
-        let wrong = FabricSource::parse("test:nodes:5").unwrap().read().unwrap_err().to_string();
+        let wrong = read("test:nodes:5").unwrap_err().to_string();
         assert_eq!(wrong, "the description of the fabric in the test fabric: the fabric has no plane");
     }
 }

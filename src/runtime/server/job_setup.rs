@@ -42,9 +42,9 @@ use crate::gds::registration::{Description, RegisterError, ResourceChange};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
-use crate::server::{HostCall, HostResult, INVENTORY, OwnGet};
-use crate::topo::Inventories;
-use crate::types::{AsStatus, Info, Key, Namespace, Status, Text, Value};
+use crate::server::{HostCall, HostResult};
+use crate::topo::inventory::SharedInventories;
+use crate::types::{AsStatus, Info, Key, Namespace, Status, Text};
 
 /// Data for jobs that the server core does not hold.
 pub struct JobSetup {
@@ -57,6 +57,7 @@ pub struct JobSetup {
     harvest: Harvest,
     /// The fabric on which jobs get endpoints, and the key of each job.
     fabric: Option<KnownFabric>,
+    inventories: SharedInventories,
     secrets: Secrets,
     /// Ports for jobs that ask for some.
     ports: PortDesk,
@@ -174,10 +175,15 @@ impl AsStatus for SetupError {
 }
 
 impl JobSetup {
-    pub(super) fn new(own: Arc<OwnProcess>, fabric: Option<KnownFabric>, ports: StaticPorts) -> Self {
+    pub(super) fn new(
+        own: Arc<OwnProcess>,
+        fabric: Option<KnownFabric>,
+        inventories: SharedInventories,
+        ports: StaticPorts,
+    ) -> Self {
         let (resources, jobs) = (Mutex::new(Arc::default()), Mutex::default());
         let (harvest, secrets, ports) = (Harvest::default(), Secrets::default(), PortDesk::new(ports));
-        Self { own, resources, jobs, harvest, fabric, secrets, ports }
+        Self { own, resources, jobs, harvest, fabric, inventories, secrets, ports }
     }
 
     /// Adds resources to every job.
@@ -296,7 +302,7 @@ impl JobSetup {
         if !is_asked && self.fabric.is_none() {
             return Ok(Vec::new());
         }
-        let (layout, inventories) = (Layout::of(infos), self.delivered());
+        let (layout, inventories) = (Layout::of(infos), self.inventories.snapshot());
         let layout = match layout {
             Err(error) if !is_asked => {
                 tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");
@@ -313,27 +319,6 @@ impl JobSetup {
             }
         }
         Ok(allocated)
-    }
-
-    /// The inventories that were delivered to this server.
-    fn delivered(&self) -> Inventories {
-        let directives = vec![Info::new(Key::from_static(keys::IMMEDIATE.name()), true)];
-        let get = OwnGet { proc: self.own.values.proc.clone(), key: Some(Key::from_static(INVENTORY)), directives };
-        let found = match self.own.call(HostCall::Get(get)) {
-            Ok(HostResult::Entries(entries)) => entries,
-            _ => Vec::new(),
-        };
-        let mut inventories = Inventories::default();
-        for entry in found {
-            let Value::DataArray(array) = &entry.value else { continue };
-            let blobs = array.elements.iter().filter_map(|blob| match blob {
-                Value::ByteObject(blob) => Some(blob.as_slice()),
-                _ => None,
-            });
-            // The delivery checked these blobs and their number, so this can't fail.
-            let _ = inventories.deliver(blobs);
-        }
-        inventories
     }
 
     /// Makes values part of a job's description, now or when it is described.

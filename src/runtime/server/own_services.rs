@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
 use super::fabric_desk::{FabricDesk, KnownFabric};
-use super::loop_messages::LoopSender;
+use super::loop_messages::{LoopSender, ResultReceiver};
 use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
 use super::storage_desk::{BoundedStorage, StorageDesk};
@@ -96,6 +96,14 @@ impl OwnServices {
         match &self.storage {
             Some(desk) => desk.ask(requester.uid, queries, reply_to),
             None => answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NOT_SUPPORTED)),
+        }
+    }
+
+    /// Ends a delivery of inventories once the fabric follows them. Returns the receiver if it need not wait.
+    pub(super) fn follow_inventories(&mut self, receiver: ResultReceiver) -> Option<ResultReceiver> {
+        match &mut self.fabric {
+            Some(desk) => desk.read_behind(receiver),
+            None => Some(receiver),
         }
     }
 

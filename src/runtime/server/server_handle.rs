@@ -49,12 +49,14 @@ use crate::ptl::{ListenError, ModexAddress, ServerEnvironment, SocketAccess, Tcp
 use crate::runtime::shared::clock::{Clock, calendar_time};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
+use crate::runtime::shared::kernel_inventory::kernel_inventory;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::{ProofError, Prover};
 use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::storage::Storage;
+use crate::topo::inventory::{Inventories, SharedInventories};
 use crate::types::{ProcId, Text};
 
 /// The options of a server.
@@ -154,6 +156,7 @@ pub struct ServerHandle {
     drained: Receiver<()>,
     topology: Arc<NodeTopology>,
     fabric: Option<KnownFabric>,
+    inventories: SharedInventories,
     jobs: Arc<JobSetup>,
     work: WorkRecord,
     /// A forked child has no thread to wait for.
@@ -166,7 +169,9 @@ impl ServerHandle {
     /// # Errors
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
-        let fabric = options.fabric.clone().map(KnownFabric::read).transpose().map_err(Box::new)?;
+        let inventories = options.core.inventories.clone();
+        let fabric = options.fabric.clone().map(|source| KnownFabric::read(source, &inventories));
+        let fabric = fabric.transpose().map_err(Box::new)?;
         let pollers = Pollers::new(ServerLoop::NEWCOMERS)?;
         let waker = Waker::new(&pollers.main, ServerLoop::WAKER)?;
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
@@ -188,10 +193,9 @@ impl ServerHandle {
         let server = environment.address.server.clone();
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
-        let newest = fabric.as_ref().map(KnownFabric::handle);
         let answers_storage = core.answers_storage;
-        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), fabric: newest, ..core };
-        let core = complete(core, &*host, &environment);
+        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
+        let core = complete(core, fabric.as_ref(), &*host, &environment);
         let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let server_loop = ServerLoop {
@@ -226,8 +230,9 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), static_ports)),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), inventories.clone(), static_ports)),
             fabric,
+            inventories,
             own,
             work,
             creator_pid: process::id(),
@@ -250,6 +255,12 @@ impl ServerHandle {
     #[must_use]
     pub fn fabric(&self) -> Option<FabricHandle> {
         self.fabric.as_ref().map(KnownFabric::handle)
+    }
+
+    /// The inventories that were delivered last.
+    #[must_use]
+    pub fn inventories(&self) -> Inventories {
+        self.inventories.snapshot()
     }
 
     /// The setup of jobs.
@@ -341,11 +352,18 @@ impl std::fmt::Debug for ServerHandle {
 }
 
 /// The configuration of the core, with what the host and the node contribute.
-fn complete(core: ServerConfig, host: &dyn Host, environment: &ServerEnvironment) -> ServerConfig {
+fn complete(
+    core: ServerConfig,
+    fabric: Option<&KnownFabric>,
+    host: &dyn Host,
+    environment: &ServerEnvironment,
+) -> ServerConfig {
     // Room for 2^30 commits of a process per second; the highest bit has another meaning.
     let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
     let (capabilities, contact) = (host.capabilities(), Some(contact(environment)));
-    ServerConfig { capabilities, commit_base, contact, ..within_descriptors(core) }
+    let fabric = fabric.map(KnownFabric::handle);
+    let kernel_inventory = Some(kernel_inventory(&environment.hostname));
+    ServerConfig { capabilities, commit_base, contact, fabric, kernel_inventory, ..within_descriptors(core) }
 }
 
 /// The server's name and address, by which processes find it.

@@ -35,7 +35,6 @@ impl<S: Datastore> ServerCore<S> {
             handovers,
             removals,
             fan_out_due: _,
-            inventories: _,
             deferred,
             slices,
             pace: _,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::output_settings::{KEPT_BYTES_MAX, OutputSettings};
 use crate::fabric::FabricHandle;
 use crate::proto::with_services;
+use crate::topo::inventory::{Inventory, SharedInventories};
 use crate::types::{ProcId, Text};
 
 macro_rules! capabilities {
@@ -102,6 +103,10 @@ pub struct ServerConfig {
     pub answers_topology: bool,
     /// The fabric for which a server in the role of the scheduler answers.
     pub fabric: Option<FabricHandle>,
+    /// Delivered inventories, for the server's runtime to read. A clone of the configuration has the same.
+    pub inventories: SharedInventories,
+    /// The kernel's facts about this node, for queries where the topology has no more. `None`: queries find delivered inventories alone.
+    pub kernel_inventory: Option<Inventory>,
     /// Whether the server's runtime answers queries about storage that the host leaves, after [`Output::LookAtStorage`].
     ///
     /// [`Output::LookAtStorage`]: crate::server::Output::LookAtStorage

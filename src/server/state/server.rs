@@ -31,7 +31,6 @@ use super::watches::Watches;
 use crate::gds::Datastore;
 use crate::proto::notification::RemovalNotice;
 use crate::server::interface::ServerConfig;
-use crate::topo::Inventories;
 use crate::types::Time;
 
 /// The server core over a datastore. See the module's documentation.
@@ -65,7 +64,6 @@ pub struct ServerCore<S: Datastore> {
     pub(in crate::server) removals: FanOut<Arc<RemovalNotice>>,
     /// The time of the next step of handovers and notices.
     pub(in crate::server) fan_out_due: Option<Time>,
-    pub(in crate::server) inventories: Inventories,
     pub(in crate::server) deferred: Deferred,
     pub(in crate::server) slices: Slices,
     pub(in crate::server) pace: Pace,
@@ -103,7 +101,6 @@ impl<S: Datastore> ServerCore<S> {
             handovers: FanOut::default(),
             removals: FanOut::default(),
             fan_out_due: None,
-            inventories: Inventories::default(),
             deferred: Deferred::default(),
             slices: Slices::default(),
             pace: Pace::default(),

@@ -89,6 +89,20 @@ pub enum InventoryError {
     /// The inventory names no node.
     #[error("the inventory does not name its node")]
     Nameless,
+    /// One name for two network devices.
+    #[error("node '{node}' has two network devices with the name '{device}'")]
+    TwoDevices {
+        /// The node.
+        node: String,
+        /// The name.
+        device: String,
+    },
+    /// One call with two inventories of a node.
+    #[error("two of the inventories are of node '{node}'; deliver the newest one")]
+    TwoOfNode {
+        /// The node.
+        node: String,
+    },
 }
 
 impl Inventory {

@@ -9,8 +9,10 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use crate::types::codes::device_type;
+
 pub use blob::{BLOB_BYTES_MAX, InventoryError};
-pub use store::{Inventories, NODES_MAX};
+pub use store::{DeviceChange, Inventories, NODES_MAX, SharedInventories};
 
 /// The hardware of a node according to hwloc.
 ///
@@ -86,4 +88,18 @@ pub struct Device {
     pub package: Option<u32>,
     /// The operating system's number of the nearest NUMA node.
     pub memory: Option<u32>,
+}
+
+impl Device {
+    /// Whether nodes reach each other through it.
+    #[must_use]
+    pub const fn is_of_network(&self) -> bool {
+        self.device_types & (device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS) != 0
+    }
+
+    /// Whether it is a GPU.
+    #[must_use]
+    pub const fn is_gpu(&self) -> bool {
+        self.device_types & device_type::DEVTYPE_GPU != 0
+    }
 }

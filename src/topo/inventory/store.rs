@@ -1,8 +1,11 @@
 //! The inventories of many nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::{Inventory, InventoryError};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{Device, Inventory, InventoryError};
 
 /// Limit of nodes.
 pub const NODES_MAX: usize = 1 << 16;
@@ -12,31 +15,74 @@ const BYTES_MAX: usize = 256 << 20;
 /// Delivered inventories, by node. A node's newer inventory replaces the older one.
 #[derive(Clone, Debug, Default)]
 pub struct Inventories {
-    nodes: BTreeMap<String, Kept>,
+    nodes: BTreeMap<Arc<str>, Arc<Kept>>,
     size_bytes: usize,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Kept {
     inventory: Inventory,
     size_bytes: usize,
 }
 
+/// The inventories that a server's core takes and its runtime reads. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub struct SharedInventories(Arc<Mutex<Inventories>>);
+
+impl SharedInventories {
+    /// The inventories, for a short look.
+    pub fn lock(&self) -> MutexGuard<'_, Inventories> {
+        self.0.lock()
+    }
+
+    /// The inventories as they are now. A delivery never waits for the use of it.
+    #[must_use]
+    pub fn snapshot(&self) -> Inventories {
+        self.lock().clone()
+    }
+}
+
+/// A device that a node's newer inventory lacks, or that its older one lacked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceChange {
+    /// The node's name.
+    pub node: String,
+    /// The device.
+    pub device: Device,
+    /// Whether the newer inventory has it.
+    pub is_found: bool,
+}
+
 impl Inventories {
-    /// Takes blobs, all of them or none.
+    /// Takes blobs, all of them or none. Returns the changes of devices that carry data or compute: of networks, and GPUs. A node's
+    /// first inventory is no change.
     ///
     /// # Errors
-    /// [`InventoryError`] if a blob is invalid, or if the total exceeds the limit.
-    pub fn deliver<'a>(&mut self, blobs: impl IntoIterator<Item = &'a [u8]>) -> Result<(), InventoryError> {
+    /// [`InventoryError`] if a blob is invalid, if two are of one node, or if the total exceeds the limit.
+    pub fn deliver<'a>(
+        &mut self,
+        blobs: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Vec<DeviceChange>, InventoryError> {
         let mut arrived = BTreeMap::new();
         for blob in blobs {
             let inventory = Inventory::decode(blob)?;
-            arrived.insert(inventory.node.clone(), Kept { inventory, size_bytes: blob.len() });
+            if let Some(device) = twice(&inventory) {
+                return Err(InventoryError::TwoDevices { node: inventory.node.clone(), device: device.to_owned() });
+            }
+            let node: Arc<str> = inventory.node.as_str().into();
+            let kept = Arc::new(Kept { inventory, size_bytes: blob.len() });
+            if arrived.insert(Arc::clone(&node), kept).is_some() {
+                return Err(InventoryError::TwoOfNode { node: node.as_ref().to_owned() });
+            }
         }
         let (mut node_count, mut size_bytes) = (self.nodes.len(), self.size_bytes);
+        let mut changes = Vec::new();
         for (node, kept) in &arrived {
             match self.nodes.get(node) {
-                Some(older) => size_bytes = size_bytes.saturating_sub(older.size_bytes),
+                Some(older) => {
+                    size_bytes = size_bytes.saturating_sub(older.size_bytes);
+                    changes.extend(compare(&older.inventory, &kept.inventory));
+                }
                 None => node_count += 1,
             }
             size_bytes = size_bytes.saturating_add(kept.size_bytes);
@@ -49,7 +95,7 @@ impl Inventories {
         }
         self.nodes.extend(arrived);
         self.size_bytes = size_bytes;
-        Ok(())
+        Ok(changes)
     }
 
     /// The inventory of a node.
@@ -74,4 +120,27 @@ impl Inventories {
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
+}
+
+/// A name that two devices of networks have.
+fn twice(inventory: &Inventory) -> Option<&str> {
+    let mut names = BTreeSet::new();
+    let mut devices = inventory.devices.iter().filter(|device| device.is_of_network());
+    devices.find(|device| !names.insert(&device.name)).map(|device| device.name.as_str())
+}
+
+/// First the devices that are lost, then those that are found.
+fn compare<'i>(older: &'i Inventory, newer: &'i Inventory) -> impl Iterator<Item = DeviceChange> + 'i {
+    let missing = |from: &'i Inventory, to: &'i Inventory| {
+        let known: BTreeSet<_> = to.devices.iter().map(identity).collect();
+        let followed = from.devices.iter().filter(|device| device.is_of_network() || device.is_gpu());
+        followed.filter(move |device| !known.contains(&identity(device)))
+    };
+    let change =
+        |is_found| move |device: &Device| DeviceChange { node: newer.node.clone(), device: device.clone(), is_found };
+    missing(older, newer).map(change(false)).chain(missing(newer, older).map(change(true)))
+}
+
+fn identity(device: &Device) -> (&str, &str) {
+    (&device.name, &device.uuid)
 }

@@ -107,3 +107,32 @@ fn a_newer_inventory_takes_the_place_of_its_nodes_older_one_alone() {
     let refused = known.deliver([blob("n3").as_slice(), b"none"]);
     assert_eq!((refused, known.of("n3")), (Err(InventoryError::Magic), None));
 }
+
+#[test]
+fn a_newer_inventory_tells_which_devices_are_lost_and_which_are_found() {
+    let mut known = Inventories::default();
+    let mut deliver = |inventory: &Inventory| known.deliver([inventory.encode().unwrap().as_slice()]);
+    let [network, card] = <[Device; 2]>::try_from(inventory("n0").devices).unwrap();
+    let with = |devices: Vec<Device>| Inventory { devices, ..inventory("n0") };
+    let change = |device: &Device, is_found| DeviceChange { node: "n0".to_owned(), device: device.clone(), is_found };
+    assert_eq!(deliver(&inventory("n0")), Ok(Vec::new()), "nothing was known before");
+    let moved = Device { uuid: "02:00:00:00:00:09".to_owned(), ..network.clone() };
+    let disk = Device { device_types: 1, name: "sda".to_owned(), ..Device::default() };
+    let changes = vec![change(&network, false), change(&card, false), change(&moved, true)];
+    assert_eq!(deliver(&with(vec![moved.clone(), disk])), Ok(changes), "a disk counts for nothing");
+    assert_eq!(deliver(&with(vec![moved.clone(), card.clone()])), Ok(vec![change(&card, true)]));
+    assert_eq!(deliver(&with(vec![card, moved])), Ok(Vec::new()), "their order is nothing");
+}
+
+#[test]
+fn what_is_there_twice_is_refused_and_the_earlier_state_stays() {
+    let mut known = Inventories::default();
+    known.deliver([blob("n0").as_slice()]).unwrap();
+    let twice = known.deliver(["n1", "n0", "n0"].map(blob).iter().map(Vec::as_slice));
+    assert_eq!(twice, Err(InventoryError::TwoOfNode { node: "n0".to_owned() }));
+    let network = inventory("n0").devices.remove(0);
+    let doubled = Inventory { devices: vec![network.clone(), network], ..inventory("n0") };
+    let twice = known.deliver([doubled.encode().unwrap().as_slice()]);
+    assert_eq!(twice, Err(InventoryError::TwoDevices { node: "n0".to_owned(), device: "eth0".to_owned() }));
+    assert_eq!((known.len(), known.of("n0")), (1, Some(&inventory("n0"))));
+}

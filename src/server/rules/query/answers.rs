@@ -7,6 +7,7 @@ use crate::server::interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
 use crate::server::interface::{Answer, HostResult, Output, OwnQuery, ProcessRow, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
+use crate::server::rules::inventory::TopologyNeeded;
 use crate::server::state::{
     Answering, Presence, QueryProgress, QueryScope, Questions, RegisteredClient, RegisteredJob, RequestedData, Rest,
     ServerCore, Ticket, Topology,
@@ -25,6 +26,12 @@ enum Unanswered {
 impl From<Status> for Unanswered {
     fn from(status: Status) -> Self {
         Self::Refused(status)
+    }
+}
+
+impl From<TopologyNeeded> for Unanswered {
+    fn from(_: TopologyNeeded) -> Self {
+        Self::NeedsTopology
     }
 }
 
@@ -196,7 +203,8 @@ impl<S: Datastore> ServerCore<S> {
         if !may_be_derived(asking.qualifiers, &requested.directives.qualifiers) {
             return Ok(None);
         }
-        if let Some(value) = self.inventory_value(key, asking.qualifiers) {
+        let own = self.own_inventory(key, asking.qualifiers, asking.hardware)?;
+        if let Some(value) = self.inventory_value(key, asking.qualifiers, own.as_ref()) {
             return Ok(Some(value));
         }
         let Some(derivable) = Derivable::of(key.as_str()).filter(|_| is_open) else { return Ok(None) };

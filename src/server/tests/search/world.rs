@@ -164,13 +164,13 @@ impl World {
 
     /// The identity of this state.
     pub(super) fn fingerprint(&self) -> (u64, u64) {
-        // No step here changes the configuration or publishes data.
+        // No step here changes the configuration, delivers inventories or publishes data.
         let ServerCore { config: _, store: _, registry, peers, held_gets, collectives, groups, invitations, .. } =
             &self.server;
         let ServerCore { bootstraps, vacancies, exchanges, missed_fences, process_sets, forwarding, .. } = &self.server;
-        let ServerCore { events, cleanups, upcalls, tools, ties, inventories, timers, outputs, .. } = &self.server;
+        let ServerCore { events, cleanups, upcalls, tools, ties, timers, outputs, .. } = &self.server;
         let first = (registry, peers, held_gets, collectives, groups, invitations, bootstraps, vacancies, exchanges);
-        let second = (missed_fences, process_sets, forwarding, events, cleanups, upcalls, tools, ties, inventories);
+        let second = (missed_fences, process_sets, forwarding, events, cleanups, upcalls, tools, ties);
         (self.model.fingerprint(), fingerprint(&(first, second, timers, outputs)))
     }
 

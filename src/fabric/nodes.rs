@@ -1,0 +1,41 @@
+//! What a fabric tells of the nodes' hardware.
+
+use std::collections::BTreeSet;
+
+use super::attributes::id;
+use super::plane::{Device, Plane};
+use super::revisions::Fabric;
+use crate::topo::inventory::{self, Inventory};
+use crate::types::codes::device_type::DEVTYPE_NETWORK;
+
+impl Fabric {
+    /// The names of all nodes.
+    #[must_use]
+    pub fn nodes(&self) -> BTreeSet<&str> {
+        self.planes().iter().flat_map(Plane::nodes).collect()
+    }
+
+    /// The number of devices in all planes.
+    #[must_use]
+    pub fn device_count(&self) -> usize {
+        self.planes().iter().map(Plane::device_count).sum()
+    }
+
+    /// The devices of a node, as an inventory without anything else. `None` if the fabric does not know the node.
+    #[must_use]
+    pub fn inventory_of(&self, node: &str) -> Option<Inventory> {
+        let devices: Vec<_> =
+            self.planes().iter().flat_map(|plane| plane.devices_of_node(node)).map(described).collect();
+        (!devices.is_empty()).then(|| Inventory { node: node.to_owned(), devices, ..Inventory::default() })
+    }
+}
+
+/// The class of the device is unknown. Without an address it has the id of the fabric's own answers.
+fn described(device: Device<'_>) -> inventory::Device {
+    inventory::Device {
+        device_types: DEVTYPE_NETWORK,
+        name: device.name.to_owned(),
+        uuid: device.address.map_or_else(|| id(device), str::to_owned),
+        ..inventory::Device::default()
+    }
+}

@@ -1,0 +1,35 @@
+use std::sync::Arc;
+
+use super::provider::{Provider, ProviderError};
+use super::sysfs::{UNKNOWN, is_nowhere, of_classes};
+use crate::fabric::{DeviceDescription, FabricDescription};
+use crate::topo::inventory::{Device, Inventories};
+use crate::types::codes::device_type::DEVTYPE_OPENFABRICS;
+
+/// `PMIX_FABRIC_IDENTIFIER`.
+pub const INVENTORIES: &str = "inventory";
+
+/// The inventories are the description; the text has no effect. As in a listing of `/sys`, adapters are in the plane
+/// `infiniband` and other network devices in the plane `net`, except those with an address of zeros.
+impl Provider for Inventories {
+    fn describe(&self, _: &str) -> Result<FabricDescription, ProviderError> {
+        let [mut interfaces, mut adapters] = [Vec::new(), Vec::new()];
+        for inventory in self.iter() {
+            let devices = inventory.devices.iter();
+            for device in devices.filter(|device| device.is_of_network() && !is_nowhere(&device.uuid)) {
+                let is_adapter = device.device_types & DEVTYPE_OPENFABRICS != 0;
+                let class = if is_adapter { &mut adapters } else { &mut interfaces };
+                class.push(described(&inventory.node, device));
+            }
+        }
+        Ok(of_classes(INVENTORIES, interfaces, adapters))
+    }
+}
+
+fn described(node: &str, device: &Device) -> DeviceDescription {
+    let vendor: Arc<str> = device.vendor.map_or(UNKNOWN.to_owned(), |vendor| format!("0x{vendor:04x}")).into();
+    let name = device.name.clone();
+    // Without an address a device is known by its name.
+    let address = Some(&device.uuid).filter(|uuid| !uuid.is_empty() && **uuid != name).cloned();
+    DeviceDescription { node: node.to_owned(), name, vendor, address, switch: 0 }
+}
