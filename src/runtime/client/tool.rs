@@ -341,18 +341,17 @@ fn starter_of_other(directions: &ToolDirections, environment: &[(OsString, OsStr
 
 fn join(directions: &ToolDirections, server: Chosen, time_max: Duration) -> Result<Session, ToolError> {
     let join_with = |prover, time_max| join_as(role(directions), server.clone(), about(directions), prover, time_max);
-    let clock = Clock::start();
     let prover = directions.prover.clone().filter(|_| server.offer.address.endpoint.is_for_other_machines());
-    if let Some(prover) = prover {
-        match join_with(Some(prover), time_max / 2) {
-            // A server of another library may know no munge. It refuses that, or closes the connection.
-            Err(error) if is_about_proof(&error) => {
-                tracing::info!(%error, "the tool tries again without munge");
-            }
-            outcome => return outcome,
+    let Some(prover) = prover else { return join_with(None, time_max) };
+    let clock = Clock::start();
+    match join_with(Some(prover), time_max) {
+        // A server of another library may know no munge. It refuses that, or closes the connection.
+        Err(error) if is_about_proof(&error) => {
+            tracing::info!(%error, "the tool tries again without munge");
+            join_with(None, clock.until(Some(Time::ZERO + time_max)).unwrap_or(time_max))
         }
+        outcome => outcome,
     }
-    join_with(None, clock.until(Some(Time::ZERO + time_max)).unwrap_or(time_max))
 }
 
 /// Whether another proof of the user may help.
