@@ -5,9 +5,10 @@ use super::cleanup::CleanupPart;
 use crate::gds::Datastore;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{
-    Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId,
+    Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId, timeout,
 };
 use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, SpawnedOutput, Ticket, about_storage};
+use crate::storage::has_directive;
 use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
 
 impl<S: Datastore> ServerCore<S> {
@@ -79,6 +80,9 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(info) = self.number_for_group(&requester.proc, &control) {
             return self.outputs.reply(ticket, Reply::Infos(vec![info]));
         }
+        if self.config.answers_storage && has_directive(&control.directives) {
+            return self.pass_file_order(now, ticket, requester, control);
+        }
         control.targets = match self.with_members(control.targets, &requester.proc) {
             Ok(targets) => targets,
             Err(status) => return self.outputs.reply_status(ticket, status),
@@ -97,6 +101,14 @@ impl<S: Datastore> ServerCore<S> {
             }
             Err(status) => self.outputs.reply_status(ticket, status),
         }
+    }
+
+    /// Requests about files go to the runtime. Its file systems may answer late, so the client's time limit counts here, too.
+    fn pass_file_order(&mut self, now: Time, ticket: Ticket, requester: Requester, control: JobControl) {
+        let deadline = timeout(&control.directives).map(|timeout| now + timeout);
+        let service = Service::JobControl(control);
+        let purpose = Purpose::Passed(ticket, Expected::Answer(service.form()));
+        self.ask_host_until(deadline, purpose, Upcall::Service(requester, service));
     }
 
     /// Queries go to the host. This server answers what the host does not support, as far as it can.
