@@ -361,10 +361,39 @@ static void nothing(void)
     CHECK_NUMBER(0, count);
 }
 
+/* A node has a number in the client's job. */
+static void by_node(void)
+{
+    pmix_value_t *own = get(&me, PMIX_NODEID, PMIX_UINT32);
+    if (!own) return;
+    for (uint32_t more = 0; more < 2; more++) {
+        pmix_query_t query;
+        pmix_info_t *found = NULL;
+        size_t count = 0;
+        uint32_t node = own->data.uint32 + more;
+        pmix_status_t status;
+
+        PMIX_QUERY_CONSTRUCT(&query);
+        PMIX_ARGV_APPEND(status, query.keys, "pmix.strg.list");
+        CHECK_STATUS(PMIX_SUCCESS, status);
+        PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+        PMIX_INFO_LOAD(query.qualifiers, PMIX_NODEID, &node, PMIX_UINT32);
+        query.qualifiers[0].flags |= PMIX_INFO_REQD;
+        CHECK_STATUS(more ? PMIX_ERR_NOT_FOUND : PMIX_SUCCESS, PMIx_Query_info(&query, 1, &found, &count));
+        CHECK_NUMBER(more ? 0 : 1, count);
+        PMIX_INFO_FREE(found, count);
+        PMIX_QUERY_DESTRUCT(&query);
+    }
+    value_free(own);
+}
+
 static int client(const char *role)
 {
     client_start();
-    if (strcmp(role, "client") == 0) everything();
+    if (strcmp(role, "client") == 0) {
+        everything();
+        by_node();
+    }
     else if (strcmp(role, "with-host") == 0) with_host();
     else nothing();
     return client_end();

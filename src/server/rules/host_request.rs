@@ -3,6 +3,7 @@
 use super::access::Action;
 use super::cleanup::CleanupPart;
 use crate::gds::Datastore;
+use crate::keys;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{
     Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId, timeout,
@@ -142,10 +143,16 @@ impl<S: Datastore> ServerCore<S> {
     fn answer_rest(&mut self, ticket: Ticket, questions: Questions) {
         let Questions { requester, queries, host_answers, .. } = &questions;
         let is_on = self.config.answers_storage;
-        let about_storage = if is_on { about_storage(requester, queries, host_answers) } else { Vec::new() };
+        let mut about_storage = if is_on { about_storage(requester, queries, host_answers) } else { Vec::new() };
         if about_storage.is_empty() {
             return self.answer_queries(ticket, questions);
         }
+        // The runtime does not know the numbers of nodes, which are those of a job.
+        let own_node = self.own_node_id(&requester.proc.namespace);
+        let is_of_own_node = |info: &Info| {
+            info.key.as_str() == keys::NODEID.name() && own_node.is_some() && info.value.as_u64() == own_node
+        };
+        about_storage.iter_mut().for_each(|query| query.qualifiers.retain(|info| !is_of_own_node(info)));
         let requester = requester.clone();
         let purpose = Purpose::Passed(ticket, Expected::Storage(Box::new(questions)));
         let id = self.upcalls.insert(purpose, None);
