@@ -42,6 +42,7 @@ mod questions;
 #[cfg(test)]
 mod tests;
 
+pub use devices::{Limit, Observation, Traffic, Work, limits_of, path_of_cgroup, work_of_devices};
 pub use directives::{Directive, FileOrder, OrderResult, directives, has_directive};
 pub use files::FILE_KEYS;
 pub use mount_table::MountTable;
