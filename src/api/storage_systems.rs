@@ -3,4 +3,6 @@
 //! [`crate::ServerBuilder::storage`] makes a server answer queries about them. [`MountTable`] knows the mounted file systems. A site
 //! with other storage, or with more knowledge, implements [`Provider`].
 
-pub use crate::storage::{DeviceNumber, MountTable, Provider, Rates, StorageSystem, Usage};
+pub use crate::storage::{
+    DeviceNumber, FileAction, FileError, FileTask, MountTable, Provider, Rates, StorageSystem, Usage,
+};

@@ -47,7 +47,7 @@ mod interface;
 mod rules;
 mod state;
 
-pub(crate) use interface::config::is_own_service;
+pub(crate) use interface::config::{is_about_files, is_own_service};
 pub(crate) use rules::{MONITORED_MAX, MonitoredProcess, OUTPUT_CHANNELS, UNDERSTOOD_OF_OUTPUT, check_output};
 
 pub use interface::answer::{Answer, TopologyQuestion};

@@ -14,27 +14,34 @@ const SECTOR_BYTES: u64 = 512;
 
 /// The work of a device since the start of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Work {
-    pub(super) reads: Traffic,
-    pub(super) writes: Traffic,
+pub struct Work {
+    /// Reads.
+    pub reads: Traffic,
+    /// Writes.
+    pub writes: Traffic,
 }
 
 /// The work of a device in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Traffic {
-    pub(super) operations: u64,
-    pub(super) bytes: u64,
+pub struct Traffic {
+    /// Operations.
+    pub operations: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// The limits of a device for one direction, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Limit {
-    pub(super) bytes: Option<f64>,
-    pub(super) operations: Option<f64>,
+pub struct Limit {
+    /// Bytes.
+    pub bytes: Option<f64>,
+    /// Operations.
+    pub operations: Option<f64>,
 }
 
 /// Reads `/proc/diskstats`.
-pub(super) fn work_of_devices(table: &str) -> BTreeMap<DeviceNumber, Work> {
+#[must_use]
+pub fn work_of_devices(table: &str) -> BTreeMap<DeviceNumber, Work> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().take(11).collect();
         let number = |at: usize| words.get(at)?.parse::<u64>().ok();
@@ -48,7 +55,8 @@ pub(super) fn work_of_devices(table: &str) -> BTreeMap<DeviceNumber, Work> {
 }
 
 /// The limits of a device for reads and writes, from the files `io.max` of a cgroup and those above it: the smallest one.
-pub(super) fn limits_of(device: DeviceNumber, texts: &[String]) -> [Limit; 2] {
+#[must_use]
+pub fn limits_of(device: DeviceNumber, texts: &[String]) -> [Limit; 2] {
     let name = format!("{}:{}", device.0, device.1);
     let of_device = |text: &String| {
         let line = text.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(' '));
@@ -65,13 +73,14 @@ pub(super) fn limits_of(device: DeviceNumber, texts: &[String]) -> [Limit; 2] {
 }
 
 /// The path of a process's cgroup, from `/proc/self/cgroup`.
-pub(super) fn path_of_cgroup(text: &str) -> Option<&str> {
+#[must_use]
+pub fn path_of_cgroup(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::"))
 }
 
 /// The observed rates of a device. Readings that are close to each other say nothing.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Observation {
+pub struct Observation {
     /// Seconds since the start of the machine.
     at: f64,
     work: BTreeMap<DeviceNumber, Work>,
@@ -83,7 +92,7 @@ const SECONDS_MIN: f64 = 1.0;
 
 impl Observation {
     /// Takes another reading.
-    pub(super) fn observe(&mut self, now: f64, work: BTreeMap<DeviceNumber, Work>) {
+    pub fn observe(&mut self, now: f64, work: BTreeMap<DeviceNumber, Work>) {
         let seconds = now - self.at;
         if !self.work.is_empty() && seconds < SECONDS_MIN {
             return;
@@ -101,7 +110,8 @@ impl Observation {
     }
 
     /// The rates of reads and writes.
-    pub(super) fn rates_of(&self, device: DeviceNumber) -> [Rates; 2] {
+    #[must_use]
+    pub fn rates_of(&self, device: DeviceNumber) -> [Rates; 2] {
         self.seen.get(&device).copied().unwrap_or_default()
     }
 }

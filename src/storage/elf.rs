@@ -3,10 +3,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, OFlags};
+
+use super::local_files::open_regular;
 
 /// The needs of a program or library of this machine's kind.
 #[derive(Debug, Default)]
@@ -91,11 +94,7 @@ impl Part {
 
 /// Opens a regular file. Others are not opened: a FIFO may block the reader, and a device may act.
 pub(super) fn open(path: &Path) -> Option<File> {
-    let file = File::options().read(true).custom_flags(nix::libc::O_PATH).open(path).ok()?;
-    let is_file = file.metadata().is_ok_and(|found| found.is_file());
-    // The name may lead to another file by now, and this one not.
-    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
-    if is_file { File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(itself).ok() } else { None }
+    open_regular(CWD, path, OFlags::empty()).ok()
 }
 
 /// A text of a bounded length, up to its NUL.

@@ -104,17 +104,26 @@ pub(super) fn fact(key: &str, qualifiers: &[Info], rate: impl Fn(DeviceNumber) -
 }
 
 fn files_of(qualifiers: &[Info]) -> Option<Vec<PathBuf>> {
-    let path = |value: &Value| match value {
+    paths_of(find(qualifiers, FILES)?)
+}
+
+/// An absolute path, or an array of them.
+pub(super) fn paths_of(value: &Value) -> Option<Vec<PathBuf>> {
+    match value {
+        Value::DataArray(array) if (1..=FILES_MAX).contains(&array.elements.len()) => {
+            array.elements.iter().map(path_of).collect()
+        }
+        one => Some(vec![path_of(one)?]),
+    }
+}
+
+/// An absolute path.
+pub(super) fn path_of(value: &Value) -> Option<PathBuf> {
+    match value {
         Value::String(text) => {
             Some(PathBuf::from(OsStr::from_bytes(text.as_bytes()))).filter(|path| path.is_absolute())
         }
         _ => None,
-    };
-    match find(qualifiers, FILES)? {
-        Value::DataArray(array) if (1..=FILES_MAX).contains(&array.elements.len()) => {
-            array.elements.iter().map(path).collect()
-        }
-        one => Some(vec![path(one)?]),
     }
 }
 
@@ -122,7 +131,7 @@ fn find<'i>(infos: &'i [Info], key: &str) -> Option<&'i Value> {
     infos.iter().find(|info| info.key.as_str() == key).map(|info| &info.value)
 }
 
-fn array(elements: Vec<Value>) -> Value {
+pub(super) fn array(elements: Vec<Value>) -> Value {
     Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }))
 }
 

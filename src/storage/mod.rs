@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! query --> Storage --> Provider: systems (must not wait), usage (may wait) --> infos in the standard's keys
+//! directive --> Storage --> Provider: carry_out (may wait) --> infos about the files
 //!                          |
 //!                          +-- MountTable: mount table, statvfs, block statistics, limits of the cgroup
 //!                          +-- a provider of the site
@@ -22,12 +23,18 @@
 //! | `files` | questions about files: retrieval, dependencies, access |
 //! | `elf` | the libraries that a program asks for |
 //! | `questions` | the keys and qualifiers |
+//! | `directives` | requests to stage, move and cache files, and their results |
+//! | `local_files` | the copies and moves of the mount table's provider |
 //!
 //! Source: PMIx Standard, "Storage Support Definitions".
 
 mod devices;
+#[cfg(test)]
+mod directive_tests;
+mod directives;
 pub mod elf;
 mod files;
+mod local_files;
 mod mount_table;
 mod mounts;
 mod provider;
@@ -35,8 +42,10 @@ mod questions;
 #[cfg(test)]
 mod tests;
 
+pub use devices::{Limit, Observation, Traffic, Work, limits_of, path_of_cgroup, work_of_devices};
+pub use directives::{Directive, FileOrder, OrderResult, directives, has_directive};
 pub use files::FILE_KEYS;
 pub use mount_table::MountTable;
 pub use mounts::{Mount, MountList};
-pub use provider::{DeviceNumber, Provider, Rates, StorageSystem, Usage};
+pub use provider::{DeviceNumber, FileAction, FileError, FileTask, Provider, Rates, StorageSystem, Usage};
 pub use questions::{Storage, is_key, is_qualifier, keys, qualifiers};

@@ -10,8 +10,9 @@ use nix::sys::statvfs::statvfs;
 use parking_lot::Mutex;
 
 use super::devices::{Observation, limits_of, path_of_cgroup, work_of_devices};
+use super::local_files;
 use super::mounts::MountList;
-use super::provider::{DeviceNumber, Provider, StorageSystem, Usage};
+use super::provider::{DeviceNumber, FileError, FileTask, Provider, StorageSystem, Usage};
 use crate::types::codes::storage_medium::{
     STORAGE_MEDIUM_HDD, STORAGE_MEDIUM_NVME, STORAGE_MEDIUM_PMEM, STORAGE_MEDIUM_RAM, STORAGE_MEDIUM_SSD,
 };
@@ -81,6 +82,11 @@ impl Provider for MountTable {
             (usage.reads, usage.writes) = (reads.within(of_reads), writes.within(of_writes));
         }
         *usage
+    }
+
+    /// Files of this node are copied, moved and read.
+    fn carry_out(&self, task: &FileTask<'_>) -> Option<Result<PathBuf, FileError>> {
+        Some(local_files::carry_out(task))
     }
 }
 

@@ -1,8 +1,11 @@
 //! A source of storage systems.
 
-use std::fmt;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
-use crate::types::Text;
+use rustix::io::Errno;
+
+use crate::types::{Status, Text};
 
 /// A source of storage systems. A site with others than mounted file systems, or with more knowledge of these, implements it
 /// and adds it by `ServerBuilder::storage`.
@@ -39,6 +42,92 @@ pub trait Provider: fmt::Debug + Send + Sync {
 
     /// The use of a system. It may wait: each request that looks has a thread.
     fn usage(&self, system: &StorageSystem) -> Usage;
+
+    /// Carries out a task about a file. The result is the file's path afterwards. It may wait, and calls [`FileTask::check`] from time to
+    /// time. `None`: another provider may know how.
+    fn carry_out(&self, task: &FileTask<'_>) -> Option<Result<PathBuf, FileError>> {
+        let _ = task;
+        None
+    }
+}
+
+/// The action of a task about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileAction {
+    /// Bring a copy to the target. A file with the same content stays there.
+    Stage,
+    /// The same; then remove the file from its old place.
+    Move,
+    /// Read the file into the memory of this node.
+    Cache,
+}
+
+/// A task about a file, of the user of this process.
+#[non_exhaustive]
+pub struct FileTask<'t> {
+    /// The action.
+    pub action: FileAction,
+    /// The absolute path of the file.
+    pub file: &'t Path,
+    /// The directory that is the target.
+    pub directory: Option<&'t Path>,
+    /// The storage that is the target. Its main mount point is the directory.
+    pub system: Option<&'t StorageSystem>,
+    pub(super) end: &'t dyn Fn() -> Option<Status>,
+}
+
+impl FileTask<'_> {
+    /// Checks that the task is still wanted.
+    ///
+    /// # Errors
+    /// Its time is over, or it was cancelled. A part of a copy must go.
+    pub fn check(&self) -> Result<(), FileError> {
+        (self.end)().map_or(Ok(()), |status| Err(FileError::new(status, "the request has ended")))
+    }
+}
+
+/// The reason for a task that was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FileError {
+    /// The status for the requester.
+    pub status: Status,
+    /// The reason in words.
+    pub reason: String,
+}
+
+impl FileError {
+    /// An error with a reason in words.
+    #[must_use]
+    pub fn new(status: Status, reason: impl Into<String>) -> Self {
+        Self { status, reason: reason.into() }
+    }
+}
+
+impl From<Errno> for FileError {
+    fn from(error: Errno) -> Self {
+        let status = match error {
+            Errno::NOENT => Status::ERR_NOT_FOUND,
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Status::ERR_NO_PERMISSIONS,
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM | Errno::MFILE | Errno::NFILE => {
+                Status::ERR_OUT_OF_RESOURCE
+            }
+            Errno::EXIST | Errno::ISDIR | Errno::NOTEMPTY => Status::ERR_EXISTS,
+            Errno::INVAL | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG => Status::ERR_BAD_PARAM,
+            _ => Status::ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(number) => number.into(),
+            None => Self::new(Status::ERR_BAD_PARAM, error.to_string()),
+        }
+    }
 }
 
 /// Major and minor number of a device.

@@ -74,7 +74,7 @@ const MEGABYTE: u64 = 1 << 20;
 /// The storage systems of all providers.
 #[derive(Clone, Debug, Default)]
 pub struct Storage {
-    providers: Vec<Arc<dyn Provider>>,
+    pub(super) providers: Vec<Arc<dyn Provider>>,
 }
 
 impl Storage {
@@ -139,14 +139,14 @@ fn rate_of(known: &[Known<'_>], device: DeviceNumber) -> Option<f64> {
 }
 
 /// A system, with the parts that providers know.
-struct Known<'p> {
-    system: StorageSystem,
+pub(super) struct Known<'p> {
+    pub(super) system: StorageSystem,
     parts: Vec<(&'p dyn Provider, StorageSystem)>,
 }
 
 impl<'p> Known<'p> {
     /// The systems of all providers, each id once. A second one of the same provider is left out.
-    fn of(providers: &'p [Arc<dyn Provider>]) -> Vec<Self> {
+    pub(super) fn of(providers: &'p [Arc<dyn Provider>]) -> Vec<Self> {
         let mut known: Vec<Self> = Vec::new();
         let mut places: BTreeMap<Text, usize> = BTreeMap::new();
         for provider in providers {
@@ -194,7 +194,7 @@ fn list(known: &[&Known<'_>]) -> Value {
 }
 
 /// An id without commas.
-fn listed(id: &Text) -> String {
+pub(super) fn listed(id: &Text) -> String {
     let mut text = String::new();
     for character in id.to_string_lossy().chars() {
         if character == ',' || character == '%' || character.is_ascii_control() {

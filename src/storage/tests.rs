@@ -303,7 +303,7 @@ proptest::proptest! {
         prop_assert!(MountList::read(&table).systems().len() <= table.len());
         let text = String::from_utf8_lossy(&table);
         Observation::default().observe(1.0, work_of_devices(&text));
-        limits_of((8, 0), &[text.into_owned()]);
+        let _ = limits_of((8, 0), &[text.into_owned()]);
     }
 
     /// Any tree, and any text that is none.

@@ -1,6 +1,7 @@
 /* A server answers queries about storage that its host leaves: for its own process, a client and a tool. */
 #include "host.h"
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 /* One query: keys, and qualifiers with texts, each list up to a NULL. */
@@ -183,8 +184,144 @@ static void accesses(void)
     }
 }
 
+/* ---- Files are staged, moved and cached, beyond the standard. */
+#define ENDED (-47110)
+
+/* The end of a request, told by its callback or by an event. */
+struct end {
+    struct done done;
+    char place[4096], failed[4096], name[64];
+    pmix_status_t told;
+};
+static struct end heard;
+
+static void copy_text(char *to, size_t size, const pmix_info_t *info)
+{
+    if (info) CHECK(info->value.type == PMIX_STRING);
+    snprintf(to, size, "%s", info && info->value.type == PMIX_STRING ? info->value.data.string : "");
+}
+
+static void note_end(struct end *end, pmix_status_t status, const pmix_info_t *infos, size_t count)
+{
+    const pmix_info_t *files = info_of(infos, count, "modex.storage.files");
+    const pmix_info_t *told = info_of(infos, count, "modex.storage.status");
+    if (files) {
+        CHECK(files->value.type == PMIX_DATA_ARRAY && files->value.data.darray->size == 1);
+        snprintf(end->place, sizeof(end->place), "%s", ((char **)files->value.data.darray->array)[0]);
+    }
+    copy_text(end->failed, sizeof(end->failed), info_of(infos, count, "modex.storage.failed"));
+    copy_text(end->name, sizeof(end->name), info_of(infos, count, PMIX_JOB_CTRL_ID));
+    end->told = told && told->value.type == PMIX_STATUS ? told->value.data.status : PMIX_ERR_NOT_FOUND;
+    done_with(&end->done, status, 0);
+}
+
+static void ended(pmix_status_t status, pmix_info_t *infos, size_t count, void *data, pmix_release_cbfunc_t release,
+                  void *release_data)
+{
+    note_end(data, status, infos, count);
+    if (release) release(release_data);
+}
+
+static void hear(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *infos, size_t count,
+                 pmix_info_t *results, size_t results_count, pmix_event_notification_cbfunc_fn_t next, void *data)
+{
+    (void)handler, (void)source, (void)results, (void)results_count;
+    note_end(&heard, status, infos, count);
+    if (next) next(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+/* A request about one file, up to its callback. */
+static pmix_status_t carry(struct end *end, const char *action, const char *file, const char *target)
+{
+    pmix_info_t info[4];
+    pmix_status_t code = ENDED;
+    size_t count = 3;
+
+    PMIX_INFO_LOAD(&info[0], action, file, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], "modex.storage.event", &code, PMIX_STATUS);
+    PMIX_INFO_LOAD(&info[2], PMIX_JOB_CTRL_ID, "my-files", PMIX_STRING);
+    if (target) PMIX_INFO_LOAD(&info[count++], "modex.storage.to", target, PMIX_STRING);
+    for (size_t i = 0; i < count; i++) info[i].flags |= PMIX_INFO_REQD;
+    *end = (struct end){.done = DONE};
+    pmix_status_t status = PMIx_Job_control_nb(NULL, 0, info, count, ended, end);
+    status = done_result(&end->done, status);
+    for (size_t i = 0; i < count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    return status;
+}
+
+/* Waits for the next event. */
+static void hear_next(const char *place, const char *failed, pmix_status_t status)
+{
+    CHECK_STATUS(ENDED, done_wait(&heard.done));
+    CHECK_STATUS(status, heard.told);
+    CHECK_TEXT(place, heard.place);
+    CHECK_TEXT(failed, heard.failed);
+    CHECK_TEXT("my-files", heard.name);
+    heard = (struct end){.done = DONE};
+}
+
+static void check_content(const char *path)
+{
+    char content[32] = "";
+    FILE *file = fopen(path, "r");
+    CHECK(file && fgets(content, sizeof(content), file));
+    if (file) fclose(file);
+    CHECK_TEXT("something to read", content);
+}
+
+static void movements(void)
+{
+    char from[] = "/tmp/modex-from-XXXXXX", to[] = "/tmp/modex-to-XXXXXX", file[64], there[64];
+    pmix_status_t code = ENDED;
+    struct done registered = DONE;
+    static struct end end;
+    struct stat found;
+    pmix_info_t strange[2];
+    pmix_info_t *results = NULL;
+    size_t count = 0;
+
+    heard = (struct end){.done = DONE};
+    CHECK(mkdtemp(from) && mkdtemp(to));
+    snprintf(file, sizeof(file), "%s/data", from);
+    snprintf(there, sizeof(there), "%s/data", to);
+    FILE *new = fopen(file, "w");
+    CHECK(new && fputs("something to read", new) >= 0 && fclose(new) == 0);
+    PMIx_Register_event_handler(&code, 1, NULL, 0, hear, reg_done, &registered);
+    CHECK_STATUS(PMIX_SUCCESS, done_wait(&registered));
+
+    CHECK_STATUS(PMIX_SUCCESS, carry(&end, "modex.storage.cache", file, NULL));
+    CHECK_TEXT(file, end.place);
+    hear_next(file, "", PMIX_SUCCESS);
+    CHECK_STATUS(PMIX_SUCCESS, carry(&end, "modex.storage.stage", file, to));
+    check_content(there);
+    CHECK_TEXT(there, end.place);
+    hear_next(there, "", PMIX_SUCCESS);
+    CHECK_STATUS(PMIX_SUCCESS, carry(&end, "modex.storage.move", file, to));
+    check_content(there);
+    CHECK(stat(file, &found) != 0);
+    hear_next(there, "", PMIX_SUCCESS);
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, carry(&end, "modex.storage.stage", file, to));
+    hear_next("", file, PMIX_ERR_NOT_FOUND);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, carry(&end, "modex.storage.stage", file, NULL));
+
+    PMIX_INFO_LOAD(&strange[0], "modex.storage.cache", there, PMIX_STRING);
+    PMIX_INFO_LOAD(&strange[1], PMIX_JOB_CTRL_KILL, NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Job_control(NULL, 0, strange, 2, &results, &count));
+    CHECK_NUMBER(0, count);
+    PMIX_INFO_DESTRUCT(&strange[0]);
+    PMIX_INFO_LOAD(&strange[0], "modex.storage.cancel", "my-files", PMIX_STRING);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control(NULL, 0, strange, 1, &results, &count));
+    for (int i = 0; i < 2; i++) PMIX_INFO_DESTRUCT(&strange[i]);
+
+    struct done gone = DONE;
+    PMIx_Deregister_event_handler(registered.reference, op_done, &gone);
+    CHECK_STATUS(PMIX_SUCCESS, done_wait(&gone));
+    CHECK(unlink(there) == 0 && rmdir(from) == 0 && rmdir(to) == 0);
+}
+
 static void everything(void)
 {
+    movements();
     dependencies();
     accesses();
     figures();
@@ -224,10 +361,39 @@ static void nothing(void)
     CHECK_NUMBER(0, count);
 }
 
+/* A node has a number in the client's job. */
+static void by_node(void)
+{
+    pmix_value_t *own = get(&me, PMIX_NODEID, PMIX_UINT32);
+    if (!own) return;
+    for (uint32_t more = 0; more < 2; more++) {
+        pmix_query_t query;
+        pmix_info_t *found = NULL;
+        size_t count = 0;
+        uint32_t node = own->data.uint32 + more;
+        pmix_status_t status;
+
+        PMIX_QUERY_CONSTRUCT(&query);
+        PMIX_ARGV_APPEND(status, query.keys, "pmix.strg.list");
+        CHECK_STATUS(PMIX_SUCCESS, status);
+        PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+        PMIX_INFO_LOAD(query.qualifiers, PMIX_NODEID, &node, PMIX_UINT32);
+        query.qualifiers[0].flags |= PMIX_INFO_REQD;
+        CHECK_STATUS(more ? PMIX_ERR_NOT_FOUND : PMIX_SUCCESS, PMIx_Query_info(&query, 1, &found, &count));
+        CHECK_NUMBER(more ? 0 : 1, count);
+        PMIX_INFO_FREE(found, count);
+        PMIX_QUERY_DESTRUCT(&query);
+    }
+    value_free(own);
+}
+
 static int client(const char *role)
 {
     client_start();
-    if (strcmp(role, "client") == 0) everything();
+    if (strcmp(role, "client") == 0) {
+        everything();
+        by_node();
+    }
     else if (strcmp(role, "with-host") == 0) with_host();
     else nothing();
     return client_end();

@@ -90,7 +90,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     ),
     (Level::Server, "PMIx_Group_construct", &[&UNDERSTOOD_OF_GROUPS]),
     (Level::Server, "PMIx_IOF_pull", &[&OUTPUT_DIRECTIVES]),
-    (Level::Server, "PMIx_Job_control", &[&CLEANUP_PATHS, &CLEANUP_RULES]),
+    (Level::Server, CONTROL_FUNCTION, &[&CLEANUP_PATHS, &CLEANUP_RULES]),
     (Level::Server, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),
     (
         Level::Server,
@@ -269,6 +269,9 @@ fn by_level(question: &Question<'_>, host: &HostAttributes) -> Option<Info> {
 /// The function whose attributes are qualifiers of queries.
 const QUERY_FUNCTION: &str = "PMIx_Query_info";
 
+/// The function for control of jobs, and of files where the server has storage.
+const CONTROL_FUNCTION: &str = "PMIx_Job_control";
+
 /// The word for every function in the value of a qualifier.
 const ALL_FUNCTIONS: &str = "all";
 
@@ -316,9 +319,13 @@ impl Level {
             return Some(host.by_function.get(function)?.iter().map(String::as_str).collect());
         }
         let row = OF_LIBRARY.iter().find(|(level, name, _)| *level == self && *name == function);
-        let of_storage = host.has_storage && self == Self::Server && function == QUERY_FUNCTION;
-        let more = storage::qualifiers().filter(|_| of_storage);
-        row.map(|(.., lists)| lists.concat().into_iter().chain(more).collect())
+        let of_storage: Vec<&str> = match function {
+            _ if !host.has_storage || self != Self::Server => Vec::new(),
+            QUERY_FUNCTION => storage::qualifiers().collect(),
+            CONTROL_FUNCTION => storage::directives().collect(),
+            _ => Vec::new(),
+        };
+        row.map(|(.., lists)| lists.concat().into_iter().chain(of_storage).collect())
     }
 }
 
@@ -418,11 +425,14 @@ mod tests {
 
     #[test]
     fn qualifiers_of_storage_are_those_of_a_server_with_storage() {
-        let is_known = |has_storage| {
-            let host = HostAttributes { has_storage, ..host() };
-            Level::Server.attributes("PMIx_Query_info", &host).unwrap().contains(&keys::STORAGE_ID.name())
+        let is_known = |function, key| {
+            [false, true].map(|has_storage| {
+                let host = HostAttributes { has_storage, ..host() };
+                Level::Server.attributes(function, &host).unwrap().contains(&key)
+            })
         };
-        assert_eq!([false, true].map(is_known), [false, true]);
+        assert_eq!(is_known("PMIx_Query_info", keys::STORAGE_ID.name()), [false, true]);
+        assert_eq!(is_known("PMIx_Job_control", "modex.storage.stage"), [false, true]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub(super) mod decoder;
 pub(super) mod duplicate_rank_check;
 pub(super) mod fabric_desk;
 pub(super) mod fabric_source;
+pub(super) mod file_desk;
 pub(super) mod file_looks;
 pub(super) mod handshake;
 pub(super) mod host;

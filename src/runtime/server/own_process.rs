@@ -33,7 +33,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
     AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, IofOutput,
-    OwnGet, OwnQuery, Requester, about_storage, is_own_service,
+    OwnGet, OwnQuery, Requester, about_storage, is_about_files, is_own_service,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value, ranks_in};
 use output::{OwnOutputHandler, OwnPulls};
@@ -281,7 +281,8 @@ impl OwnProcess {
         let receive = receiver(service.form(), service.command(), take);
         let needs = service.needs();
         let service = service.of_server(&requester);
-        if is_own_service(needs, self.own_services, self.capabilities()) {
+        let is_own = is_own_service(needs, self.own_services, self.capabilities());
+        if is_own || self.answers_storage && is_about_files(&service) {
             return ask_own_service(&self.loop_sender, requester, service, receive);
         }
         let receive = match &service {

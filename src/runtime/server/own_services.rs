@@ -1,4 +1,4 @@
-//! Services of the server's own that need no turn of the core: resource usage, credentials, fabrics and storage.
+//! Services of the server's own that need no turn of the core: resource usage, credentials, fabrics, storage and files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
 use super::fabric_desk::{FabricDesk, KnownFabric};
+use super::file_desk::FileDesk;
 use super::loop_messages::{LoopSender, ResultReceiver};
 use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
@@ -14,7 +15,7 @@ use super::turns::Share;
 use super::usage_desk::UsageDesk;
 use crate::gds::Store;
 use crate::keys;
-use crate::proto::{Monitor, QueryInfo, Service};
+use crate::proto::{JobControl, Monitor, QueryInfo, Service};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::prover::Prover;
 use crate::server::{
@@ -30,6 +31,7 @@ pub(super) struct OwnServices {
     credentials: Option<CredentialDesk>,
     fabric: Option<FabricDesk>,
     storage: Option<StorageDesk>,
+    files: Option<FileDesk>,
     /// The processes of admitted connections.
     processes: BTreeMap<PeerId, ProcId>,
 }
@@ -49,6 +51,8 @@ impl OwnServices {
             loop_sender: loop_sender.clone(),
             usage: is_on(Capabilities::MONITOR).then(usage),
             credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
+            files: (!storage.storage.is_empty())
+                .then(|| FileDesk::new(loop_sender.clone(), clock, server.clone(), storage.storage.clone())),
             fabric: fabric.map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known)),
             storage: (!storage.storage.is_empty())
                 .then(|| StorageDesk::new(loop_sender.clone(), hostname.to_owned(), storage)),
@@ -65,7 +69,7 @@ impl OwnServices {
         service: Service,
         reply_to: ReplyTo,
     ) {
-        match (service, &mut self.usage, &mut self.credentials, &mut self.fabric) {
+        match (service, &mut self.usage, &mut self.credentials, &mut self.fabric, &self.files) {
             (Service::Monitor(monitor), Some(usage), ..) => {
                 let asked = measure(usage, core, connections, requester, &monitor);
                 match asked {
@@ -81,12 +85,15 @@ impl OwnServices {
                     Err(status) => answer(&self.loop_sender, reply_to, HostReply::Status(status)),
                 }
             }
-            (Service::GetCredential(request), _, Some(desk), _) => desk.make(requester, &request, reply_to),
-            (Service::ValidateCredential(request), _, Some(desk), _) => desk.check(requester, request, reply_to),
-            (Service::FabricRegister(request), .., Some(desk)) => desk.register(&request, reply_to),
-            (Service::FabricUpdate(request), .., Some(desk)) => desk.update(&request, reply_to),
+            (Service::GetCredential(request), _, Some(desk), ..) => desk.make(requester, &request, reply_to),
+            (Service::ValidateCredential(request), _, Some(desk), ..) => desk.check(requester, request, reply_to),
+            (Service::FabricRegister(request), .., Some(desk), _) => desk.register(&request, reply_to),
+            (Service::FabricUpdate(request), .., Some(desk), _) => desk.update(&request, reply_to),
             // The server's own process asks for what its host and the core do not know.
             (Service::QueryInfo(QueryInfo { queries }), ..) => self.look_at_storage(requester, queries, reply_to),
+            (Service::JobControl(JobControl { targets, directives }), .., Some(desk)) => {
+                desk.ask(requester, !targets.is_empty(), &directives, reply_to);
+            }
             _ => answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NOT_SUPPORTED)),
         }
     }
@@ -109,7 +116,7 @@ impl OwnServices {
 
     /// Notes an admitted connection.
     pub(super) fn note_arrival(&mut self, peer: PeerId, proc: &ProcId) {
-        if self.usage.is_some() || self.credentials.is_some() {
+        if self.usage.is_some() || self.credentials.is_some() || self.files.is_some() {
             self.processes.insert(peer, proc.clone());
         }
     }
@@ -118,10 +125,12 @@ impl OwnServices {
     pub(super) fn note_departure(&mut self, core: &ServerCore<Store>, peer: PeerId) {
         let Some(proc) = self.processes.remove(&peer) else { return };
         let has_state = self.usage.as_ref().is_some_and(|usage| usage.has_asker(&proc))
-            || self.credentials.as_ref().is_some_and(|credentials| credentials.has(&proc));
+            || self.credentials.as_ref().is_some_and(|credentials| credentials.has(&proc))
+            || self.files.as_ref().is_some_and(|files| files.has(&proc));
         if has_state && !core.has_connection(&proc) {
             self.usage.iter_mut().for_each(|usage| usage.note_end(&proc));
             self.credentials.iter_mut().for_each(|credentials| credentials.note_end(&proc));
+            self.files.iter().for_each(|files| files.note_end(&proc));
         }
     }
 }

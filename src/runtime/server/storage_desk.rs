@@ -49,7 +49,7 @@ pub(super) struct StorageDesk {
 impl StorageDesk {
     pub(super) fn new(loop_sender: LoopSender, hostname: String, source: BoundedStorage) -> Self {
         let BoundedStorage { storage, bytes_max } = source;
-        let [looks, lists] = [LOOKS_MAX, LISTS_MAX].map(Threads::new);
+        let [looks, lists] = [LOOKS_MAX, LISTS_MAX].map(|threads_max| Threads::new(threads_max, WAITING_MAX));
         Self { loop_sender, hostname, storage, bytes_max, looks, lists }
     }
 
@@ -79,7 +79,7 @@ impl StorageDesk {
 }
 
 /// A receiver that gets an answer in any case: a provider may panic, and a request may get no thread.
-struct Receiver {
+pub(super) struct Receiver {
     loop_sender: LoopSender,
     reply_to: Option<ReplyTo>,
     /// The status without an answer.
@@ -87,11 +87,11 @@ struct Receiver {
 }
 
 impl Receiver {
-    const fn new(loop_sender: LoopSender, reply_to: ReplyTo) -> Self {
+    pub(super) const fn new(loop_sender: LoopSender, reply_to: ReplyTo) -> Self {
         Self { loop_sender, reply_to: Some(reply_to), without: Status::ERR_OUT_OF_RESOURCE }
     }
 
-    fn answer(&mut self, reply: HostReply) {
+    pub(super) fn answer(&mut self, reply: HostReply) {
         if let Some(reply_to) = self.reply_to.take() {
             answer(&self.loop_sender, reply_to, reply);
         }
@@ -105,11 +105,12 @@ impl Drop for Receiver {
 }
 
 /// A request. Its receiver gets an answer if it is dropped.
-type Work = Box<dyn FnOnce() + Send>;
+pub(super) type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads that answer requests, and the requests that wait for them. A thread ends if nothing waits.
-struct Threads {
+pub(super) struct Threads {
     threads_max: usize,
+    waiting_max: usize,
     state: Mutex<Requests>,
 }
 
@@ -122,19 +123,19 @@ struct Requests {
 }
 
 impl Threads {
-    fn new(threads_max: usize) -> Arc<Self> {
-        Arc::new(Self { threads_max, state: Mutex::default() })
+    pub(super) fn new(threads_max: usize, waiting_max: usize) -> Arc<Self> {
+        Arc::new(Self { threads_max, waiting_max, state: Mutex::default() })
     }
 
     /// Answers a request of a user, now or after others. One beyond the share is dropped.
-    fn run(self: &Arc<Self>, uid: u32, work: Work) {
+    pub(super) fn run(self: &Arc<Self>, uid: u32, work: Work) {
         let mut state = self.state.lock();
         if state.running.permit(uid, 1, self.threads_max) {
             state.running.take(uid, 1);
             drop(state);
             return self.start(uid, work);
         }
-        if state.waiting_shares.permit(uid, 1, WAITING_MAX) {
+        if state.waiting_shares.permit(uid, 1, self.waiting_max) {
             state.waiting_shares.take(uid, 1);
             return state.waiting.push_back((uid, work));
         }

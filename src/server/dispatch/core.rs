@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::proto::Service;
-use crate::server::interface::{Input, Output, PeerId, UpcallId, is_own_service};
+use crate::server::interface::{Input, Output, PeerId, UpcallId, is_about_files, is_own_service};
 use crate::server::state::{NEXT_STEP_IN, Purpose, ServerCore, Timer};
 use crate::types::{Namespace, ProcId, Time};
 
@@ -104,6 +104,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether the runtime answers this service, because the host does not.
     pub(crate) fn is_own_service(&self, service: &Service) -> bool {
         is_own_service(service.needs(), self.config.own_services, self.config.capabilities)
+            || self.config.answers_storage && is_about_files(service)
     }
 
     /// The process of a connection.

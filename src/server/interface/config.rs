@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::output_settings::{KEPT_BYTES_MAX, OutputSettings};
 use crate::fabric::FabricHandle;
-use crate::proto::with_services;
+use crate::proto::{Service, with_services};
+use crate::storage;
 use crate::topo::inventory::{Inventory, SharedInventories};
 use crate::types::{ProcId, Text};
 
@@ -75,6 +76,11 @@ with_services!(capabilities);
 /// Whether the server's runtime answers a service: it is switched on, and the host does not have it.
 pub(crate) const fn is_own_service(needs: Capabilities, own: Capabilities, host: Capabilities) -> bool {
     own.contains(needs) && !host.contains(needs)
+}
+
+/// Whether a service is about files. The runtime of a server with storage answers it, also if the host controls jobs.
+pub(crate) fn is_about_files(service: &Service) -> bool {
+    matches!(service, Service::JobControl(control) if storage::has_directive(&control.directives))
 }
 
 /// Configuration of a server. Made once, at the edge.

@@ -144,12 +144,18 @@ impl<S: Datastore> Surroundings for Here<'_, S> {
     }
 }
 
+impl<S: Datastore> ServerCore<S> {
+    /// The number of this node in a job.
+    pub(super) fn own_node_id(&self, job: &Namespace) -> Option<u64> {
+        let here = RealmRequest::Node(NodeSelector::Implied);
+        let key = KeyRef::new(keys::NODEID.name());
+        self.store.lookup(job, &Lookup { rank: Rank::Wildcard, key, realm: here, audience: None }).ok()?.as_u64()
+    }
+}
+
 impl<S: Datastore> Here<'_, S> {
     fn is_on_own_node(&self, job: &Namespace, rank: u32) -> bool {
-        let key = KeyRef::new(keys::NODEID.name());
-        let here = RealmRequest::Node(NodeSelector::Implied);
-        let own = Lookup { rank: Rank::Wildcard, key, realm: here, audience: None };
-        let own = self.server.store.lookup(job, &own).ok().and_then(|value| value.as_u64());
+        let own = self.server.own_node_id(job);
         let found = self.known(job, Rank::from(rank), keys::NODEID.name()).and_then(|value| value.as_u64());
         own.is_some() && own == found
     }

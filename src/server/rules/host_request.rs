@@ -3,11 +3,13 @@
 use super::access::Action;
 use super::cleanup::CleanupPart;
 use crate::gds::Datastore;
+use crate::keys;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{
-    Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId,
+    Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId, timeout,
 };
 use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, SpawnedOutput, Ticket, about_storage};
+use crate::storage::has_directive;
 use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
 
 impl<S: Datastore> ServerCore<S> {
@@ -79,6 +81,9 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(info) = self.number_for_group(&requester.proc, &control) {
             return self.outputs.reply(ticket, Reply::Infos(vec![info]));
         }
+        if self.config.answers_storage && has_directive(&control.directives) {
+            return self.pass_file_order(now, ticket, requester, control);
+        }
         control.targets = match self.with_members(control.targets, &requester.proc) {
             Ok(targets) => targets,
             Err(status) => return self.outputs.reply_status(ticket, status),
@@ -97,6 +102,14 @@ impl<S: Datastore> ServerCore<S> {
             }
             Err(status) => self.outputs.reply_status(ticket, status),
         }
+    }
+
+    /// Requests about files go to the runtime. Its file systems may answer late, so the client's time limit counts here, too.
+    fn pass_file_order(&mut self, now: Time, ticket: Ticket, requester: Requester, control: JobControl) {
+        let deadline = timeout(&control.directives).map(|timeout| now + timeout);
+        let service = Service::JobControl(control);
+        let purpose = Purpose::Passed(ticket, Expected::Answer(service.form()));
+        self.ask_host_until(deadline, purpose, Upcall::Service(requester, service));
     }
 
     /// Queries go to the host. This server answers what the host does not support, as far as it can.
@@ -130,10 +143,16 @@ impl<S: Datastore> ServerCore<S> {
     fn answer_rest(&mut self, ticket: Ticket, questions: Questions) {
         let Questions { requester, queries, host_answers, .. } = &questions;
         let is_on = self.config.answers_storage;
-        let about_storage = if is_on { about_storage(requester, queries, host_answers) } else { Vec::new() };
+        let mut about_storage = if is_on { about_storage(requester, queries, host_answers) } else { Vec::new() };
         if about_storage.is_empty() {
             return self.answer_queries(ticket, questions);
         }
+        // The runtime does not know the numbers of nodes, which are those of a job.
+        let own_node = self.own_node_id(&requester.proc.namespace);
+        let is_of_own_node = |info: &Info| {
+            info.key.as_str() == keys::NODEID.name() && own_node.is_some() && info.value.as_u64() == own_node
+        };
+        about_storage.iter_mut().for_each(|query| query.qualifiers.retain(|info| !is_of_own_node(info)));
         let requester = requester.clone();
         let purpose = Purpose::Passed(ticket, Expected::Storage(Box::new(questions)));
         let id = self.upcalls.insert(purpose, None);

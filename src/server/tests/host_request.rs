@@ -364,3 +364,42 @@ fn peers_are_resolved_only_in_namespaces_that_are_known() {
         assert_eq!(statuses(&rig.request(peer, peers)), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
     }
 }
+
+/// The runtime of a server with storage acts, also if the host controls jobs. Without storage the host decides.
+#[test]
+fn requests_about_files_are_the_runtimes_of_a_server_with_storage() {
+    let stage = |seconds| {
+        let infos = vec![Info::new(key("modex.storage.cache"), "/a/file"), timeout(seconds)];
+        Request::from(JobControl { targets: Vec::new(), directives: infos })
+    };
+    let rig = |capabilities, answers_storage| {
+        let mut rig =
+            Rig::with(ServerConfig { capabilities, answers_storage, ..ServerConfig::default() }, MapStore::new());
+        rig.register("job", Some(1), Some(1));
+        rig.register_client(&proc(0));
+        let peer = rig.join(&proc(0), SOCKET);
+        (rig, peer)
+    };
+    for capabilities in [Capabilities::empty(), Capabilities::JOB_CONTROL] {
+        let (mut rig, peer) = rig(capabilities, true);
+        let (id, asked) = upcall(&rig.request(peer, stage(0)));
+        let Upcall::Service(requester, service) = asked else { panic!("{asked:?}") };
+        assert_eq!(requester.proc, proc(0));
+        assert!(rig.server.is_own_service(&service), "{service:?}");
+        let found = vec![Info::new(key("modex.storage.failed"), "/a/file")];
+        let reply = HostReply::Infos { status: Status::ERR_NOT_FOUND, info: found.clone() };
+        let results = Box::new(Reply::Infos(found));
+        let partial = Reply::Partial { status: Status::ERR_NOT_FOUND, results };
+        assert_eq!(replies(&rig.complete(id, reply)), [(peer, partial)]);
+        // A file system may not answer.
+        let (id, _) = upcall(&rig.request(peer, stage(3)));
+        assert_eq!(statuses(&rig.wait(3)), [(peer, Status::ERR_TIMEOUT)]);
+        assert_eq!(replies(&rig.complete(id, HostReply::Status(Status::SUCCESS))), []);
+    }
+    let (mut without, peer) = rig(Capabilities::empty(), false);
+    assert_eq!(statuses(&without.request(peer, stage(0))), [(peer, Status::ERR_NOT_SUPPORTED)]);
+    let (mut hosted, peer) = rig(Capabilities::JOB_CONTROL, false);
+    let (_, asked) = upcall(&hosted.request(peer, stage(0)));
+    let Upcall::Service(_, service) = asked else { panic!("{asked:?}") };
+    assert!(!hosted.server.is_own_service(&service));
+}

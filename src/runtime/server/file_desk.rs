@@ -1,0 +1,314 @@
+//! The server's own service for files: processes have files staged, moved and cached, each request on a thread of its own.
+//!
+//! Requests are for the server's own user alone: the server acts with its own rights. A request ends with its time limit, with its
+//! cancellation, and with the last connection of its process. Its thread looks for that between two pieces of a file.
+//!
+//! The requester's job hears of the end by an event, if the request has a code for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use nix::unistd::geteuid;
+use parking_lot::Mutex;
+
+use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
+use super::service_desk::{ReplyTo, answer};
+use super::storage_desk::{Receiver, Threads};
+use crate::events::Event;
+use crate::keys;
+use crate::runtime::shared::clock::Clock;
+use crate::server::{HostCall, HostReply, Requester};
+use crate::storage::{Directive, FileOrder, OrderResult, Storage};
+use crate::types::codes::range::RANGE_CUSTOM;
+use crate::types::{Info, Key, ProcId, Rank, Status, Text};
+
+/// Threads for requests about files. One user alone may have half of them.
+const THREADS_MAX: usize = 16;
+
+/// Requests that wait for a thread. One user alone may have half of them.
+const WAITING_MAX: usize = 256;
+
+/// The service.
+pub(super) struct FileDesk {
+    loop_sender: LoopSender,
+    clock: Clock,
+    server: ProcId,
+    storage: Storage,
+    threads: Arc<Threads>,
+    open: Arc<OpenRequests>,
+}
+
+/// The requests that have not ended, by number.
+#[derive(Default)]
+struct OpenRequests(Mutex<(u64, BTreeMap<u64, OpenRequest>)>);
+
+struct OpenRequest {
+    proc: ProcId,
+    name: Option<Text>,
+    end: Arc<AtomicI32>,
+}
+
+impl OpenRequests {
+    /// Ends the requests of a process: all, or those with a name.
+    fn end(&self, proc: &ProcId, name: Option<&Text>, status: Status) {
+        let is_meant = |request: &&OpenRequest| {
+            request.proc == *proc && name.is_none_or(|name| request.name.as_ref() == Some(name))
+        };
+        self.0.lock().1.values().filter(is_meant).for_each(|request| end(&request.end, status));
+    }
+}
+
+/// Ends a request. The first reason counts.
+fn end(place: &AtomicI32, status: Status) {
+    let _ = place.compare_exchange(Status::SUCCESS.to_raw(), status.to_raw(), Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// A place among the open requests, as long as it lives.
+struct Place {
+    open: Arc<OpenRequests>,
+    number: u64,
+    end: Arc<AtomicI32>,
+}
+
+impl Place {
+    fn new(open: &Arc<OpenRequests>, proc: &ProcId, name: Option<&Text>) -> Self {
+        let end = Arc::new(AtomicI32::new(Status::SUCCESS.to_raw()));
+        let request = OpenRequest { proc: proc.clone(), name: name.cloned(), end: Arc::clone(&end) };
+        let mut requests = open.0.lock();
+        let number = requests.0;
+        requests.0 = number.wrapping_add(1);
+        requests.1.insert(number, request);
+        Self { open: Arc::clone(open), number, end }
+    }
+
+    /// The reason to end.
+    fn reason(&self) -> Option<Status> {
+        Some(Status::from_raw(self.end.load(Ordering::Relaxed))).filter(|status| *status != Status::SUCCESS)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.open.0.lock().1.remove(&self.number);
+    }
+}
+
+impl FileDesk {
+    pub(super) fn new(loop_sender: LoopSender, clock: Clock, server: ProcId, storage: Storage) -> Self {
+        let threads = Threads::new(THREADS_MAX, WAITING_MAX);
+        Self { loop_sender, clock, server, storage, threads, open: Arc::default() }
+    }
+
+    /// Handles a request about files.
+    pub(super) fn ask(&self, requester: &Requester, has_targets: bool, directives: &[Info], reply_to: ReplyTo) {
+        let status = match Directive::read(directives) {
+            _ if requester.uid != geteuid().as_raw() => Status::ERR_NO_PERMISSIONS,
+            // A request about files is not one about processes.
+            _ if has_targets => Status::ERR_BAD_PARAM,
+            Ok(Directive::Carry(order)) => return self.carry_out(requester, order, reply_to),
+            Ok(Directive::Cancel(name)) => {
+                self.open.end(&requester.proc, name.as_ref(), Status::ERR_JOB_CANCELED);
+                Status::SUCCESS
+            }
+            Err(status) => status,
+        };
+        answer(&self.loop_sender, reply_to, HostReply::Infos { status, info: Vec::new() });
+    }
+
+    fn carry_out(&self, requester: &Requester, order: FileOrder, reply_to: ReplyTo) {
+        let place = Place::new(&self.open, &requester.proc, order.name.as_ref());
+        let (clock, storage) = (self.clock, self.storage.clone());
+        let deadline = order.timeout.map(|timeout| clock.now() + timeout);
+        let mut outcome = Outcome {
+            receiver: Receiver::new(self.loop_sender.clone(), reply_to),
+            loop_sender: self.loop_sender.clone(),
+            server: self.server.clone(),
+            requester: requester.proc.clone(),
+            name: order.name.clone(),
+            event: order.event,
+            result: Some(OrderResult::without_files(Status::ERR_OUT_OF_RESOURCE)),
+        };
+        let work = move || {
+            outcome.set(OrderResult::without_files(Status::ERROR));
+            let is_late = || deadline.is_some_and(|deadline| clock.now() >= deadline);
+            let end = || place.reason().or_else(|| is_late().then_some(Status::ERR_TIMEOUT));
+            outcome.set(storage.carry_out(&order, &end));
+            drop(place);
+        };
+        self.threads.run(requester.uid, Box::new(work));
+    }
+
+    /// Whether a process has open requests.
+    pub(super) fn has(&self, proc: &ProcId) -> bool {
+        self.open.0.lock().1.values().any(|request| request.proc == *proc)
+    }
+
+    /// The last connection of a process has ended.
+    pub(super) fn note_end(&self, proc: &ProcId) {
+        self.open.end(proc, None, Status::ERR_LOST_CONNECTION);
+    }
+}
+
+/// The end of the server ends all requests.
+impl Drop for FileDesk {
+    fn drop(&mut self) {
+        self.open.0.lock().1.values().for_each(|request| end(&request.end, Status::ERR_SERVER_NOT_AVAIL));
+    }
+}
+
+/// A result that is told in any case: a provider may panic, and a request may get no thread.
+struct Outcome {
+    receiver: Receiver,
+    loop_sender: LoopSender,
+    server: ProcId,
+    requester: ProcId,
+    name: Option<Text>,
+    event: Option<Status>,
+    result: Option<OrderResult>,
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        let Some(result) = self.result.take() else { return };
+        if let Some(status) = self.event {
+            let ignored = ResultReceiver::Callback(Box::new(|_| {}));
+            let event = HostCall::NotifyEvent(self.event_of(status, &result));
+            let _ = self.loop_sender.send(LoopMessage::Call(event, ignored));
+        }
+        let OrderResult { status, info } = result;
+        self.receiver.answer(HostReply::Infos { status, info });
+    }
+}
+
+impl Outcome {
+    fn set(&mut self, result: OrderResult) {
+        self.result = Some(result);
+    }
+
+    /// The event for the requester's job.
+    fn event_of(&self, status: Status, result: &OrderResult) -> Event {
+        let info = |key: &'static str, value: crate::types::Value| Info::new(Key::from_static(key), value);
+        let job = ProcId { namespace: self.requester.namespace.clone(), rank: Rank::Wildcard };
+        let mut infos = result.of_event(self.name.as_ref());
+        infos.push(info(keys::EVENT_NON_DEFAULT.name(), true.into()));
+        infos.push(info(keys::EVENT_DO_NOT_CACHE.name(), true.into()));
+        infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), job.into()));
+        Event { status, source: Some(self.server.clone()), range: RANGE_CUSTOM, info: infos }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::runtime::server::poller::{Poller, Token, Waker};
+    use crate::storage::{FileError, FileTask, Provider, StorageSystem, Usage};
+    use crate::types::{Namespace, Value};
+
+    /// Storage that never has read a file, and one file with a defect.
+    #[derive(Debug)]
+    struct Endless;
+
+    impl Provider for Endless {
+        fn systems(&self) -> Vec<StorageSystem> {
+            Vec::new()
+        }
+
+        fn usage(&self, _: &StorageSystem) -> Usage {
+            Usage::default()
+        }
+
+        fn carry_out(&self, task: &FileTask<'_>) -> Option<Result<PathBuf, FileError>> {
+            assert!(!task.file.ends_with("defect"), "a defect of a provider");
+            loop {
+                if let Err(error) = task.check() {
+                    return Some(Err(error));
+                }
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn desk() -> FileDesk {
+        let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let mut storage = Storage::default();
+        storage.add(Endless);
+        FileDesk::new(loop_sender, Clock::start(), proc(9), storage)
+    }
+
+    fn proc(rank: u32) -> ProcId {
+        ProcId { namespace: Namespace::from_bytes(b"job").unwrap(), rank: Rank::Process(rank) }
+    }
+
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    fn cache(file: &str, more: &[Info]) -> Vec<Info> {
+        [&[info("modex.storage.cache", file)], more].concat()
+    }
+
+    fn ask(desk: &FileDesk, rank: u32, uid: u32, directives: &[Info]) -> mpsc::Receiver<HostReply> {
+        let (sender, replies) = mpsc::channel();
+        let reply_to = ReplyTo::Caller(Box::new(move |reply| drop(sender.send(reply))));
+        desk.ask(&Requester { proc: proc(rank), object: 0, uid, gid: 0 }, false, directives, reply_to);
+        replies
+    }
+
+    fn own(desk: &FileDesk, rank: u32, directives: &[Info]) -> mpsc::Receiver<HostReply> {
+        ask(desk, rank, geteuid().as_raw(), directives)
+    }
+
+    fn status(replies: &mpsc::Receiver<HostReply>) -> Status {
+        let HostReply::Infos { status, .. } = replies.recv().unwrap() else { panic!("no infos") };
+        status
+    }
+
+    /// The server's rights are not those of another user.
+    #[test]
+    fn another_user_moves_no_files() {
+        let desk = desk();
+        for directives in [cache("/a", &[]), vec![info("modex.storage.cancel", true)]] {
+            let refused = status(&ask(&desk, 0, geteuid().as_raw() + 1, &directives));
+            assert_eq!(refused, Status::ERR_NO_PERMISSIONS);
+        }
+    }
+
+    #[test]
+    fn a_request_ends_with_its_cancellation_its_time_limit_and_its_process() {
+        let desk = desk();
+        let named = |name| cache("/a", &[info(keys::JOB_CTRL_ID.name(), name)]);
+        let [first, second] = ["first", "second"].map(|name| own(&desk, 0, &named(name)));
+        let others = own(&desk, 1, &named("first"));
+        let cancel = |value: Value| status(&own(&desk, 0, &[info("modex.storage.cancel", value)]));
+        assert_eq!(cancel("first".into()), Status::SUCCESS);
+        assert_eq!(status(&first), Status::ERR_JOB_CANCELED);
+        for open in [&second, &others] {
+            assert_eq!(open.try_recv(), Err(mpsc::TryRecvError::Empty));
+        }
+        assert_eq!(cancel(true.into()), Status::SUCCESS);
+        assert_eq!(status(&second), Status::ERR_JOB_CANCELED);
+        assert!(desk.has(&proc(1)));
+        desk.note_end(&proc(1));
+        assert_eq!(status(&others), Status::ERR_LOST_CONNECTION);
+        let late = own(&desk, 0, &cache("/a", &[info(keys::TIMEOUT.name(), 1_u32)]));
+        assert_eq!(status(&late), Status::ERR_TIMEOUT);
+        let at_end = own(&desk, 0, &cache("/a", &[]));
+        drop(desk);
+        assert_eq!(status(&at_end), Status::ERR_SERVER_NOT_AVAIL);
+    }
+
+    #[test]
+    fn a_panic_of_a_provider_ends_one_request_and_waiting_ones_are_bounded() {
+        let desk = desk();
+        assert_eq!(status(&own(&desk, 0, &cache("/defect", &[]))), Status::ERROR);
+        let many: Vec<_> = (0..THREADS_MAX + WAITING_MAX).map(|_| own(&desk, 0, &cache("/a", &[]))).collect();
+        assert_eq!(status(&many[THREADS_MAX + WAITING_MAX - 1]), Status::ERR_OUT_OF_RESOURCE);
+        drop(desk);
+        let mut answered = many[..THREADS_MAX + WAITING_MAX - 1].iter().map(status);
+        assert!(answered.all(|status| status != Status::SUCCESS));
+    }
+}

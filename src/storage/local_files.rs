@@ -1,0 +1,294 @@
+//! Files of this node: copies, moves and reads into memory.
+//!
+//! - A copy has a temporary name until it is complete and on the medium. So a name is never that of a part.
+//! - The target's directory is opened once. No link in it is followed: only the names of regular files are replaced.
+//! - A moved file loses its old name after its copy has the new one, and only if it did not change meanwhile.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
+use rustix::io::Errno;
+
+use super::provider::{FileAction, FileError, FileTask};
+use crate::types::Status;
+
+/// Bytes between two looks at the time limit and the requester.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Temporary names that are tried. A server that was killed may have left some.
+const NAMES_MAX: u32 = 64;
+
+/// Carries out a task. The result is the file's path afterwards.
+pub(super) fn carry_out(task: &FileTask<'_>) -> Result<PathBuf, FileError> {
+    task.check()?;
+    let main_path =
+        || task.system.and_then(|system| system.paths.first()).map(|path| OsStr::from_bytes(path.as_bytes()));
+    let target = task.directory.or_else(|| main_path().map(Path::new));
+    match (task.action, target) {
+        (FileAction::Cache, _) => cache(task).map(|()| task.file.to_owned()),
+        (FileAction::Stage | FileAction::Move, Some(target)) => bring(task, target),
+        _ => Err(FileError::new(Status::ERR_BAD_PARAM, "no directory is known")),
+    }
+}
+
+/// Opens a regular file for reading. Others, such as a FIFO, are not touched.
+pub(super) fn open_regular(directory: impl AsFd, path: &Path, flags: OFlags) -> io::Result<File> {
+    let found = rustix::fs::openat(directory, path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty())?;
+    if !is_regular(&rustix::fs::fstat(&found)?) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    // The name may lead to another file by now, and this one not.
+    let itself = format!("/proc/self/fd/{}", found.as_raw_fd());
+    File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(itself)
+}
+
+fn is_regular(found: &Stat) -> bool {
+    FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+}
+
+/// Reads a file into memory.
+fn cache(task: &FileTask<'_>) -> Result<(), FileError> {
+    let mut file = open_regular(CWD, task.file, OFlags::empty())?;
+    let size_bytes = file.metadata()?.len();
+    let (mut piece, mut read) = (vec![0; PIECE_BYTES], 0_u64);
+    // A file that grows has no end.
+    while read < size_bytes {
+        task.check()?;
+        match next(&mut file, &mut piece)? {
+            0 => break,
+            count => read = read.saturating_add(u64::try_from(count).unwrap_or(u64::MAX)),
+        }
+    }
+    Ok(())
+}
+
+/// The next bytes; 0 at the end.
+fn next(file: &mut File, piece: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+/// A file that is copied.
+struct Source<'t> {
+    directory: OwnedFd,
+    name: &'t OsStr,
+    file: File,
+    found: Stat,
+}
+
+impl<'t> Source<'t> {
+    /// Opens it. The name of a moved file is no link, because the link would be removed.
+    fn open(task: &FileTask<'t>) -> Result<Self, FileError> {
+        let Some((parent, name)) = task.file.parent().zip(task.file.file_name()) else {
+            return Err(FileError::new(Status::ERR_BAD_PARAM, "the path has no name"));
+        };
+        let directory = rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = if task.action == FileAction::Move { OFlags::NOFOLLOW } else { OFlags::empty() };
+        let file = open_regular(&directory, Path::new(name), flags)?;
+        let found = rustix::fs::fstat(&file)?;
+        Ok(Self { directory, name, file, found })
+    }
+
+    /// Checks that it is what it was.
+    fn check(&self) -> Result<(), FileError> {
+        let has_changed = !is_same_state(&self.found, &rustix::fs::fstat(&self.file)?);
+        if has_changed {
+            Err(FileError::new(Status::ERR_RESOURCE_BUSY, "the file was changed meanwhile"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Removes the name, if it is still that of the file.
+    fn remove(&self) -> Result<(), FileError> {
+        self.check()?;
+        let named = rustix::fs::statat(&self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if !is_same_file(&named, &self.found) {
+            return Err(FileError::new(Status::ERR_RESOURCE_BUSY, "the name is that of another file by now"));
+        }
+        Ok(rustix::fs::unlinkat(&self.directory, self.name, AtFlags::empty())?)
+    }
+}
+
+fn is_same_file(one: &Stat, other: &Stat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+}
+
+fn is_same_state(one: &Stat, other: &Stat) -> bool {
+    let state = |found: &Stat| (found.st_size, found.st_mtime, found.st_mtime_nsec);
+    is_same_file(one, other) && state(one) == state(other)
+}
+
+/// Brings a file to a directory. A file with the same content is left there.
+fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
+    let source = Source::open(task)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(target, flags, Mode::empty())?;
+    let place = target.join(source.name);
+    let is_move = task.action == FileAction::Move;
+    let [from, to] = [rustix::fs::fstat(&source.directory)?, rustix::fs::fstat(&directory)?];
+    match existing(&directory, source.name)? {
+        Some(found) if is_same_file(&found, &source.found) => {
+            // The file with another name is removed. The same name is both the old one and the new one.
+            if is_move && !is_same_file(&from, &to) {
+                source.remove()?;
+            }
+            return Ok(place);
+        }
+        Some(_) if has_same_content(task, &source, &directory)? => {}
+        _ if is_move && rustix::fs::renameat(&source.directory, source.name, &directory, source.name).is_ok() => {
+            sync(&directory)?;
+            return Ok(place);
+        }
+        _ => copy(task, &source, &directory)?,
+    }
+    if is_move {
+        source.remove()?;
+    }
+    Ok(place)
+}
+
+/// The regular file that has the name already.
+fn existing(directory: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, FileError> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) if is_regular(&found) => Ok(Some(found)),
+        Ok(_) => Err(FileError::new(Status::ERR_EXISTS, "the target has something else of that name")),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the file of that name is a copy. One that can't be read is none.
+fn has_same_content(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedFd) -> Result<bool, FileError> {
+    let Ok(mut other) = open_regular(directory, Path::new(source.name), OFlags::NOFOLLOW) else { return Ok(false) };
+    if rustix::fs::fstat(&other)?.st_size != source.found.st_size {
+        return Ok(false);
+    }
+    let mut own = source.file.try_clone()?;
+    let (mut piece, mut expected) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+    let is_same = loop {
+        task.check()?;
+        let count = next(&mut own, &mut piece)?;
+        let (Some(piece), Some(expected)) = (piece.get(..count), expected.get_mut(..count)) else { break false };
+        if count == 0 {
+            break next(&mut other, &mut [0])? == 0;
+        }
+        match other.read_exact(expected) {
+            Ok(()) if piece == expected => {}
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
+            _ => break false,
+        }
+    };
+    // The clone has the place of the file.
+    rustix::fs::seek(&source.file, rustix::fs::SeekFrom::Start(0))?;
+    source.check()?;
+    Ok(is_same)
+}
+
+/// A file with a temporary name. It is removed unless it gets its name.
+struct Temporary<'d> {
+    directory: &'d OwnedFd,
+    name: OsString,
+    file: File,
+    is_named: bool,
+}
+
+impl<'d> Temporary<'d> {
+    fn new(directory: &'d OwnedFd) -> Result<Self, FileError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut tries = 0;
+        loop {
+            let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            let name = OsString::from(format!(".modex-{}-{number}", std::process::id()));
+            tries += 1;
+            match rustix::fs::openat(directory, &name, flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => return Ok(Self { directory, name, file: file.into(), is_named: false }),
+                Err(Errno::EXIST) if tries < NAMES_MAX => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn name(mut self, name: &OsStr) -> Result<(), FileError> {
+        rustix::fs::renameat(self.directory, &self.name, self.directory, name)?;
+        self.is_named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if !self.is_named {
+            let _ = rustix::fs::unlinkat(self.directory, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Copies a file, with its mode, its time, and its owner if this process may give files away.
+fn copy(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedFd) -> Result<(), FileError> {
+    let size_bytes = u64::try_from(source.found.st_size).unwrap_or(u64::MAX);
+    let mut target = Temporary::new(directory)?;
+    let space = rustix::fs::fstatvfs(&target.file)?;
+    // Some file systems do not count.
+    if space.f_blocks > 0 && space.f_bfree.saturating_mul(space.f_frsize) < size_bytes {
+        return Err(Errno::NOSPC.into());
+    }
+    let (mut file, mut piece, mut copied) = (source.file.try_clone()?, vec![0; PIECE_BYTES], 0_u64);
+    loop {
+        task.check()?;
+        let count = next(&mut file, &mut piece)?;
+        copied = copied.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        // A file that grows has no end.
+        if count == 0 || copied > size_bytes {
+            break;
+        }
+        target.file.write_all(piece.get(..count).unwrap_or_default())?;
+    }
+    source.check()?;
+    if copied != size_bytes {
+        return Err(FileError::new(Status::ERR_RESOURCE_BUSY, "the file has another size than it tells"));
+    }
+    keep_facts(&source.found, &target.file)?;
+    target.file.sync_all()?;
+    target.name(source.name)?;
+    sync(directory)
+}
+
+fn keep_facts(found: &Stat, target: &File) -> Result<(), FileError> {
+    let (uid, gid) = (Uid::from_raw(found.st_uid), Gid::from_raw(found.st_gid));
+    let has_owner = rustix::fs::fchown(target, Some(uid), Some(gid)).is_ok();
+    // Without the owner the file must not lend the rights of another one.
+    let mode = found.st_mode & if has_owner { 0o7777 } else { 0o777 };
+    rustix::fs::fchmod(target, Mode::from_bits_truncate(mode))?;
+    let time = |tv_sec, nanoseconds| Timespec { tv_sec, tv_nsec: i64::try_from(nanoseconds).unwrap_or_default() };
+    let times = Timestamps {
+        last_access: time(found.st_atime, found.st_atime_nsec),
+        last_modification: time(found.st_mtime, found.st_mtime_nsec),
+    };
+    Ok(rustix::fs::futimens(target, &times)?)
+}
+
+/// Brings a new name to the medium. A directory that may not be read can't be synced.
+fn sync(directory: &OwnedFd) -> Result<(), FileError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat(directory, ".", flags, Mode::empty()) {
+        Ok(directory) => match rustix::fs::fsync(directory) {
+            // Some file systems have no sync of directories.
+            Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
+        Err(_) => Ok(()),
+    }
+}
