@@ -128,7 +128,7 @@ impl ServerBuilder {
     /// machine proves its user by munge, so a [`ServerBuilder::prover`] is needed. `is_required`: the server does not
     /// start without. Otherwise it then listens on the loopback interface, and logs the reason.
     ///
-    /// Nobody encrypts or signs the data that follow. Use a network that only the site's machines can read and write.
+    /// The data that follow are neither encrypted nor signed. Use a network that only the site's machines can read and write.
     pub fn remote_connections(mut self, interfaces: Interfaces, is_required: bool) -> Self {
         (self.tcp.remote, self.requires_remote) = (Some(interfaces), is_required);
         self
@@ -377,7 +377,7 @@ impl AsStatus for BuildError {
             Self::Namespace(_)
             | Self::Hostname { .. }
             | Self::Start(StartError::Directory { .. } | StartError::Fabric(_)) => Status::ERR_BAD_PARAM,
-            Self::Start(StartError::RemoteUnproven(_)) => Status::ERR_NOT_SUPPORTED,
+            Self::Start(StartError::RemoteUnproven(_) | StartError::RemoteWithoutTcp) => Status::ERR_NOT_SUPPORTED,
             Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
         }
     }
@@ -396,6 +396,27 @@ mod tests {
             let error = refused.unwrap_or_else(|| panic!("a server on {name:?}"));
             assert_eq!(error.status(), Status::ERR_BAD_PARAM);
             assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
+        }
+    }
+
+    /// A server that other machines must reach starts for them or not at all. One that they may reach starts anyway.
+    #[test]
+    fn a_wish_for_other_machines_is_met_or_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let start = |clients, is_required| {
+            let builder = Server::builder().tmpdir(directory.path()).foreign_clients(clients);
+            builder.remote_connections(Interfaces::default(), is_required).start(LocalHost)
+        };
+        for clients in [ForeignClients::Welcome, ForeignClients::Refused] {
+            let error = start(clients, true).err().unwrap();
+            assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "{error}");
+            let server = start(clients, false).unwrap();
+            assert_eq!(
+                server.uri().contains("tcp4://127.0.0.1"),
+                clients == ForeignClients::Welcome,
+                "{}",
+                server.uri()
+            );
         }
     }
 }

@@ -130,7 +130,7 @@ impl Server {
         self.call("take the inventories", HostCall::DeliverInventories(blobs))
     }
 
-    /// The key of inventories: of the node that `PMIX_HOSTNAME` names, or of all delivered ones.
+    /// The key of inventories: of the node that `PMIX_HOSTNAME` names, or of all nodes that the server knows.
     pub const INVENTORY: &'static str = crate::server::INVENTORY;
 
     /// The directive of `PMIx_server_collect_inventory` for [`Server::collect_inventories`].

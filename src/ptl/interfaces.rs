@@ -68,7 +68,13 @@ impl Interfaces {
     fn admits(&self, name: &str, address: IpAddr) -> bool {
         let is_of_link = matches!(address, IpAddr::V6(address) if Ipv6Addr::is_unicast_link_local(&address));
         let is_among = |selectors: &[Selector]| selectors.iter().any(|selector| selector.selects(name, address));
-        let is_included = if self.include.is_empty() { !address.is_loopback() } else { is_among(&self.include) };
+        // A wide subnet means other machines, which reach no loopback address.
+        let means = |selector: &Selector| {
+            !address.is_loopback() || !matches!(selector, Selector::Subnet(net, _) if !net.is_loopback())
+        };
+        let includes = |selector: &Selector| selector.selects(name, address) && means(selector);
+        let is_included =
+            if self.include.is_empty() { !address.is_loopback() } else { self.include.iter().any(includes) };
         is_included && !is_of_link && !is_among(&self.exclude)
     }
 }
@@ -119,7 +125,8 @@ mod tests {
             ("", "10.2.0.0/15", [false, true, false, true, false]),
             ("", "eth0 , ib0", [false; 5]),
             ("lo,2001:db8::/32", "", [true, false, false, true, false]),
-            ("0.0.0.0/0", "127.0.0.0/8", [false, true, true, false, false]),
+            ("0.0.0.0/0", "", [false, true, true, false, false]),
+            ("127.0.0.0/8", "", [true, false, false, false, false]),
         ] {
             let addresses = [
                 ("lo", "127.0.0.1"),

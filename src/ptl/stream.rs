@@ -66,6 +66,15 @@ pub enum Trust {
     Everybody,
 }
 
+impl Trust {
+    /// Whether the expected server is neither this user's, nor root's, nor one that the user has named.
+    #[must_use]
+    pub fn is_of_third_user(self) -> bool {
+        let ours = nix::unistd::geteuid().as_raw();
+        matches!(self, Self::AlsoOf(uid) if uid != 0 && uid != ours)
+    }
+}
+
 /// Reason why a server could not be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -45,7 +45,8 @@ impl TcpOptions {
 
 /// A listening TCP socket, for clients of other libraries and for tools.
 ///
-/// Every process of the node can connect. The kernel names the owner of its socket; the peer's claim does not count.
+/// Every process of the node can connect. The kernel names the owner of its socket; the peer's claim does not count. A process
+/// on another machine proves its user.
 #[derive(Debug)]
 pub struct TcpListener {
     socket: Socket,
@@ -70,6 +71,9 @@ impl TcpListener {
             Some(interfaces) => interfaces.addresses()?,
             None => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         };
+        // A family without ports is no way around taken ports of the other one.
+        let has_ports = (!options.ipv4_ports.is_empty(), !options.ipv6_ports.is_empty());
+        let (ipv4, ipv6) = (ipv4 && has_ports != (false, true), ipv6 && has_ports != (true, false));
         addresses.retain(|address| if address.is_ipv4() { ipv4 } else { ipv6 });
         let ports = |address: &IpAddr| if address.is_ipv4() { &options.ipv4_ports } else { &options.ipv6_ports };
         let places = addresses.iter().flat_map(|address| ports(address).iter().map(|port| (*address, port)));
@@ -190,18 +194,14 @@ mod tests {
 
     #[test]
     fn a_port_is_that_of_the_options_or_an_error() {
-        let free = TcpListener::bind(&TcpOptions::default()).unwrap().unwrap().address().port();
-        let port = |text: String| TcpOptions {
-            ipv4_ports: text.parse().unwrap(),
-            clients: ForeignClients::OverIpv4,
-            ..TcpOptions::default()
-        };
-        let options = port(free.to_string());
-        let listener = TcpListener::bind(&options).unwrap().unwrap();
-        assert_eq!(listener.address().port(), free);
-        assert_eq!(TcpListener::bind(&options).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        let ports = port(format!("{free},1-65535"));
-        assert_ne!(TcpListener::bind(&ports).unwrap().unwrap().address().port(), free, "the next free port");
+        let held = TcpListener::bind(&TcpOptions::default()).unwrap().unwrap();
+        let taken = held.address().port();
+        let port = |text: String| TcpOptions { ipv4_ports: text.parse().unwrap(), ..TcpOptions::default() };
+        let refused = TcpListener::bind(&port(taken.to_string())).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse, "IPv6 is no way around");
+        let (first, last) = if taken < 60_000 { (taken + 1, taken + 5000) } else { (taken - 5000, taken - 1) };
+        let next = TcpListener::bind(&port(format!("{taken},{first}-{last}"))).unwrap().unwrap();
+        assert!((first..=last).contains(&next.address().port()), "{:?}", next.address());
     }
 
     /// A process of this node is known by the kernel at any address of the node.

@@ -84,7 +84,7 @@ fn tools_on_another_machine_prove_their_user_by_munge_or_are_refused() {
     launcher.bury();
 }
 
-/// Whoever asks for other machines gets them or a reason.
+/// A launcher without munge refuses `--remote-tools`.
 #[test]
 fn a_launcher_without_munge_does_not_open_itself_to_other_machines() {
     let command = Consumer::new(library(), "unshare").args(["--mount", "sh", "-c"]);

@@ -35,7 +35,7 @@ Start a job with modex run, or inspect the jobs of other users as root.
 
 /// The report on inventories without a server.
 const NO_CLUSTER: &str = "\
-No server of this user runs here, and so nobody knows an inventory. Start a job with modex run.
+No server of this user runs here. Start a job with modex run.
 ";
 
 /// Text in the making: tables one below the other.

@@ -243,10 +243,7 @@ fn start_server(settings: &Settings, directory: &SessionDirectory, host: Launche
         .credentials(Some(Arc::new(MungePrograms)))
         .storage(MountTable::new());
     let Some(interfaces) = settings.remote_tools.clone() else { return Ok(server.start(host)?) };
-    let server = server.prover(Arc::new(MungePrograms)).remote_connections(interfaces, true).start(host)?;
-    let uri = server.uri();
-    tracing::warn!("tools on other machines connect with --uri '{uri}'");
-    Ok(server)
+    Ok(server.prover(Arc::new(MungePrograms)).remote_connections(interfaces, true).start(host)?)
 }
 
 impl LaunchedJob {
@@ -306,6 +303,9 @@ impl LaunchedJob {
             plan,
             guardian,
         };
+        if job.settings.remote_tools.is_some() {
+            job.say(&format!("modex: tools on other machines connect with --uri '{}'\n", job.server.uri()));
+        }
         if !job.is_held() {
             job.begin()?;
         }

@@ -25,6 +25,10 @@ pub(super) struct TcpSettings {
     is_remote: bool,
     /// Whether the server does not start without.
     requires_remote: bool,
+    /// Whether an interface, or a port, is required. Both need a socket on which they have an effect.
+    requires_interfaces: bool,
+    requires_ipv4_port: bool,
+    requires_ipv6_port: bool,
 }
 
 impl TcpSettings {
@@ -42,8 +46,7 @@ impl TcpSettings {
             ipv6_ports: ports(IPV6_PORTS)?,
             included: text(IF_INCLUDE),
             excluded: text(IF_EXCLUDE),
-            is_remote: false,
-            requires_remote: false,
+            ..Self::default()
         })
     }
 
@@ -73,12 +76,16 @@ impl TcpSettings {
             self.is_ipv6_disabled = flag()?;
         } else if name == keys::TCP_IPV4_PORT.name() {
             self.ipv4_ports = port(&value)?;
+            self.requires_ipv4_port |= is_required;
         } else if name == keys::TCP_IPV6_PORT.name() {
             self.ipv6_ports = port(&value)?;
+            self.requires_ipv6_port |= is_required;
         } else if name == keys::TCP_IF_INCLUDE.name() {
             self.included = Some(text()?);
+            self.requires_interfaces |= is_required;
         } else if name == keys::TCP_IF_EXCLUDE.name() {
             self.excluded = Some(text()?);
+            self.requires_interfaces |= is_required;
         } else {
             self.is_remote = flag()?;
             self.requires_remote = self.is_remote && is_required;
@@ -89,8 +96,15 @@ impl TcpSettings {
     /// The builder with these options.
     ///
     /// # Errors
-    /// `ERR_BAD_PARAM` for interfaces that can't be read.
+    /// `ERR_BAD_PARAM` for interfaces that can't be read, `ERR_NOT_SUPPORTED` for required options without effect.
     pub(super) fn applied_to(self, builder: ServerBuilder) -> Result<ServerBuilder, Failure> {
+        let is_without_effect = self.requires_interfaces && !self.is_remote
+            || self.requires_ipv4_port && self.is_ipv4_disabled
+            || self.requires_ipv6_port && self.is_ipv6_disabled;
+        if is_without_effect {
+            tracing::error!("the PMIx server can't be started: a required port or interface has no effect");
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
         let clients = match (self.is_ipv4_disabled, self.is_ipv6_disabled) {
             (false, false) => ForeignClients::Welcome,
             (false, true) => ForeignClients::OverIpv4,
@@ -142,3 +156,41 @@ const OPTIONS: [&str; 7] = [
     keys::TCP_IF_EXCLUDE.name(),
     keys::SERVER_REMOTE_CONNECTIONS.name(),
 ];
+
+#[cfg(test)]
+mod tests {
+    use modex::Server;
+    use modex::types::{Info, InfoFlags, Key};
+
+    use super::*;
+    use crate::to_c;
+
+    /// The status of a server with these options, all required.
+    fn status(options: &[(&'static str, Value)]) -> Status {
+        let mut settings = TcpSettings::default();
+        for (name, value) in options {
+            let info = Info { key: Key::from_static(name), flags: InfoFlags::REQUIRED.bits(), value: value.clone() };
+            let infos = to_c::infos(&[info]).unwrap();
+            let taken = infos.whole().iter().try_for_each(|info| settings.take(name, info.value(), true).map(drop));
+            if let Err(Failure(status)) = taken {
+                return status;
+            }
+        }
+        settings.applied_to(Server::builder()).map_or_else(|Failure(status)| status, |_| Status::SUCCESS)
+    }
+
+    #[test]
+    fn required_options_have_an_effect_or_are_refused() {
+        let (include, port) = (keys::TCP_IF_INCLUDE.name(), keys::TCP_IPV4_PORT.name());
+        let (remote, no_ipv4) = (keys::SERVER_REMOTE_CONNECTIONS.name(), keys::TCP_DISABLE_IPV4.name());
+        let on = || Value::from(true);
+        assert_eq!(status(&[(include, "eth0".into())]), Status::ERR_NOT_SUPPORTED);
+        assert_eq!(status(&[(include, "eth0".into()), (remote, on())]), Status::SUCCESS);
+        assert_eq!(status(&[(include, "10.0.0.0/99".into()), (remote, on())]), Status::ERR_BAD_PARAM);
+        assert_eq!(status(&[(port, Value::Int(5000))]), Status::SUCCESS);
+        assert_eq!(status(&[(port, Value::Int(-1))]), Status::SUCCESS);
+        assert_eq!(status(&[(port, "5000-5010,6000".into())]), Status::SUCCESS);
+        assert_eq!(status(&[(port, Value::Int(70_000))]), Status::ERR_BAD_PARAM);
+        assert_eq!(status(&[(port, Value::Int(5000)), (no_ipv4, on())]), Status::ERR_NOT_SUPPORTED);
+    }
+}

@@ -60,6 +60,11 @@ impl Provider for TestFabric {
         let planes = match nodes.ok_or(ProviderError::Part { unit: "entry", number: 1, fault: missing })? {
             Nodes::Count(nodes) => counted_planes(nodes, entries)?,
             Nodes::Names(nodes) => {
+                let max = DEVICES_MAX / nodes.len().max(1);
+                if let Some((number, _)) = entries.get(max) {
+                    let fault = Fault::Number { text: entries.len().to_string(), min: 1, max: u32_of(max) };
+                    return Err(ProviderError::Part { unit: "entry", number: *number, fault });
+                }
                 let named = |(place, (_, entry)): (usize, (usize, Entry))| named_plane(place, &nodes, &entry);
                 entries.into_iter().enumerate().map(named).collect()
             }

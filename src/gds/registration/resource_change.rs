@@ -45,10 +45,15 @@ pub(in crate::gds) fn with_resources(
 ) -> Result<Option<JobRecord>, RegisterError> {
     let known = known_of(job);
     let of_job = |resources: &[Info]| resources_for(namespace, &known, resources);
+    let (before, after) = (of_job(&change.before), of_job(&change.after));
+    // The host wants no data of a job without any.
+    if before == after || *job == JobRecord::default() {
+        return Ok(None);
+    }
     let mut gone = Gone::default();
     let places = Places::of(job);
-    for resource in of_job(&change.before) {
-        places.retained(Place::Job, &resource, &mut |place, info| {
+    for resource in &before {
+        places.retained(Place::Job, resource, &mut |place, info| {
             if places.value(place, info.key.as_str()).is_some_and(|stored| is_same(&stored, info)) {
                 gone.insert(place, info.key.clone());
             }
@@ -58,8 +63,7 @@ pub(in crate::gds) fn with_resources(
     let reduced = gone.taken_from(job);
     let places = Places::of(&reduced);
     let is_missing = &mut |place, info: &Info| places.value(place, info.key.as_str()).is_none();
-    let added = of_job(&change.after);
-    let added: Vec<Info> = added.iter().filter_map(|added| places.retained(Place::Job, added, is_missing)).collect();
+    let added: Vec<Info> = after.iter().filter_map(|added| places.retained(Place::Job, added, is_missing)).collect();
     let mut description = Description::default();
     description.prepend(added);
     let record = parse_description(namespace, context, &description, Some(&reduced))?;

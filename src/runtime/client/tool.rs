@@ -341,7 +341,9 @@ fn starter_of_other(directions: &ToolDirections, environment: &[(OsString, OsStr
 
 fn join(directions: &ToolDirections, server: Chosen, time_max: Duration) -> Result<Session, ToolError> {
     let join_with = |prover, time_max| join_as(role(directions), server.clone(), about(directions), prover, time_max);
-    let prover = directions.prover.clone().filter(|_| server.offer.address.endpoint.is_for_other_machines());
+    // A server of another user could use the credential elsewhere. The user answers for an address of their own choice.
+    let is_for_proof = server.offer.address.endpoint.is_for_other_machines() && !server.trust.is_of_third_user();
+    let prover = directions.prover.clone().filter(|_| is_for_proof);
     let Some(prover) = prover else { return join_with(None, time_max) };
     let clock = Clock::start();
     match join_with(Some(prover), time_max) {

@@ -45,7 +45,7 @@ use crate::fabric::FabricHandle;
 use crate::gds::{Store, StoreOptions};
 use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
-use crate::ptl::{ListenError, ModexAddress, ServerEnvironment, SocketAccess, TcpOptions};
+use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess, TcpOptions};
 use crate::runtime::shared::clock::{Clock, calendar_time};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
@@ -130,6 +130,9 @@ pub enum StartError {
     /// The thread could not be started.
     #[error("the server's thread can't be started: {}", explain_start(.0))]
     Thread(#[source] io::Error),
+    /// TCP is off, and the host requires connections from other machines.
+    #[error("connections from other machines need TCP, which is turned off for IPv4 and IPv6")]
+    RemoteWithoutTcp,
     /// Nobody on another machine could prove a user.
     #[error("connections from other machines need munge, by which users prove themselves; {0}")]
     RemoteUnproven(#[source] ProofError),
@@ -399,22 +402,37 @@ fn open(
 ) -> Result<(Option<Proofs>, Listeners), StartError> {
     let proofs = start_proofs(options.prover.clone(), loop_sender, clock);
     let tcp = provable(options, proofs.as_ref().err())?;
-    Ok((proofs.ok(), Listeners::bind(&options.session_tmpdir, options.access, &tcp)?))
+    let bind = |tcp: &TcpOptions| Listeners::bind(&options.session_tmpdir, options.access, tcp);
+    let listeners = match bind(&tcp) {
+        Err(ListenError::Tcp(error)) if tcp.remote.is_some() && !options.requires_remote => bind(&local(tcp, &error)),
+        bound => bound,
+    };
+    Ok((proofs.ok(), listeners?))
 }
 
 /// The options for TCP. Without proofs the server is not open to other machines.
 fn provable(options: &ServerOptions, failure: Option<&ProofError>) -> Result<TcpOptions, StartError> {
     let tcp = options.tcp.clone();
+    if tcp.remote.is_some() && tcp.clients == ForeignClients::Refused {
+        return if options.requires_remote {
+            Err(StartError::RemoteWithoutTcp)
+        } else {
+            Ok(local(tcp, &"TCP is turned off"))
+        };
+    }
     match failure {
         Some(error) if tcp.remote.is_some() && options.requires_remote => {
             Err(StartError::RemoteUnproven(error.clone()))
         }
-        Some(error) if tcp.remote.is_some() => {
-            tracing::warn!(%error, "processes on other machines can't connect: they need munge to prove their users");
-            Ok(TcpOptions { remote: None, ..tcp })
-        }
+        Some(error) if tcp.remote.is_some() => Ok(local(tcp, error)),
         _ => Ok(tcp),
     }
+}
+
+/// The options without connections from other machines, and a line of the log with the reason.
+fn local(tcp: TcpOptions, reason: &dyn std::fmt::Display) -> TcpOptions {
+    tracing::warn!(%reason, "processes on other machines can't connect");
+    TcpOptions { remote: None, ..tcp }
 }
 
 /// Users share the descriptors if the process may have only few. Otherwise one user can take all, and another user's

@@ -31,7 +31,7 @@ pub enum ProofError {
     #[error("libmunge.so.2 can't be loaded; install it, or have the server offer \"native\"")]
     Absent,
     /// There is nothing to make and check credentials with.
-    #[error("nobody makes and checks credentials of munge; set a prover")]
+    #[error("the server has no prover for credentials of munge; set one")]
     NoProver,
     /// The library or its service refused.
     #[error("munge can't {doing}: {reason}; check that munged runs on this node")]

@@ -30,6 +30,7 @@ impl<S: Datastore> ServerCore<S> {
             }
         };
         self.described(now, namespace, *local_count, job_size, user_in(registration.description.infos()));
+        tracing::info!(%namespace, local_count, job_size, "namespace registered");
         HostResult::Status(Status::SUCCESS)
     }
 
@@ -44,7 +45,7 @@ impl<S: Datastore> ServerCore<S> {
     ) {
         let job = self.registry.job_or_insert(namespace);
         let is_new = job.describe(local_count, job_size, user);
-        tracing::info!(%namespace, local_count, job_size = job.job_size(), "namespace registered");
+        tracing::debug!(%namespace, local_count, job_size = job.job_size(), "namespace described");
         self.registry.touch();
         self.outputs.push(Output::Described(namespace.clone()));
         self.wake(namespace);

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parking_lot::Mutex;
 
 use crate::ptl::port_range;
+use crate::runtime::server::service_desk::may_take_all;
 use crate::runtime::shared::parameters::{PNET_TCP_STATIC_PORTS, is_pnet_module_named, parameter_value};
 use crate::server::UserShares;
 use crate::types::Namespace;
@@ -280,9 +281,8 @@ impl OpenGroup {
         let count = usize::try_from(needed).ok().filter(|&count| count <= free);
         let count = count.ok_or(PortShortage::Exhausted { needed, free })?;
         if let Some(user) = user {
-            // Ports without a user are not free either.
             let max = self.group.ports.len();
-            if !self.shares.permit(user, count, max) {
+            if !may_take_all(user) && !self.shares.permit(user, count, max) {
                 return Err(PortShortage::Share { needed, user });
             }
             self.shares.take(user, count);

@@ -182,6 +182,18 @@ fn resources_that_change_during_a_registration_reach_the_job() {
     assert_eq!(fixture.number("site.new"), Some(2));
 }
 
+/// A job without data gets none from resources, before its registration and after it.
+#[test]
+fn a_job_without_data_gets_no_resources() {
+    let fixture = Fixture::new();
+    let Fixture { server, namespace, .. } = &fixture;
+    server.register_resources(value("site.old", 1)).unwrap();
+    let nodata = vec![Info::new(Key::from_static(keys::REGISTER_NODATA.name()), true)];
+    server.register_namespace(namespace, 0, nodata).wait().unwrap();
+    server.register_resources(value("site.new", 2)).unwrap();
+    assert_eq!(["site.old", "site.new"].map(|name| fixture.number(name)), [None, None]);
+}
+
 /// An operation that is dropped leaves the job its values. Its `wait` and its `then` both end the registration.
 #[test]
 fn a_registration_begins_with_the_wait_or_the_callback_and_ends_before_their_result() {

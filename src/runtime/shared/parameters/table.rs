@@ -45,7 +45,7 @@ pub const DISABLE_IPV4: &str = "ptl_base_disable_ipv4_family";
 pub const DISABLE_IPV6: &str = "ptl_base_disable_ipv6_family";
 /// Interfaces on which a server listens for other machines.
 pub const IF_INCLUDE: &str = "ptl_base_if_include";
-/// Interfaces on which it does not.
+/// Interfaces that a server does not use.
 pub const IF_EXCLUDE: &str = "ptl_base_if_exclude";
 /// Ports of a server on IPv4.
 pub const IPV4_PORTS: &str = "ptl_base_ipv4_ports";
