@@ -84,8 +84,8 @@ impl Server {
         }
     }
 
-    /// The inventories of all nodes that this server knows, by name: its own, those that were delivered, and for other nodes of its fabric
-    /// what the fabric tells of their devices.
+    /// The inventories of all nodes that this server knows, by name: the delivered ones, its own node's, and for other nodes of its fabric
+    /// the fabric's devices. A query for [`Server::INVENTORY`] has the same.
     ///
     /// ```
     /// # use modex::{FabricSource, LocalHost, Server};
@@ -100,7 +100,8 @@ impl Server {
     pub fn collect_inventories(&self) -> Result<Vec<Inventory>, TopologyError> {
         let (own, delivered, fabric) = (self.collect_inventory()?, self.handle.inventories(), self.fabric());
         let mut nodes: BTreeMap<String, Inventory> = BTreeMap::new();
-        let known = delivered.iter().cloned().chain([own]);
+        // The delivered one counts, as in a query.
+        let known = [own].into_iter().chain(delivered.iter().cloned());
         nodes.extend(known.map(|inventory| (inventory.node.clone(), inventory)));
         for node in fabric.iter().flat_map(|fabric| fabric.nodes()) {
             if !nodes.contains_key(node) {

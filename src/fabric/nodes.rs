@@ -1,4 +1,4 @@
-//! What a fabric tells of the nodes' hardware.
+//! The nodes' hardware, as a fabric describes it.
 
 use std::collections::BTreeSet;
 

@@ -99,7 +99,7 @@ fn a_staged_file_is_there_with_its_facts_and_one_with_the_same_content_stays() {
     assert_eq!(facts(&own), facts(&copied));
     assert_eq!(place.run(STAGE, &[&place.file]), there(&[&copy]));
     assert_eq!(fs::metadata(&copy).unwrap().ino(), copied.ino(), "the file was left");
-    // Of the same size, with other content.
+    // A file of the same size with other content.
     fs::write(&copy, vec![7; content().len()]).unwrap();
     assert_eq!(place.run(STAGE, &[&place.file]), there(&[&copy]));
     assert_eq!((fs::read(&copy).unwrap(), place.names()), (content(), vec!["data".to_owned()]));
@@ -111,7 +111,7 @@ fn a_moved_file_has_left_its_old_place() {
     let moved = place.target.join("data");
     assert_eq!(place.run(MOVE, &[&place.file]), there(&[&moved]));
     assert_eq!((fs::read(&moved).unwrap(), place.file.exists()), (content(), false));
-    // It is there already: nothing is to do, and nothing must be removed.
+    // The file is there already: nothing is to do, and nothing must be removed.
     assert_eq!(place.run(MOVE, &[&moved]), there(&[&moved]));
     assert_eq!(fs::read(&moved).unwrap(), content());
     // Another name of the same file, and a copy of it.

@@ -89,7 +89,7 @@ impl Directive {
     /// Reads the directives of a request.
     ///
     /// # Errors
-    /// They are not of one request about files, or have wrong values.
+    /// The infos are not of one request about files, or have wrong values.
     pub fn read(directives: &[Info]) -> Result<Self, Status> {
         let keys: BTreeSet<&str> = directives.iter().map(|info| info.key.as_str()).collect();
         if keys.len() < directives.len() {

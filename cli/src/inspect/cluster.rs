@@ -83,10 +83,10 @@ fn plane(device: &Value) -> Option<((&str, &str), &str)> {
 }
 
 /// The plane of a device, or of its first port: `mlx5_0:1` is a port of `mlx5_0`.
-fn plane_of<'p>(planes: &BTreeMap<(&'p str, &'p str), &'p str>, node: &str, name: &str) -> Option<&'p str> {
-    let port = || {
-        let port = |(of, device): (&str, &str)| of == node && device.split_once(':').is_some_and(|(of, _)| of == name);
-        planes.iter().find(|(device, _)| port(**device)).map(|(_, plane)| *plane)
-    };
+fn plane_of<'k, 'p>(planes: &BTreeMap<(&'k str, &'k str), &'p str>, node: &'k str, name: &'k str) -> Option<&'p str> {
+    let prefix = format!("{name}:");
+    let first_port = || planes.range((node, prefix.as_str())..).next();
+    let port =
+        || first_port().filter(|((of, port), _)| *of == node && port.starts_with(&prefix)).map(|(_, plane)| *plane);
     planes.get(&(node, name)).copied().or_else(port)
 }

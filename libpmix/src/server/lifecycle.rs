@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use modex::keys;
 use modex::proto::exchange::ExchangeForm;
-use modex::runtime::{REPORT_URI, SECURITY_MODULES, parameter_value, trusted_variable};
+use modex::runtime::{REPORT_URI, SECURITY_MODULES, names_module, parameter_value, trusted_variable};
 use modex::storage_systems::MountTable;
 use modex::types::{AsStatus, Info, InfoFlags, ProcId, Status, Value};
 use modex::{
@@ -400,12 +400,7 @@ fn munge_of_environment() -> Result<bool, Failure> {
     }
     // The same setting for the reference's servers. Other modules in it have no meaning here.
     let modules = parameter_value(SECURITY_MODULES);
-    Ok(modules.is_some_and(|modules| names_munge(&modules.to_string_lossy())))
-}
-
-/// Whether a list of the reference's modules names munge. A leading caret makes it a list of excluded modules.
-fn names_munge(modules: &str) -> bool {
-    !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "munge")
+    Ok(modules.is_some_and(|modules| names_module(&modules.to_string_lossy(), "munge")))
 }
 
 fn asks_for_munge(way: &str) -> Result<bool, Failure> {
@@ -571,6 +566,9 @@ mod tests {
             [Some(true), Some(true), Some(false)]
         );
         assert_eq!(asks_for_munge("kerberos").err().map(|Failure(status)| status), Some(Status::ERR_BAD_PARAM));
-        assert_eq!(["native,munge", "^munge", "^native,munge", "none"].map(names_munge), [true, false, false, false]);
+        assert_eq!(
+            ["native,munge", "^munge", "^native,munge", "none"].map(|modules| names_module(modules, "munge")),
+            [true, false, false, false]
+        );
     }
 }

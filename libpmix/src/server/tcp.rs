@@ -31,6 +31,14 @@ pub(super) struct TcpSettings {
     requires_ipv6_port: bool,
 }
 
+/// The fields of an option, and whether it is required.
+enum TcpOption<'o> {
+    Flag(&'o mut bool),
+    Port(&'o mut Ports, &'o mut bool),
+    Interfaces(&'o mut Option<String>, &'o mut bool),
+    Remote(&'o mut bool, &'o mut bool),
+}
+
 impl TcpSettings {
     /// The settings of variables and files of parameters.
     ///
@@ -51,7 +59,7 @@ impl TcpSettings {
     }
 
     pub(super) fn is_option(name: &str) -> bool {
-        OPTIONS.contains(&name)
+        Self::default().option_mut(name).is_some()
     }
 
     /// Takes an info. Returns whether it is one of these options.
@@ -64,33 +72,40 @@ impl TcpSettings {
         value: Whole<'_, pmix_value_t>,
         is_required: bool,
     ) -> Result<bool, Failure> {
-        if !Self::is_option(name) {
-            return Ok(false);
-        }
+        let Some(option) = self.option_mut(name) else { return Ok(false) };
         let value = from_c::value(value)?;
         let flag = || value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM));
-        let text = || value.as_str().map(str::to_owned).ok_or(Failure(Status::ERR_BAD_PARAM));
-        if name == keys::TCP_DISABLE_IPV4.name() {
-            self.is_ipv4_disabled = flag()?;
-        } else if name == keys::TCP_DISABLE_IPV6.name() {
-            self.is_ipv6_disabled = flag()?;
-        } else if name == keys::TCP_IPV4_PORT.name() {
-            self.ipv4_ports = port(&value)?;
-            self.requires_ipv4_port |= is_required;
-        } else if name == keys::TCP_IPV6_PORT.name() {
-            self.ipv6_ports = port(&value)?;
-            self.requires_ipv6_port |= is_required;
-        } else if name == keys::TCP_IF_INCLUDE.name() {
-            self.included = Some(text()?);
-            self.requires_interfaces |= is_required;
-        } else if name == keys::TCP_IF_EXCLUDE.name() {
-            self.excluded = Some(text()?);
-            self.requires_interfaces |= is_required;
-        } else {
-            self.is_remote = flag()?;
-            self.requires_remote = self.is_remote && is_required;
+        match option {
+            TcpOption::Flag(field) => *field = flag()?,
+            TcpOption::Remote(field, requires) => {
+                *field = flag()?;
+                *requires = *field && is_required;
+            }
+            TcpOption::Port(field, requires) => {
+                *field = port(&value)?;
+                *requires |= is_required;
+            }
+            TcpOption::Interfaces(field, requires) => {
+                *field = Some(value.as_str().map(str::to_owned).ok_or(Failure(Status::ERR_BAD_PARAM))?);
+                *requires |= is_required;
+            }
         }
         Ok(true)
+    }
+
+    /// The fields of an option.
+    fn option_mut(&mut self, name: &str) -> Option<TcpOption<'_>> {
+        let interfaces = &mut self.requires_interfaces;
+        Some(match name {
+            DISABLES_IPV4 => TcpOption::Flag(&mut self.is_ipv4_disabled),
+            DISABLES_IPV6 => TcpOption::Flag(&mut self.is_ipv6_disabled),
+            IPV4_PORT => TcpOption::Port(&mut self.ipv4_ports, &mut self.requires_ipv4_port),
+            IPV6_PORT => TcpOption::Port(&mut self.ipv6_ports, &mut self.requires_ipv6_port),
+            INCLUDED => TcpOption::Interfaces(&mut self.included, interfaces),
+            EXCLUDED => TcpOption::Interfaces(&mut self.excluded, interfaces),
+            REMOTE => TcpOption::Remote(&mut self.is_remote, &mut self.requires_remote),
+            _ => return None,
+        })
     }
 
     /// The builder with these options.
@@ -147,15 +162,13 @@ fn refused(error: &dyn std::error::Error) -> Failure {
     Failure(Status::ERR_BAD_PARAM)
 }
 
-const OPTIONS: [&str; 7] = [
-    keys::TCP_DISABLE_IPV4.name(),
-    keys::TCP_DISABLE_IPV6.name(),
-    keys::TCP_IPV4_PORT.name(),
-    keys::TCP_IPV6_PORT.name(),
-    keys::TCP_IF_INCLUDE.name(),
-    keys::TCP_IF_EXCLUDE.name(),
-    keys::SERVER_REMOTE_CONNECTIONS.name(),
-];
+const DISABLES_IPV4: &str = keys::TCP_DISABLE_IPV4.name();
+const DISABLES_IPV6: &str = keys::TCP_DISABLE_IPV6.name();
+const IPV4_PORT: &str = keys::TCP_IPV4_PORT.name();
+const IPV6_PORT: &str = keys::TCP_IPV6_PORT.name();
+const INCLUDED: &str = keys::TCP_IF_INCLUDE.name();
+const EXCLUDED: &str = keys::TCP_IF_EXCLUDE.name();
+const REMOTE: &str = keys::SERVER_REMOTE_CONNECTIONS.name();
 
 #[cfg(test)]
 mod tests {

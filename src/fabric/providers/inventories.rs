@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use super::provider::{Provider, ProviderError};
-use super::sysfs::{UNKNOWN, is_nowhere, of_classes};
+use super::provider::{Provider, ProviderError, UNKNOWN};
+use super::sysfs::{is_nowhere, of_classes};
 use crate::fabric::{DeviceDescription, FabricDescription};
 use crate::topo::inventory::{Device, Inventories};
 use crate::types::codes::device_type::DEVTYPE_OPENFABRICS;

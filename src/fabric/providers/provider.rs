@@ -26,6 +26,9 @@ pub trait Provider: fmt::Debug + Send + Sync {
     }
 }
 
+/// The vendor of devices whose vendor is not known.
+pub(super) const UNKNOWN: &str = "unknown";
+
 /// A reason to refuse a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::hostlist::{excerpt, expand, name};
-use super::provider::{Fault, Provider, ProviderError, number, u32_of};
+use super::provider::{Fault, Provider, ProviderError, UNKNOWN, number, u32_of};
 use crate::fabric::{DEVICES_MAX, DeviceDescription, FabricDescription, Links, PlaneDescription, SWITCHES_MAX};
 
 /// Slurm's `topology.conf`.
@@ -22,7 +22,6 @@ pub struct SlurmTopology {
 
 /// The identifier of each fabric, and the plane of a `topology.conf`.
 pub(super) const SLURM: &str = "slurm";
-pub(super) const UNKNOWN: &str = "unknown";
 
 /// A line of a switch or block.
 #[derive(Debug)]

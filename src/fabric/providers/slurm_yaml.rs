@@ -1,6 +1,6 @@
 use super::hostlist::{expand, name};
-use super::provider::{Fault, Provider, ProviderError, u32_of};
-use super::slurm::{Part, SLURM, UNKNOWN, blocks, check_names, devices, plane, tree};
+use super::provider::{Fault, Provider, ProviderError, UNKNOWN, u32_of};
+use super::slurm::{Part, SLURM, blocks, check_names, devices, plane, tree};
 use super::yaml::{Fields, Node, VALUES_MAX, parse};
 use crate::fabric::{DEVICES_MAX, FabricDescription, Links, PlaneDescription, SWITCHES_MAX};
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::hostlist::excerpt;
-use super::provider::{Fault, Provider, ProviderError};
+use super::provider::{Fault, Provider, ProviderError, UNKNOWN};
 use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 
 /// Files of `/sys/class/net` and `/sys/class/infiniband` of many nodes, one file on a line: `NODE: PATH:CONTENT`.
@@ -16,7 +16,6 @@ pub struct SysListing;
 
 const NET: &str = "net";
 const INFINIBAND: &str = "infiniband";
-pub(super) const UNKNOWN: &str = "unknown";
 
 /// The files of each device: path below the device, content and line.
 type Files<'t> = BTreeMap<&'t str, (&'t str, usize)>;

@@ -133,7 +133,7 @@ pub enum StartError {
     /// TCP is off, and the host requires connections from other machines.
     #[error("connections from other machines need TCP, which is turned off for IPv4 and IPv6")]
     RemoteWithoutTcp,
-    /// Nobody on another machine could prove a user.
+    /// No process on another machine could prove its user.
     #[error("connections from other machines need munge, by which users prove themselves; {0}")]
     RemoteUnproven(#[source] ProofError),
     /// The fabric could not be read.

@@ -73,7 +73,8 @@ pub(in crate::runtime) fn is_pnet_module_named(module: &str) -> bool {
 }
 
 /// Whether a list of modules has a name, and is no list of exceptions.
-pub(in crate::runtime) fn names_module(modules: &str, module: &str) -> bool {
+#[must_use]
+pub fn names_module(modules: &str, module: &str) -> bool {
     !modules.starts_with('^') && modules.split(',').any(|name| name.trim() == module)
 }
 

@@ -94,7 +94,7 @@ pub enum Output {
     Raise(Event),
     /// Complete a call of the host.
     Complete(HostCallId, HostResult<HostData>),
-    /// This call has changed the inventories of nodes. Its [`Output::Complete`] follows.
+    /// A call has changed the inventories of nodes. Its [`Output::Complete`] follows.
     Inventories(HostCallId),
     /// Remove what a process, or its job, left behind.
     Cleanup(Cleanup),

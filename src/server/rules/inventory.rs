@@ -50,7 +50,7 @@ impl<S: Datastore> ServerCore<S> {
             let of_kind = changes.iter().filter(|change| change.is_found == is_found);
             for (count, DeviceChange { node, device, .. }) in of_kind.enumerate().take(CHANGES_MAX + 1) {
                 let mut info = if count < CHANGES_MAX { facts(node, device) } else { Vec::new() };
-                // Libraries of MPI abort in default handlers.
+                // MPI libraries abort in default handlers, so these events pass them over.
                 info.push(Info::new(Key::from_static(keys::EVENT_NON_DEFAULT.name()), true));
                 let event = Event { status, source: source.clone(), range: range::RANGE_LOCAL, info };
                 self.notify_of_host(now, &Arc::new(event));
@@ -78,8 +78,7 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The inventories of a node or of all: what the fabric tells, this node's own one, and those that were delivered. The later
-    /// ones count. A large fabric is asked about node by node.
+    /// The inventories of a node or of all: the fabric's, this node's own one, and the delivered ones. The later ones count. A large fabric is asked about node by node.
     fn inventories_value(&self, delivered: &Inventories, node: Option<&str>, own: Option<&Inventory>) -> Option<Value> {
         let fabric = self.config.fabric.as_ref();
         if let Some(node) = node {

@@ -90,11 +90,14 @@ pub struct Device {
     pub memory: Option<u32>,
 }
 
+/// The kinds of devices through which nodes reach each other.
+pub(crate) const NETWORK_TYPES: u64 = device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS;
+
 impl Device {
     /// Whether nodes reach each other through it.
     #[must_use]
     pub const fn is_of_network(&self) -> bool {
-        self.device_types & (device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS) != 0
+        self.device_types & NETWORK_TYPES != 0
     }
 
     /// Whether it is a GPU.

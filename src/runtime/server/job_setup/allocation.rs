@@ -18,7 +18,7 @@ use crate::gds::registration::ENDPOINTS;
 use crate::keys;
 use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
 use crate::topo::Inventories;
-use crate::topo::inventory::{Device, Inventory};
+use crate::topo::inventory::{Device, Inventory, NETWORK_TYPES};
 use crate::types::codes::device_type;
 use crate::types::{AsStatus, DataArray, DataType, Endpoint, Info, InfoFlags, Key, Status, Text, Value};
 
@@ -311,7 +311,7 @@ impl<'a> Wish<'a> {
     /// Kinds of devices; by default those that connect nodes.
     fn kinds(&self) -> Result<u64, AllocationError> {
         Ok(match self.text(keys::ALLOC_FABRIC_TYPE.name())? {
-            None => device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS,
+            None => NETWORK_TYPES,
             Some("ethernet" | "eth" | "tcp" | "udp" | "ip") => device_type::DEVTYPE_NETWORK,
             Some("infiniband" | "ib" | "verbs" | "openfabrics") => device_type::DEVTYPE_OPENFABRICS,
             Some(_) => 0,

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::environment::EnvironmentChange;
 use super::models::{DRIVERS, models_of, names_model};
-use super::patterns::{EnvironmentPatterns, PatternError};
+use super::patterns::EnvironmentPatterns;
 use super::{SetupError, changes_of};
 use crate::keys;
 use crate::ptl::ServerEnvironment;
@@ -225,7 +225,7 @@ fn selections(
         excluded.add(&of_process).map_err(|error| SetupError::Pattern { place: UNWANTED.into(), error })?;
         selections.push((wanted.unwrap_or_else(|| fixed(model.variables)), excluded));
     }
-    let modules = text_of_parameter(variables, files, PNET);
+    let modules = text_of_parameter(variables, files, PNET).map_or(String::new(), |(_, text)| text);
     for (name, usual) in DRIVERS {
         let wanted = parameter(&format!("pnet_{name}_include_envars"))?;
         let is_named = names_module(&modules, name);
@@ -240,31 +240,40 @@ fn selections(
     Ok(selections)
 }
 
-/// A parameter of the environment, else of the files; empty without it.
-fn text_of_parameter(variables: &[(OsString, OsString)], files: &ParameterFiles, name: &str) -> String {
-    let variable = variables.iter().find(|(found, _)| *found == *format!("{PREFIX}{name}"));
-    let of_file = || files.value(name).unwrap_or_default().to_owned();
-    variable.map_or_else(of_file, |(_, text)| text.to_string_lossy().into_owned())
+/// The place and the text of a parameter: of the environment, else of the files.
+fn text_of_parameter(
+    variables: &[(OsString, OsString)],
+    files: &ParameterFiles,
+    name: &str,
+) -> Option<(String, String)> {
+    let of_file = || Some((name.to_owned(), files.value(name)?.to_owned()));
+    text_of_variable(variables, &format!("{PREFIX}{name}")).or_else(of_file)
 }
 
-/// The patterns in a parameter: of the environment, else of the files.
+/// The name and the text of a variable that is not empty.
+fn text_of_variable(variables: &[(OsString, OsString)], name: &str) -> Option<(String, String)> {
+    let found = variables.iter().find(|(found, _)| found == name).filter(|(_, text)| !text.is_empty());
+    found.map(|(_, text)| (name.to_owned(), text.to_string_lossy().into_owned()))
+}
+
+/// The patterns in a parameter.
 fn of_parameter(
     variables: &[(OsString, OsString)],
     files: &ParameterFiles,
     name: &str,
 ) -> Result<Option<EnvironmentPatterns>, SetupError> {
-    if let Some(found) = variable(variables, &format!("{PREFIX}{name}"))? {
-        return Ok(Some(found));
-    }
-    let refused = |error: PatternError| SetupError::Pattern { place: name.into(), error };
-    files.value(name).map(str::parse).transpose().map_err(refused)
+    patterns_of(text_of_parameter(variables, files, name))
 }
 
 /// The patterns in a variable of the environment.
 fn variable(variables: &[(OsString, OsString)], name: &str) -> Result<Option<EnvironmentPatterns>, SetupError> {
-    let found = variables.iter().find(|(found, _)| found == name).filter(|(_, text)| !text.is_empty());
-    let parse = |(_, text): &(OsString, OsString)| text.to_string_lossy().parse();
-    found.map(parse).transpose().map_err(|error: PatternError| SetupError::Pattern { place: name.into(), error })
+    patterns_of(text_of_variable(variables, name))
+}
+
+/// The patterns in a text; an error names its place.
+fn patterns_of(found: Option<(String, String)>) -> Result<Option<EnvironmentPatterns>, SetupError> {
+    let Some((place, text)) = found else { return Ok(None) };
+    text.parse().map(Some).map_err(|error| SetupError::Pattern { place: place.into(), error })
 }
 
 /// The variables that a selection names, in the order of their names: the environment has no order, and two calls give the

@@ -94,7 +94,7 @@ impl StaticPorts {
         Ok(Self { groups })
     }
 
-    /// Those of the parameters `pnet` with `tcp`, and `pnet_tcp_static_ports`.
+    /// The ports of the parameters `pnet` with `tcp`, and `pnet_tcp_static_ports`.
     ///
     /// # Errors
     /// [`StaticPortsError`] names the group or port.
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!((chosen(Some("udp"), Some("a")), chosen(Some("ib"), None)), (None, None));
     }
 
-    /// One user's jobs leave ports for others.
+    /// The jobs of one user leave ports for other users.
     #[test]
     fn a_user_has_a_share() {
         let desk = desk("tcp:1-100");
