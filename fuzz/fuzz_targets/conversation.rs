@@ -196,9 +196,9 @@ impl World {
                     readable(&reply, command, peer.dialect);
                 }
             }
-            Output::Notify(id, event) => {
+            Output::Notify(id, delivery) => {
                 let dialect = self.peer(id).expect("events go to open connections").dialect;
-                match notification::encode_event(&event, dialect) {
+                match notification::encode_event(&delivery.notice(), dialect) {
                     Ok(bytes) => drop(notification::decode_event(&bytes, dialect, &DecodeLimits::default()).unwrap()),
                     Err(error) => only_foreign_types(&error),
                 }

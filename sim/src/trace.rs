@@ -87,7 +87,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::WithdrawSegment(peer, _) => [17, peer.0, 0, 0],
         Output::Close(peer, _) => [9, peer.0, 0, 0],
         Output::Upcall(upcall, _) => [10, upcall.0, 0, 0],
-        Output::Notify(peer, event) => [11, peer.0, words_of_status(event.status), 0],
+        Output::Notify(peer, delivery) => [11, peer.0, words_of_status(delivery.event.status), 0],
         Output::Raise(_) => [12, 0, 0, 0],
         Output::Complete(call, result) => [13, call.0, 0, words_of_result(&result.clone().read())],
         Output::Cleanup(_) => [14, 0, 0, 0],

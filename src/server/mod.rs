@@ -61,7 +61,7 @@ pub use interface::host::{
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,
     RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
-pub use interface::io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
+pub use interface::io::{EventDelivery, FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
 pub use interface::job_data::JobData;
 pub use interface::open_operation::{OpenOperation, OperationKind};
 pub(crate) use interface::output_settings::OUTPUT_DIRECTIVES;

@@ -235,7 +235,7 @@ impl World {
             Output::Unfinished(peer) => return Some(Input::Proceed(peer)),
             Output::SendSegment(peer, namespace) => self.send_down(peer, ToClient::Segment(namespace)),
             Output::WithdrawSegment(peer, namespace) => self.send_down(peer, ToClient::Withdrawn(namespace)),
-            Output::Notify(peer, event) => self.notify(peer, event),
+            Output::Notify(peer, delivery) => self.notify(peer, Arc::new(delivery.notice())),
             Output::Upcall(id, upcall) => return self.upcall(server, id, upcall),
             Output::Complete(call, result) => self.completed(server, call, result.read()),
             Output::AdmitTool(..)

@@ -17,16 +17,16 @@ use super::proofs::Proofs;
 use super::shared_output::SharedOutput;
 use super::turns::{Share, Turns};
 use super::writes::{WriteBudget, Writes};
-use super::written_event::WrittenEvent;
+use super::written_events::WrittenEvents;
 use crate::gds::{CompletionNotice, NamespaceReader, Store};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::{EventNotice, RemovalNotice};
+use crate::proto::notification::RemovalNotice;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::MessageEncodeError;
 use crate::runtime::shared::prover::ProofError;
-use crate::server::{Forwarded, Garbage, Input, JobData, PeerId, Reason, Refusal};
+use crate::server::{EventDelivery, Forwarded, Garbage, Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Status, Time};
@@ -61,7 +61,7 @@ pub(super) struct Connections {
     left: Vec<(Namespace, u32)>,
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
-    written_event: WrittenEvent,
+    written_events: WrittenEvents,
     shared_output: SharedOutput,
     buffer: Box<[u8]>,
     drop_reports: DropReports,
@@ -101,7 +101,7 @@ impl Connections {
             left: Vec::new(),
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
-            written_event: WrittenEvent::default(),
+            written_events: WrittenEvents::default(),
             shared_output: SharedOutput::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             drop_reports: DropReports::default(),
@@ -651,12 +651,14 @@ impl Connections {
 
     /// Sends an event to a peer. Without a form in the peer's encoding, or above its size limit, the peer misses the
     /// event.
-    pub(super) fn notify(&mut self, id: PeerId, event: &Arc<EventNotice>) {
+    pub(super) fn notify(&mut self, id: PeerId, delivery: &EventDelivery) {
         let unasked_bytes_max = self.unasked_bytes_max();
         let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return };
-        match self.written_event.write(event, codec) {
+        match self.written_events.write(delivery, codec) {
             Ok(bytes) => self.write(id, |connection| connection.notify(bytes, unasked_bytes_max)),
-            Err(error) => tracing::warn!(status = %event.status, %error, "an event can't be written for a peer"),
+            Err(error) => {
+                tracing::warn!(status = %delivery.event.status, %error, "an event can't be written for a peer")
+            }
         }
     }
 
@@ -719,7 +721,7 @@ impl Connections {
     /// Writes to the connections with output, up to the limit of a turn. The poller reports the others, because their
     /// sockets have room.
     pub(super) fn flush(&mut self) {
-        self.written_event.forget();
+        self.decoder.free_events(self.written_events.take_sent());
         self.shared_output.forget();
         let mut budget = WriteBudget::new();
         for id in self.writes.take(|id| self.connections.get(&id).map_or(0, Connection::queued_bytes)) {

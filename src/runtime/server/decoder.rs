@@ -274,6 +274,13 @@ impl Decoder {
         }
     }
 
+    /// Frees large events.
+    pub(super) fn free_events(&mut self, sent: Vec<Arc<[u8]>>) {
+        if !sent.is_empty() {
+            self.discard(Box::new(sent));
+        }
+    }
+
     fn thread(&mut self) -> io::Result<&Sender<Job>> {
         let jobs = match self.jobs.take() {
             Some(jobs) => jobs,

@@ -47,4 +47,4 @@ pub(super) mod turns;
 pub(super) mod usage_desk;
 pub(super) mod work;
 pub(super) mod writes;
-pub(super) mod written_event;
+pub(super) mod written_events;

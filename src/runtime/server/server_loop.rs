@@ -496,7 +496,7 @@ impl ServerLoop {
                 self.connections.close(peer, reason, self.clock.now());
             }
             Output::Upcall(id, upcall) => self.upcall(id, upcall, origin),
-            Output::Notify(peer, event) => self.connections.notify(peer, &event),
+            Output::Notify(peer, delivery) => self.connections.notify(peer, &delivery),
             Output::TellRemoval(peer, removal) => self.connections.tell_removal(peer, &removal),
             Output::Raise(event) => self.raise(event, origin),
             Output::Inventories(id) => self.follow_inventories(id),

@@ -87,7 +87,7 @@ pub enum Output {
     /// Ask the host.
     Upcall(UpcallId, Upcall),
     /// Notify a connection of an event.
-    Notify(PeerId, Arc<EventNotice>),
+    Notify(PeerId, EventDelivery),
     /// Tell a client that keeps copies of values that a process has removed one.
     TellRemoval(PeerId, Arc<RemovalNotice>),
     /// Notify the handlers in the server's own process of an event.
@@ -158,6 +158,25 @@ impl IofOutput {
     /// Whether this ends its channel.
     pub(crate) fn is_end(&self) -> bool {
         self.bytes.is_empty() || flag(&self.info, keys::IOF_COMPLETE)
+    }
+}
+
+/// An event for one of its receivers, which share it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventDelivery {
+    /// The event.
+    pub event: Arc<Event>,
+    /// Whether the receiver had missed it.
+    pub was_missed: bool,
+}
+
+impl EventDelivery {
+    /// The message. Missed events carry no range, as peers expect.
+    #[must_use]
+    pub fn notice(&self) -> EventNotice {
+        let Event { status, source, range, info } = self.event.as_ref();
+        let range = (!self.was_missed).then_some(*range);
+        EventNotice { status: *status, source: source.clone(), info: info.clone(), range }
     }
 }
 

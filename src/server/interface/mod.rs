@@ -49,7 +49,7 @@ pub(super) use host::{
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,
     RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
 };
-pub(super) use io::{FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
+pub(super) use io::{EventDelivery, FileLook, FileState, Forwarded, Garbage, Input, NodeHardware, Output};
 pub(super) use job_data::JobData;
 pub(super) use open_operation::{OpenOperation, OperationKind};
 pub(super) use output_settings::{OutputSettings, PULL_BUFFER_BYTES_MAX};

@@ -11,10 +11,10 @@ use super::access::{Action, Object};
 use crate::events::{Event, Registration, RegistrationError, is_of_environment, is_system};
 use crate::gds::Datastore;
 use crate::keys;
-use crate::proto::notification::{EventNotice, RELAYED};
+use crate::proto::notification::RELAYED;
 use crate::proto::{self, OF_CONNECTION};
 use crate::server::interface::{
-    Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId, processes,
+    Capabilities, EventDelivery, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId, processes,
 };
 use crate::server::state::{
     Asker, CallTicket, Codes, EventOrigin, Listener, Participants, Peer, Purpose, RegisteredClient, Remote, Rest,
@@ -289,7 +289,7 @@ impl<S: Datastore> ServerCore<S> {
         {
             // Newer events may have pushed it out of the cache.
             let Some((event, bytes)) = self.events.kept(number) else { continue };
-            self.deliver(listener, proc.as_ref(), number, &event, None);
+            self.deliver(listener, proc.as_ref(), number, EventDelivery { event, was_missed: true });
             left_bytes = left_bytes.saturating_sub(bytes.max(MISSED_EVENT_BYTES_MIN));
         }
         if let Listener::Peer(id) = listener
@@ -350,8 +350,6 @@ impl<S: Datastore> ServerCore<S> {
             self.outputs.push(Output::Discard(Garbage::new(spent)));
         }
         let listeners: Vec<Listener> = self.events.wanting(event).collect();
-        // Made for the first receiver only: a list of targets may be long.
-        let mut live = None;
         let reach = event.reach();
         for listener in listeners {
             let proc = match listener {
@@ -368,8 +366,8 @@ impl<S: Datastore> ServerCore<S> {
                     _ => continue,
                 },
             };
-            let live = live.get_or_insert_with(|| Arc::new(relayed(event, Some(event.range))));
-            self.deliver(listener, proc.as_ref(), number, event, Some(Arc::clone(live)));
+            let delivery = EventDelivery { event: Arc::clone(event), was_missed: false };
+            self.deliver(listener, proc.as_ref(), number, delivery);
         }
     }
 
@@ -403,22 +401,11 @@ impl<S: Datastore> ServerCore<S> {
         missed.map(|(number, ..)| number).collect()
     }
 
-    fn deliver(
-        &mut self,
-        listener: Listener,
-        proc: Option<&ProcId>,
-        number: u64,
-        event: &Event,
-        live: Option<Arc<EventNotice>>,
-    ) {
-        match listener {
-            Listener::Host => self.outputs.push(Output::Raise(event.clone())),
-            // Cached events carry no range, as peers expect.
-            Listener::Peer(id) => {
-                let notification = live.unwrap_or_else(|| Arc::new(relayed(event, None)));
-                self.outputs.push(Output::Notify(id, notification));
-            }
-        }
+    fn deliver(&mut self, listener: Listener, proc: Option<&ProcId>, number: u64, delivery: EventDelivery) {
+        self.outputs.push(match listener {
+            Listener::Host => Output::Raise((*delivery.event).clone()),
+            Listener::Peer(id) => Output::Notify(id, delivery),
+        });
         if let Some(proc) = proc {
             self.events.note_served(number, proc);
         }
@@ -459,8 +446,4 @@ const LIST_MAX: usize = 1024;
 /// Whether the receivers of the event are known.
 pub(super) fn is_addressed(event: &Event) -> bool {
     event.has_valid_range() && (event.range != range::RANGE_CUSTOM || !event.targets().is_empty())
-}
-
-fn relayed(event: &Event, range: Option<u8>) -> EventNotice {
-    EventNotice { status: event.status, source: event.source.clone(), info: event.info.clone(), range }
 }

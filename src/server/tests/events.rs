@@ -34,7 +34,7 @@ fn targets(procs: &[ProcId]) -> Info {
 /// Receivers and events, in order; the server's own process is `None`.
 pub(super) fn told(outputs: &[Output]) -> Vec<(Option<PeerId>, Status)> {
     let told = |output: &Output| match output {
-        Output::Notify(peer, event) => Some((Some(*peer), event.status)),
+        Output::Notify(peer, delivery) => Some((Some(*peer), delivery.event.status)),
         Output::Raise(event) => Some((None, event.status)),
         _ => None,
     };
@@ -95,7 +95,8 @@ fn the_mark_of_a_relayed_event_reaches_neither_clients_nor_the_host() {
     let relayed = Info::new(key("pmix.srvr.internal.notify"), true);
     let detail = Info::new(key("detail"), 1u32);
     let outputs = rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, &[relayed, detail.clone()]));
-    let Output::Notify(_, event) = &outputs[0] else { panic!("{outputs:?}") };
+    let Output::Notify(_, delivery) = &outputs[0] else { panic!("{outputs:?}") };
+    let event = delivery.notice();
     assert_eq!((&event.source, event.range), (&Some(proc(0)), Some(range::RANGE_GLOBAL)));
     assert_eq!(event.info, std::slice::from_ref(&detail));
     let (_, Upcall::NotifyEvent(event)) = upcall(&outputs) else { panic!("{outputs:?}") };
@@ -154,8 +155,8 @@ fn late_registrants_get_what_they_missed_in_order_after_the_answer_and_once() {
     assert!(matches!(outputs[0], Output::Answer(_, _, Answer::Reply(Reply::Status(Status::SUCCESS)))));
     let to = |peer: usize, codes: &[Status]| codes.iter().map(|code| (Some(peers[peer]), *code)).collect::<Vec<_>>();
     assert_eq!(told(&outputs), to(1, &[CODE, OTHER, CODE]));
-    let Output::Notify(_, event) = &outputs[1] else { panic!("{outputs:?}") };
-    assert_eq!(event.range, None, "what comes out of the cache has no range");
+    let Output::Notify(_, delivery) = &outputs[1] else { panic!("{outputs:?}") };
+    assert_eq!(delivery.notice().range, None, "what comes out of the cache has no range");
     for request in [register(&[CODE]), register(&[])] {
         assert_eq!(told(&rig.request(peers[1], request)), []);
     }

@@ -6,8 +6,8 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Collective, Get, Group, RankData, Reply, Request, Version};
 use crate::server::{
-    Capabilities, Credentials, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits, Output, PeerId,
-    RegisterClient, ServerConfig, Upcall,
+    Capabilities, Credentials, EventDelivery, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits,
+    Output, PeerId, RegisterClient, ServerConfig, Upcall,
 };
 use crate::types::{DataArray, DataType, Info, InfoFlags, Kval, ProcId, Rank, Status, Text, Value};
 
@@ -384,7 +384,7 @@ fn one_process_has_a_share_of_the_groups() {
 /// Receivers and events, with the affected process.
 pub(super) fn told(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
     let told = |output: &Output| match output {
-        Output::Notify(peer, event) => {
+        Output::Notify(peer, EventDelivery { event, .. }) => {
             let affected = event.info.iter().find(|info| info.key.as_str() == "pmix.evproc")?;
             let Value::Proc(affected) = &affected.value else { return None };
             Some((*peer, event.status, (**affected).clone()))

@@ -21,7 +21,7 @@ fn text<'i>(infos: &'i [Info], key: &str) -> Option<&'i str> {
 fn infos(outputs: &[Output]) -> Vec<&[Info]> {
     outputs
         .iter()
-        .filter_map(|output| if let Output::Notify(_, event) = output { Some(&*event.info) } else { None })
+        .filter_map(|output| if let Output::Notify(_, delivery) = output { Some(&*delivery.event.info) } else { None })
         .collect()
 }
 

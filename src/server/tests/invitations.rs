@@ -3,7 +3,7 @@
 use super::harness::*;
 use crate::events::Event;
 use crate::proto::{Command, Group, JobControl, Notify, QueryInfo, RegisterEvents, Reply, Request};
-use crate::server::{Capabilities, HostCall, Output, PeerId, Upcall};
+use crate::server::{Capabilities, EventDelivery, HostCall, Output, PeerId, Upcall};
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Namespace, ProcId, Rank, Status, Text, Value};
 
@@ -45,7 +45,7 @@ fn listen(rig: &mut Rig, peers: &[PeerId], codes: &[Status]) {
 /// Receivers and events, with the affected process.
 fn told(outputs: &[Output]) -> Vec<(PeerId, Status, Option<ProcId>)> {
     let told = |output: &Output| match output {
-        Output::Notify(peer, event) => {
+        Output::Notify(peer, EventDelivery { event, .. }) => {
             let affected = event.info.iter().find(|info| info.key.as_str() == "pmix.evproc");
             let affected = affected.and_then(|info| match &info.value {
                 Value::Proc(proc) => Some((**proc).clone()),
@@ -333,7 +333,9 @@ fn from(source: ProcId, status: Status) -> HostCall {
 /// Targets of aborts, local and remote.
 fn aborts(outputs: &[Output]) -> Vec<Vec<ProcId>> {
     let event = |output: &Output| match output {
-        Output::Notify(_, event) if event.status == Status::GROUP_CONSTRUCT_ABORT => targets(&event.info),
+        Output::Notify(_, EventDelivery { event, .. }) if event.status == Status::GROUP_CONSTRUCT_ABORT => {
+            targets(&event.info)
+        }
         Output::Upcall(_, Upcall::NotifyEvent(event)) if event.status == Status::GROUP_CONSTRUCT_ABORT => {
             targets(&event.info)
         }

@@ -3,7 +3,8 @@
 use super::harness::*;
 use crate::proto::{Group, QueryInfo, RegisterEvents, Reply, Request, Version};
 use crate::server::{
-    Capabilities, Credentials, Hello, HostCall, HostResult, Input, Output, PeerId, ProcessSet, RegisterClient,
+    Capabilities, Credentials, EventDelivery, Hello, HostCall, HostResult, Input, Output, PeerId, ProcessSet,
+    RegisterClient,
 };
 use crate::types::{DataArray, DataType, Info, ProcId, Query, Rank, Status, Text, Value};
 
@@ -73,7 +74,7 @@ fn processes_are_told_of_sets_and_find_them_until_they_are_deleted() {
     let outputs = define(&mut rig, "odd", &[proc(1)]);
     assert_eq!(result(&outputs), Status::SUCCESS);
     let told = outputs.iter().find_map(|output| match output {
-        Output::Notify(peer, event) if *peer == peers[0] => {
+        Output::Notify(peer, EventDelivery { event, .. }) if *peer == peers[0] => {
             Some((event.status, event.source.clone(), event.info.clone()))
         }
         _ => None,
@@ -87,8 +88,7 @@ fn processes_are_told_of_sets_and_find_them_until_they_are_deleted() {
     assert_eq!(ask(&mut rig, peers[1], &["pmix.qry.pmems"], &named("even")), Ok(vec![procs(&[proc(0), proc(2)])]));
     assert_eq!(ask(&mut rig, peers[1], &["pmix.qry.pmems"], &named("none")), Err(Status::ERR_NOT_FOUND));
     let outputs = delete(&mut rig, "even");
-    let is_told =
-        |output: &Output| matches!(output, Output::Notify(_, event) if event.status == Status::PROCESS_SET_DELETE);
+    let is_told = |output: &Output| matches!(output, Output::Notify(_, delivery) if delivery.event.status == Status::PROCESS_SET_DELETE);
     assert!(outputs.iter().any(is_told), "{outputs:?}");
     assert_eq!(result(&delete(&mut rig, "even")), Status::ERR_NOT_FOUND);
     assert_eq!(result(&define(&mut rig, "", &[proc(0)])), Status::ERR_BAD_PARAM);
