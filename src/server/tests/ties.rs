@@ -162,6 +162,34 @@ fn a_host_gets_the_event_for_participants_of_other_nodes() {
     assert!(event.is_meant_for(&of("remote", 0)) && !event.is_meant_for(&of("other", 0)));
 }
 
+/// The end of a process in 2,000 connections of 50 processes took 9 ms, because the event named each of them.
+#[test]
+fn the_event_about_an_end_in_many_connections_names_jobs_and_reaches_the_connected() {
+    let mut rig = Rig::new(Capabilities::CONNECT | Capabilities::NOTIFY_EVENT);
+    rig.register("a", Some(20), Some(19));
+    for rank in 0..19 {
+        rig.register_client(&of("a", rank));
+    }
+    let peers: Vec<PeerId> = (0..19).map(|rank| rig.join(&of("a", rank), SEGMENT)).collect();
+    for &peer in &peers {
+        rig.request(peer, register(&[UNSYNCED]));
+    }
+    for other in 1..18 {
+        let procs = vec![of("a", 0), of("a", other)];
+        let connect = || Request::Connect(Collective { procs: procs.clone(), directives: Vec::new() });
+        let together = [0, usize::try_from(other).unwrap()].map(|rank| peers[rank]);
+        let outputs = all(&mut rig, &together, &connect);
+        if let [(id, _)] = upcalls(&outputs)[..] {
+            rig.complete(id, HostReply::Status(SUCCESS));
+        }
+    }
+    let outputs = rig.request(peers[0], Request::Finalize);
+    let connected = peers[1..18].iter().map(|peer| (Some(*peer), UNSYNCED));
+    assert_eq!(told(&outputs), connected.collect::<Vec<_>>());
+    let Upcall::NotifyEvent(event) = upcall(&outputs).1 else { panic!("{outputs:?}") };
+    assert_eq!(event.targets(), [&of("a", Rank::Wildcard)]);
+}
+
 #[test]
 fn a_segment_is_taken_back_with_the_last_tie() {
     let mut rig = Rig::new(Capabilities::empty());
