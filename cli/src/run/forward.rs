@@ -6,8 +6,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use modex::types::ProcId;
-use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 
 use super::children::Channel;
 use super::destination::Destination;
@@ -134,16 +135,14 @@ impl ForwardedStream {
 
     /// Reads the output that has arrived.
     pub(super) fn read_bytes(&self) -> io::Result<(Vec<u8>, ForwardProgress)> {
-        let mut chunk = vec![0u8; READ_BYTES_MAX];
-        let (count, progress) = match nix::unistd::read(&self.source, &mut chunk) {
-            Ok(0) => (0, ForwardProgress::Ended),
-            Ok(count) => (count, ForwardProgress::Open),
-            Err(Errno::EAGAIN) => (0, ForwardProgress::Empty),
-            Err(Errno::EINTR) => (0, ForwardProgress::Open),
+        let mut bytes = Vec::with_capacity(READ_BYTES_MAX);
+        let progress = match rustix::io::read(&self.source, spare_capacity(&mut bytes)) {
+            Ok(0) => ForwardProgress::Ended,
+            Ok(_) | Err(Errno::INTR) => ForwardProgress::Open,
+            Err(Errno::AGAIN) => ForwardProgress::Empty,
             Err(error) => return Err(error.into()),
         };
-        chunk.truncate(count);
-        Ok((chunk, progress))
+        Ok((bytes, progress))
     }
 
     /// Appends the whole lines to `ready` that these bytes complete.

@@ -16,13 +16,26 @@ impl LineBuffer {
     /// Takes bytes as they arrive and hands out every whole line with its newline, each after `prefix`. A line that is
     /// too long to keep is handed out in pieces.
     pub(crate) fn feed(&mut self, bytes: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
-        for piece in bytes.split_inclusive(|&b| b == b'\n') {
-            self.partial.extend_from_slice(piece);
-            let is_whole = piece.ends_with(b"\n");
-            if is_whole || self.is_mid_line || self.partial.len() >= LINE_BYTES_MAX {
-                self.emit(prefix, out);
-                self.is_mid_line = !is_whole;
-            }
+        let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last.saturating_add(1));
+        let (whole, rest) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
+        if prefix.is_empty() {
+            self.feed_whole(whole, prefix, out);
+        } else {
+            whole.split_inclusive(|&byte| byte == b'\n').for_each(|line| self.feed_whole(line, prefix, out));
+        }
+        self.partial.extend_from_slice(rest);
+        if !rest.is_empty() && (self.is_mid_line || self.partial.len() >= LINE_BYTES_MAX) {
+            self.emit(prefix, out);
+            self.is_mid_line = true;
+        }
+    }
+
+    /// Hands out the end of a line, and without a prefix the whole lines after it.
+    fn feed_whole(&mut self, lines: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
+        if !lines.is_empty() {
+            self.emit(prefix, out);
+            out.extend_from_slice(lines);
+            self.is_mid_line = false;
         }
     }
 
@@ -56,6 +69,9 @@ impl LineBuffer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn fed(pieces: &[&[u8]], prefix: &[u8]) -> Vec<u8> {
@@ -66,6 +82,23 @@ mod tests {
         }
         lines.finish(prefix, &mut out);
         out
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(
+            pieces in vec(vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..20), 0..20),
+            prefix in prop_oneof![Just(&b""[..]), Just(&b"[0] "[..])],
+        ) {
+            let bytes = pieces.concat();
+            let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+            let mut expected = lines.flat_map(|line| [prefix, line]).collect::<Vec<_>>().concat();
+            if bytes.last().is_some_and(|&byte| byte != b'\n') {
+                expected.push(b'\n');
+            }
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(fed(&pieces, prefix), expected);
+        }
     }
 
     #[test]
