@@ -15,11 +15,17 @@ use super::pending::{Operation, Pending};
 use super::round_trip::RequestError;
 
 impl Client {
+    /// The key of the bytes (`u64`) that a pull has missed before a piece of output.
+    pub const MISSED_OUTPUT: &'static str = crate::server::MISSED_OUTPUT;
+
     /// Asks for the output of processes (wildcard rank: all of a namespace) on some channels
     /// ([`crate::types::codes::iof_channel`], without standard input). It goes to `handler`, piece by piece, on a
     /// thread of the client; no bytes mean that the source has closed the channel. From then on the client reads its
     /// connection without a pending call. Returns the number for [`Client::iof_deregister`], counted from 1. With
     /// [`Pending::then`] output is handled after the callback.
+    ///
+    /// A handler that is too slow misses output. The next piece of the same channel then has the number of missed bytes
+    /// as information [`Client::MISSED_OUTPUT`].
     ///
     /// The directives may bound what the server has kept, and let deliveries wait for more output
     /// ([`OutputSettings`](crate::OutputSettings)).

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use modex::IofOutput;
 use modex::types::ProcId;
 use modex::types::codes::iof_channel;
+use modex::{Client, IofOutput};
 
 use crate::run::LineBuffer;
 
@@ -48,6 +48,11 @@ impl Outputs {
         let source = (output.source.clone(), output.channel);
         let mut ready = Vec::new();
         let prefix = self.prefix(&source);
+        if missed_bytes(output).is_some()
+            && let Some(lines) = self.lines.get_mut(&source)
+        {
+            lines.finish(&prefix, &mut ready);
+        }
         if output.bytes.is_empty() {
             if let Some(mut lines) = self.lines.remove(&source) {
                 lines.finish(&prefix, &mut ready);
@@ -77,10 +82,23 @@ impl Outputs {
         if !self.shown.is_tagged {
             return Vec::new();
         }
-        let name = if *channel == iof_channel::FWD_STDOUT_CHANNEL { "stdout" } else { "stderr" };
         let rank = source.rank.process().unwrap_or_default();
-        format!("[{rank},{name}] ").into_bytes()
+        format!("[{rank},{}] ", channel_name(*channel)).into_bytes()
     }
+}
+
+/// The number of bytes that are missing before this piece.
+pub(super) fn missed_bytes(output: &IofOutput) -> Option<u64> {
+    output.info.iter().find(|info| info.key.as_str() == Client::MISSED_OUTPUT)?.value.as_u64()
+}
+
+/// The source of a piece, for the user.
+pub(super) fn name_of(output: &IofOutput) -> String {
+    format!("{} of {}", channel_name(output.channel), output.source)
+}
+
+fn channel_name(channel: u16) -> &'static str {
+    if channel == iof_channel::FWD_STDOUT_CHANNEL { "stdout" } else { "stderr" }
 }
 
 fn write(channel: u16, bytes: &[u8]) -> io::Result<()> {

@@ -52,7 +52,8 @@ Examples:
 
 The command shows what the ranks print from now on, and ends when all of it has ended. Standard output
 goes to standard output, standard error to standard error. Lines up to 64 KiB come whole, unless one rank alone is
-asked for. A reader that is too slow misses output: it never holds up the job.
+asked for. A reader that is too slow misses output: it never holds up the job. A line on standard error
+says how much.
 
 A rank takes input if it reads the launcher's own, or if its launcher runs with `--stdin tools`. The end
 of this command's input is the end of theirs.
@@ -116,6 +117,10 @@ fn show(messages: &Receiver<Message>, outputs: &mut Outputs, refused: impl Fn(St
     while !outputs.have_ended() {
         match messages.recv() {
             Ok(Message::Output(output)) => {
+                if let Some(count) = lines::missed_bytes(&output) {
+                    let source = lines::name_of(&output);
+                    printing::complain(&format!("{count} bytes of {source} are missing: they were not read in time"));
+                }
                 if let Err(error) = outputs.show(&output) {
                     return if error.kind() == io::ErrorKind::BrokenPipe { Ok(0) } else { Err(error.into()) };
                 }

@@ -1,6 +1,6 @@
 //! Output that processes pull, and input that they push (`PMIx_IOF_pull`, `PMIx_IOF_push`, `modex output`).
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -114,6 +114,28 @@ fn a_tool_that_does_not_read_holds_up_nobody() {
     assert!(ended.err.ends_with("end\n"), "{}", ended.err);
     let shown = tool.finish();
     assert!(shown.out.len() < 60_000_000, "{}", shown.out.len());
+}
+
+/// The gap was silent: nothing said that the file of a reader was not whole.
+#[test]
+fn a_tool_that_reads_again_says_how_much_it_has_missed() {
+    let text = "read a; yes $(printf '%0999d' 0) | head -c 60000000; echo end >&2; read b; echo last";
+    let script = script(&["--stdin", "tools"], &format!("echo ready >&2; {text}"));
+    let mut launcher = script.out_to(Stdio::null()).start();
+    assert_eq!(launcher.error_line(), "ready\n");
+    let mut tool = output(&launcher, &["-r", "0", "--stdin"]).open_input().start();
+    tool.child.stdin.as_mut().unwrap().write_all(b"a\n").unwrap();
+    // Lines of the log about the tool come before.
+    while launcher.error_line() != "end\n" {}
+    // The server has room for the last line when most of what waits was read.
+    tool.out.read_exact(&mut vec![0; 30_000_000]).unwrap();
+    tool.child.stdin.as_mut().unwrap().write_all(b"b\n").unwrap();
+    let shown = tool.finish();
+    assert!(shown.code() == Some(0) && shown.out.ends_with("last\n"), "{}", shown.err);
+    let mut words = shown.err.lines().find(|line| line.contains("missing")).unwrap().split(' ');
+    let missed: usize = words.find_map(|word| word.parse().ok()).unwrap();
+    assert_eq!(30_000_000 + shown.out.len() + missed, 60_000_005, "{}", shown.err);
+    assert_eq!(launcher.finish().code(), Some(0));
 }
 
 #[test]

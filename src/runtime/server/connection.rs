@@ -11,6 +11,7 @@ use super::handshake::{
 use super::job_info::JobInfoError;
 use super::loop_messages::Decoded;
 use super::memory_quota::MemoryUse;
+use super::missed_output::MissedOutput;
 use super::pmi::{PmiRank, Step};
 use super::poller::{Interest, Poller, Token};
 use super::request_quota::Account;
@@ -50,6 +51,7 @@ pub(super) struct Connection {
     interest: Interest,
     /// Messages of other processes that the peer missed because it did not read earlier ones.
     missed_count: u64,
+    missed_output: MissedOutput,
     replies: Replies,
     /// A large request on its way through the decoder.
     large: Large,
@@ -199,6 +201,7 @@ impl Connection {
             ending: None,
             interest: Interest::default(),
             missed_count: 0,
+            missed_output: MissedOutput::default(),
             replies: Replies::default(),
             large: Large::None,
             is_unfinished: false,
@@ -659,7 +662,8 @@ impl Connection {
         unasked_bytes_max: usize,
     ) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
-        let starts = match known.codec.write_output(head, bytes.len()) {
+        let marked = self.missed_output.mark(head);
+        let starts = match known.codec.write_output(&marked, bytes.len()) {
             Ok(starts) => starts,
             Err(error) => {
                 tracing::warn!(source = %head.source, %error, "output can't be written for a peer");
@@ -673,6 +677,9 @@ impl Connection {
             if is_end || self.may_queue_unasked(start.len().saturating_add(count), unasked_bytes_max) {
                 let shared = if piece.len() == bytes.len() { Arc::clone(bytes) } else { piece.into() };
                 self.stream.queue_copied(start, shared)?;
+                self.missed_output.settle(head);
+            } else {
+                self.missed_output.add(head, count);
             }
         }
         Ok(())
@@ -687,10 +694,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether an unrequested message may be queued. If not, the peer misses it.
+    /// Whether an unrequested message may be queued. If not, the peer misses it, and others until half of the room is free: a
+    /// few large gaps are better than many small ones.
     fn may_queue_unasked(&mut self, size_bytes: usize, unasked_bytes_max: usize) -> bool {
         let queued_bytes = self.stream.queued_bytes();
-        if queued_bytes > 0 && queued_bytes.saturating_add(size_bytes) > unasked_bytes_max {
+        let room_bytes = if self.missed_count > 0 { unasked_bytes_max / 2 } else { unasked_bytes_max };
+        if queued_bytes > 0 && queued_bytes.saturating_add(size_bytes) > room_bytes {
             if self.missed_count == 0 {
                 let pid = self.credentials.pid;
                 tracing::warn!(pid, queued_bytes, "a client does not read; it misses events and output of others");

@@ -24,6 +24,7 @@ pub(super) mod listeners;
 pub(super) mod loop_messages;
 pub(super) mod measuring_line;
 pub(super) mod memory_quota;
+pub(super) mod missed_output;
 pub(super) mod name_desk;
 pub(super) mod newcomers;
 pub(super) mod own_process;
