@@ -275,24 +275,22 @@ static void threads(void)
     for (int i = 0; i < 4; i++) pthread_join(all[i], NULL);
 }
 
-/* A rank and its clone: each notes its arrival before a fence for all clones, and finds the other's note behind it. */
+/* A rank and its clone: each notes its arrival before a fence for all clones, and finds the other's note behind it. Both are
+ * connected before the fence. */
 static int clones(void)
 {
-    int connected_pipe[2], notes[2][2];
+    int joined[2][2], notes[2][2];
     pmix_info_t info;
     bool yes = true;
     char note;
 
-    CHECK(pipe(connected_pipe) == 0 && pipe(notes[0]) == 0 && pipe(notes[1]) == 0);
+    CHECK(pipe(joined[0]) == 0 && pipe(joined[1]) == 0 && pipe(notes[0]) == 0 && pipe(notes[1]) == 0);
     pid_t clone = fork();
     int me_index = clone == 0, other = !me_index;
     client_start();
     CHECK_NUMBER(0, me.rank);
-    if (clone == 0) {
-        CHECK_NUMBER(1, write(connected_pipe[1], "c", 1));
-    } else {
-        CHECK_NUMBER(1, read(connected_pipe[0], &note, 1));
-    }
+    CHECK_NUMBER(1, write(joined[me_index][1], "j", 1));
+    CHECK_NUMBER(1, read(joined[other][0], &note, 1));
     CHECK_NUMBER(1, write(notes[me_index][1], "n", 1));
     PMIX_INFO_LOAD(&info, PMIX_ALL_CLONES_PARTICIPATE, &yes, PMIX_BOOL);
     PMIX_INFO_REQUIRED(&info);
