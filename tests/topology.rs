@@ -80,7 +80,7 @@ fn nobody_reads_the_machine_before_it_is_asked_about_and_then_once_for_all_jobs(
     for client in &clients {
         let machine = client.topology().unwrap();
         assert!(machine.is_shared());
-        assert_eq!(machine.locality(&set("1")), Some("hwloc:SK1:CR1:HT1".to_owned()));
+        assert_eq!(machine.locality(&set("1")), Some("hwloc:SK1:CR1:HT1:NM1".to_owned()));
         assert_eq!((machine.xml(), machine.support()), (TWO_PACKAGES, &[1_u8][..]));
         assert!(Arc::ptr_eq(&machine, &client.topology().unwrap()));
     }
@@ -114,6 +114,36 @@ fn the_text_can_be_asked_for_by_those_who_read_the_segment_and_those_who_do_not(
         assert_eq!(found.as_str().unwrap(), TWO_PACKAGES);
     }
     assert_eq!(source.reads(), 1);
+}
+
+/// A Get or query that named another node found the topology of this one.
+#[test]
+fn what_follows_from_the_topology_is_found_for_this_node_alone() {
+    let server = server(Some(Arc::new(Counted::default())), TopologySharing::OnDemand);
+    let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+    let of_node = |key: &'static str, value: Value| vec![info(keys::NODE_INFO.name(), true.into()), info(key, value)];
+    let own = [Vec::new(), of_node(keys::HOSTNAME.name(), "node0".into()), of_node(keys::NODEID.name(), 0_u32.into())];
+    let others = [of_node(keys::HOSTNAME.name(), "node1".into()), of_node(keys::NODEID.name(), 1_u32.into())];
+    let job = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
+    for client in [server.connect("one", 0), over_tcp(&server, "one", 1)] {
+        let found = |key: &str, directives: &Vec<Info>| {
+            let options = directives.iter().cloned().fold(GetOptions::new(), GetOptions::info);
+            let got = client.get_value(&job, key, &options).ok().map(|value| value.into_value().unwrap());
+            let query = Query { keys: vec![Text::from(key)], qualifiers: directives.clone() };
+            let queried = client.query(vec![query]).wait().ok().map(|mut answered| answered.results.remove(0).value);
+            (got, queried)
+        };
+        for (key, value) in
+            [(keys::AVAIL_PHYS_MEMORY.name(), Value::Uint64(3000)), (keys::LOCAL_TOPO.name(), TWO_PACKAGES.into())]
+        {
+            for directives in &own {
+                assert_eq!(found(key, directives), (Some(value.clone()), Some(value.clone())), "{key} {directives:?}");
+            }
+            for directives in &others {
+                assert_eq!(found(key, directives), (None, None), "{key} {directives:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -177,8 +207,8 @@ fn what_a_process_is_near_to_follows_from_its_processors() {
         };
         assert_eq!(get(0, keys::CPUSET_BITMAP.name()), Some(Value::ProcCpuset(Some(Text::from("1")))));
         let locality = |rank| get(rank, keys::LOCALITY_STRING.name());
-        assert_eq!(locality(0), Some(Value::from("hwloc:SK1:CR1:HT1")));
-        assert_eq!(locality(1), Some(Value::from("hwloc:SK0:CR0:HT0")));
+        assert_eq!(locality(0), Some(Value::from("hwloc:SK1:CR1:HT1:NM1")));
+        assert_eq!(locality(1), Some(Value::from("hwloc:SK0:CR0:HT0:NM0")));
         assert_eq!([locality(3), locality(4)], [None, None], "not bound, and elsewhere");
         let package_ranks = [0, 1, 2, 3].map(|rank| get(rank, keys::PACKAGE_RANK.name()));
         assert_eq!(package_ranks, [Some(0), Some(0), Some(1), None].map(|rank| rank.map(Value::Uint16)));
@@ -192,7 +222,7 @@ fn what_a_process_is_near_to_follows_from_its_processors() {
     let client = server.connect("bound", 0);
     let done = move |found: Result<Value, _>| sender.send(found.unwrap()).unwrap();
     client.pending_get(&proc("bound", 1), keys::LOCALITY_STRING.name(), &GetOptions::new()).then(done).unwrap();
-    assert_eq!(receiver.recv().unwrap(), Value::from("hwloc:SK0:CR0:HT0"));
+    assert_eq!(receiver.recv().unwrap(), Value::from("hwloc:SK0:CR0:HT0:NM0"));
 }
 
 /// Delivered inventories are found by queries and Gets, for one node and for all.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::client::{CallError, GetDirectives, GetRequest, StagingError};
 use crate::gds::KeyRef;
-use crate::runtime::{self, Fetched};
+use crate::runtime::{self, DataForm, Fetched};
 use crate::types::{Info, Key, ProcId, Rank, Scope, Value};
 
 use super::client::{Client, Get, GetError, get_error};
@@ -98,6 +98,13 @@ impl Client {
     /// [`StagingError`].
     pub fn put_any(&self, scope: Scope, key: Key, value: Value) -> Result<(), StagingError> {
         self.session().put_any(scope, key, value)
+    }
+
+    /// The form of packed data for the server.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn data_form(&self) -> DataForm {
+        self.session().data_form()
     }
 
     /// Runs a job on the client's thread for callbacks, after those that are due.

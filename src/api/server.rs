@@ -7,7 +7,7 @@ use crate::fabric::FabricHandle;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::{JobSetup, LongestTurn, OwnProcess, ServerHandle, Work};
+use crate::runtime::{DataForm, JobSetup, LongestTurn, OwnProcess, ServerHandle, Work};
 use crate::server::{
     Capabilities, Delivery, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts,
     ProcessSet, RegisterClient, RegisterNamespace, requires_more_than,
@@ -92,6 +92,15 @@ impl Server {
     /// ```
     pub fn request_counts(&self) -> Result<BTreeMap<ProcId, u64>, ServerError> {
         Ok(self.handle.request_counts()?)
+    }
+
+    /// The form of packed data for the processes of a namespace. `None` if none is connected.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`].
+    #[doc(hidden)]
+    pub fn data_form(&self, namespace: &Namespace) -> Result<Option<DataForm>, ServerError> {
+        Ok(self.handle.data_form(namespace)?)
     }
 
     /// Takes the longest turn so far. From then on [`Server::work`] reports the longest of the turns that follow.

@@ -69,6 +69,21 @@ pub enum RealmRequest<'a> {
     SessionNode(Option<u32>, NodeSelector<'a>),
 }
 
+impl RealmRequest<'_> {
+    /// Whether it means the reader's own node. `id_of` finds the number of a node.
+    #[must_use]
+    pub fn is_of_own_node(&self, own_name: Option<&str>, id_of: impl Fn(NodeSelector<'_>) -> Option<u64>) -> bool {
+        let (Self::Node(node) | Self::AppNode(_, node) | Self::SessionNode(_, node)) = *self else { return true };
+        match node {
+            NodeSelector::Implied => true,
+            NodeSelector::Name(name) if own_name == Some(name) => true,
+            NodeSelector::Name(_) | NodeSelector::Id(_) => {
+                id_of(node).is_some_and(|id| Some(id) == id_of(NodeSelector::Implied))
+            }
+        }
+    }
+}
+
 /// The realm qualifiers of a Get: a named realm, and its narrowing.
 ///
 /// Source: PMIx Standard, "Reserved Keys" (retrieval rules by realm).

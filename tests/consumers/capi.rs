@@ -33,9 +33,10 @@ macro_rules! chapters {
 }
 
 chapters!(
-    badinput, blocking, callbacks, cancel, client, dangling, data, endpoints, events, fabric, forking, forks,
-    forwarding, groups, launch, launcher, limits, loaded, modex, module, named, names, newer, output, parameters,
-    peers, ports, progress, reinit, removals, scheduler, server, services, singleton, storage, tools, topology, values,
+    badinput, blocking, callbacks, cancel, client, dangling, data, endpoints, events, fabric, forking, forks, forms,
+    forwarding, groups, launch, launcher, limits, listening, loaded, modex, module, named, names, newer, output,
+    parameters, peers, ports, progress, reinit, removals, scheduler, server, services, singleton, storage, tools,
+    topology, values,
 );
 
 fn chapter(name: &str) {

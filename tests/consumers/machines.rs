@@ -82,6 +82,18 @@ fn tools_on_another_machine_prove_their_user_by_munge_or_are_refused() {
     launcher.bury();
 }
 
+/// `tests/capi/listening.c`, with munge and a network interface that lead to other machines.
+#[test]
+fn a_server_in_c_listens_where_its_host_says() {
+    let program = scratch().join("listening_machines");
+    library().headers()[0].compile(&[repository().join("tests/capi/listening.c")], &program);
+    let machines = Machines::start();
+    let ended = machines.here(library()).arg(&program).run().success();
+    assert!(ended.transcript().contains("one at 10.78.0.1, munge: 1"), "{}", ended.transcript());
+    machines.script.close_input();
+    machines.script.wait();
+}
+
 /// A launcher without munge refuses `--remote-tools`.
 #[test]
 fn a_launcher_without_munge_does_not_open_itself_to_other_machines() {

@@ -84,6 +84,12 @@ fn static_ports_are_found() {
     chapter("ports", 8);
 }
 
+/// Packed data has the encoding of the process that unpacks it.
+#[test]
+fn data_is_packed_for_clients_with_an_older_encoding() {
+    chapter("forms", 1);
+}
+
 /// Queries about storage that the server answers itself.
 #[test]
 fn storage_is_asked_for() {

@@ -1,9 +1,10 @@
 //! Packing and unpacking.
 
-use modex::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, EncodeError, Generation, Reader, Writer};
+use modex::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
+use modex::runtime::DataForm;
 use modex::types::{DataType, Status, Value};
 
-use super::buffer;
+use super::{buffer, peer};
 use crate::argument::{Data, DataCount, DataPlace, Filled, In, InOut, TypeCode};
 use crate::error::CError;
 use crate::form::element::{self, Element, Place};
@@ -12,15 +13,16 @@ use crate::guard::{Failure, guard};
 use crate::types::{c_char, c_void, pmix_data_buffer_t, pmix_proc_t, pmix_status_t};
 use crate::{memory, pointer};
 
-/// The encoding for types that [`Codec::V41`] does not have: integers look the same.
-const YOUNGER: Codec = Codec { generation: Generation::V61, described: false };
-
-/// Appends `num_vals` elements of a type to a buffer. Map expressions are passed as an array of bare pointers.
+/// Appends `num_vals` elements of a type to a buffer, in the form of the target's library. Map expressions are passed as
+/// an array of bare pointers.
+///
+/// The target is NULL for a process with this library. For the library of an unknown target this function returns
+/// `PMIX_ERR_NOT_FOUND`. `PMIX_ERR_UNKNOWN_DATA_TYPE` means that the target's library does not have the type.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn PMIx_Data_pack<'a>(
-    _target: In<'a, pmix_proc_t>,
+    target: In<'a, pmix_proc_t>,
     buffer: InOut<'a, pmix_data_buffer_t>,
     src: Data<'a>,
     num_vals: DataCount<'a>,
@@ -32,12 +34,12 @@ pub extern "C-unwind" fn PMIx_Data_pack<'a>(
         let data_type = known(type_)?;
         // SAFETY: so many elements of this type are there (the promises of `Data` and `DataCount`).
         let values = unsafe { read_all(data_type, src.as_ptr(), count) }?;
-        let packed = pack(data_type, &values).map_err(|error| Failure(error.status()))?;
+        let packed = pack(peer::form(target)?, data_type, &values).map_err(|error| Failure(error.status()))?;
         Ok(buffer::append(buffer, &packed)?)
     })
 }
 
-/// Unpacks the next elements of a buffer. `max_num_values` is the room, then the number of elements. If more elements
+/// Unpacks the next elements of a buffer, which `source` has packed; see [`PMIx_Data_pack`]. `max_num_values` is the room, then the number of elements. If more elements
 /// were packed than fit, the caller gets as many as fit, with the status `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
 ///
 /// After an error the read position stands behind the part that was read, as in OpenPMIx. The caller may set
@@ -47,7 +49,7 @@ pub extern "C-unwind" fn PMIx_Data_pack<'a>(
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn PMIx_Data_unpack<'a>(
-    _source: In<'a, pmix_proc_t>,
+    source: In<'a, pmix_proc_t>,
     buffer: InOut<'a, pmix_data_buffer_t>,
     dest: DataPlace<'a>,
     mut max_num_values: Filled<'a, DataCount<'a>>,
@@ -66,8 +68,9 @@ pub extern "C-unwind" fn PMIx_Data_unpack<'a>(
         if room == 0 {
             return Err(Failure(Status::ERR_UNPACK_INADEQUATE_SPACE));
         }
+        let form = peer::form(source)?;
         let unread = buffer::unread(buffer.whole())?;
-        let Unpacked { values, size_bytes, status } = unpack(data_type, unread, room);
+        let Unpacked { values, size_bytes, status } = unpack(form, data_type, unread, room);
         // SAFETY: there is room for so many elements of this type (the promises of `DataPlace` and `DataCount`).
         unsafe { write_all(data_type, &values, dest.as_ptr()) }?;
         *count = given.at_most(values.len());
@@ -83,15 +86,15 @@ fn known(code: TypeCode<'_>) -> Result<DataType, CError> {
     Ok(data_type)
 }
 
-fn pack(data_type: DataType, values: &[Value]) -> Result<Vec<u8>, EncodeError> {
+fn pack(form: DataForm, data_type: DataType, values: &[Value]) -> Result<Vec<u8>, EncodeError> {
     let pack = |codec| {
         let mut writer = Writer::new(codec);
         writer.pack_elements(data_type, values)?;
         Ok(writer.into_bytes())
     };
-    match pack(Codec::V41) {
-        Err(EncodeError::UnregisteredType { .. }) => pack(YOUNGER),
-        packed => packed,
+    match (pack(form.codec), form.younger) {
+        (Err(EncodeError::UnregisteredType { .. }), Some(younger)) => pack(younger),
+        (packed, _) => packed,
     }
 }
 
@@ -104,23 +107,24 @@ struct Unpacked {
 }
 
 /// Reads the next operation, and at most `room` of its values.
-fn unpack(data_type: DataType, bytes: &[u8], room: usize) -> Unpacked {
+fn unpack(form: DataForm, data_type: DataType, bytes: &[u8], room: usize) -> Unpacked {
     let unpack = |codec| -> Result<_, DecodeError> {
         // The caller packed the data itself, or got it from a peer that it trusts as much.
         let mut reader = Reader::new(bytes, codec, &DecodeLimits::EXCHANGE)?;
         let (values, packed_count) = reader.unpack_at_most("packed data", data_type, room)?;
         let status = if packed_count > values.len() {
             Status::ERR_UNPACK_INADEQUATE_SPACE
-        } else if packed_count == 0 && reader.is_at_end() && is_of_variable_size(data_type) {
+        } else if packed_count == 0 && reader.is_at_end() && is_of_variable_size(codec, data_type) {
             Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER
         } else {
             Status::SUCCESS
         };
         Ok(Unpacked { values, size_bytes: bytes.len() - reader.remaining(), status })
     };
-    let unpacked = match unpack(Codec::V41) {
-        Err(error) if matches!(error.problem(), DecodeProblem::UnregisteredType { .. }) => unpack(YOUNGER),
-        unpacked => unpacked,
+    let is_younger = |error: &DecodeError| matches!(error.problem(), DecodeProblem::UnregisteredType { .. });
+    let unpacked = match (unpack(form.codec), form.younger) {
+        (Err(error), Some(younger)) if is_younger(&error) => unpack(younger),
+        (unpacked, _) => unpacked,
     };
     unpacked.unwrap_or_else(|error| Unpacked {
         values: Vec::new(),
@@ -131,8 +135,8 @@ fn unpack(data_type: DataType, bytes: &[u8], room: usize) -> Unpacked {
 
 /// Whether the type is an integer whose number of bytes depends on its value. OpenPMIx looks for the first byte of such
 /// an integer even if there is none.
-const fn is_of_variable_size(data_type: DataType) -> bool {
-    matches!(
+fn is_of_variable_size(codec: Codec, data_type: DataType) -> bool {
+    let is_integer = matches!(
         data_type,
         DataType::Size
             | DataType::Pid
@@ -151,7 +155,8 @@ const fn is_of_variable_size(data_type: DataType) -> bool {
             | DataType::IofChannel
             | DataType::DeviceType
             | DataType::LocalityType
-    )
+    );
+    is_integer && !codec.generation.has_fixed_integers()
 }
 
 /// Distance of elements in bytes.

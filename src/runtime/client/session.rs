@@ -25,6 +25,7 @@ use crate::client::{Call, CallError, FenceDirectives, Staged, Staging, StagingEr
 use crate::gds::NamespaceReader;
 use crate::proto::{Abort, Commit};
 use crate::ptl::ServerAddress;
+use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::peer_profile::PeerProfile;
 use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
@@ -368,6 +369,12 @@ impl Session {
     /// The kind and limits of the server.
     pub(super) const fn peer_profile(&self) -> &PeerProfile {
         &self.peer_profile
+    }
+
+    /// The form of packed data for the server.
+    #[must_use]
+    pub const fn data_form(&self) -> DataForm {
+        DataForm::of_peer(self.peer_profile.dialect.codec, self.peer_profile.is_ours)
     }
 
     /// The groups of this process.

@@ -24,7 +24,8 @@ use crate::proto::notification::RemovalNotice;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
 use crate::runtime::shared::clock::Clock;
-use crate::runtime::shared::message_codec::MessageEncodeError;
+use crate::runtime::shared::data_form::DataForm;
+use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{EventDelivery, Forwarded, Garbage, Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
@@ -371,6 +372,11 @@ impl Connections {
             *count = count.saturating_add(requests);
         }
         counts
+    }
+
+    /// The form of packed data for the process of a connection.
+    pub(super) fn data_form(&self, id: PeerId) -> Option<DataForm> {
+        self.connections.get(&id)?.codec().map(MessageCodec::data_form)
     }
 
     /// The most requests of other processes that were handled while a process within its share waited.

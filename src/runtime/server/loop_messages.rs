@@ -13,13 +13,14 @@ use crate::proto::{Request, Service};
 use crate::server::{
     FileLook, FileState, HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, Requester, UpcallId,
 };
-use crate::types::ProcId;
+use crate::types::{Namespace, ProcId};
 
 use super::job_info::Described;
 use super::name_desk::NameCallback;
 use super::pmi::{PmiEntry, PmiRefusal};
 use super::poller::Waker;
 use super::request_quota::Duty;
+use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::events::Job;
 use crate::runtime::shared::message_codec::MessageEncodeError;
 use crate::runtime::shared::prover::ProofError;
@@ -57,6 +58,8 @@ pub(super) enum LoopMessage {
     ListOperations(Sender<Vec<OpenOperation>>),
     /// Counts the requests of each connected rank.
     CountRequests(Sender<BTreeMap<ProcId, u64>>),
+    /// Another thread asks for the form of data for the processes of a namespace. There is none without a connection.
+    FindDataForm(Namespace, Sender<Option<DataForm>>),
     /// Close everything and end.
     Shutdown,
 }

@@ -47,6 +47,7 @@ use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess, TcpOptions};
 use crate::runtime::shared::clock::{Clock, calendar_time};
+use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::kernel_inventory::kernel_inventory;
@@ -57,7 +58,7 @@ use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, 
 use crate::shmem::SegmentOptions;
 use crate::storage::Storage;
 use crate::topo::inventory::{Inventories, SharedInventories};
-use crate::types::{ProcId, Text};
+use crate::types::{Namespace, ProcId, Text};
 
 /// The options of a server.
 #[derive(Clone, Debug)]
@@ -300,6 +301,16 @@ impl ServerHandle {
     pub fn request_counts(&self) -> Result<BTreeMap<ProcId, u64>, Stopped> {
         let (sender, answer) = bounded(1);
         self.loop_sender.send(LoopMessage::CountRequests(sender)).map_err(|_| Stopped)?;
+        answer.recv().map_err(|_| Stopped)
+    }
+
+    /// The form of data for the processes of a namespace. `None` if none is connected.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn data_form(&self, namespace: &Namespace) -> Result<Option<DataForm>, Stopped> {
+        let (sender, answer) = bounded(1);
+        self.loop_sender.send(LoopMessage::FindDataForm(namespace.clone(), sender)).map_err(|_| Stopped)?;
         answer.recv().map_err(|_| Stopped)
     }
 

@@ -274,6 +274,10 @@ impl ServerLoop {
                 }
                 LoopMessage::ListOperations(asker) => drop(asker.send(self.core.open_operations(now))),
                 LoopMessage::CountRequests(asker) => drop(asker.send(self.connections.request_counts())),
+                LoopMessage::FindDataForm(namespace, asker) => {
+                    let form = self.core.peer_in(&namespace).and_then(|peer| self.connections.data_form(peer));
+                    let _ = asker.send(form);
+                }
                 LoopMessage::Shutdown => return self.is_ending = true,
             }
             self.note(task);
@@ -713,6 +717,7 @@ impl ServerLoop {
                 | LoopMessage::ServePmi(..)
                 | LoopMessage::ListOperations(_)
                 | LoopMessage::CountRequests(_)
+                | LoopMessage::FindDataForm(..)
                 | LoopMessage::Shutdown => {}
             }
         }
@@ -791,6 +796,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::ServePmi(..) => "a rank of PMI",
         LoopMessage::ListOperations(_) => "a list of the operations that wait",
         LoopMessage::CountRequests(_) => "the number of requests of each rank",
+        LoopMessage::FindDataForm(..) => "the form of data for a process",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use super::data_form::DataForm;
 use super::peer_profile::PeerProfile;
 use super::plain::plain;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
@@ -47,6 +48,11 @@ impl MessageCodec {
     /// Whether the peer is one of our own.
     pub(in crate::runtime) const fn is_ours(&self) -> bool {
         self.is_ours
+    }
+
+    /// The form of data that the peer packs and unpacks itself.
+    pub(in crate::runtime) const fn data_form(&self) -> DataForm {
+        DataForm::of_peer(self.dialect.codec, self.is_ours)
     }
 
     pub(in crate::runtime) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, MessageEncodeError> {

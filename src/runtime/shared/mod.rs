@@ -1,6 +1,7 @@
 //! Parts of both clients and servers: clock, threads, event handlers, messages as bytes.
 
 pub(super) mod clock;
+pub(super) mod data_form;
 pub(super) mod event_error;
 pub(super) mod events;
 pub(crate) mod handler_calls;

@@ -112,6 +112,11 @@ impl<S: Datastore> ServerCore<S> {
         self.peers.proc_of(peer)
     }
 
+    /// A connected process of this namespace.
+    pub(crate) fn peer_in(&self, namespace: &Namespace) -> Option<PeerId> {
+        self.peers.iter().find(|(_, peer)| peer.proc().namespace == *namespace).map(|(id, _)| id)
+    }
+
     /// The user of a local process.
     pub(crate) fn user_of(&self, proc: &ProcId) -> Option<u32> {
         self.registry.client(proc).map(|client| client.credentials().uid)

@@ -76,7 +76,9 @@ impl<S: Datastore> ServerCore<S> {
     ) -> Option<Asker> {
         let Asker::Own(ticket) = asker else { return Some(asker) };
         let name = requested.key.as_ref().map_or("", |key| key.as_str());
-        if Derivable::of(name).is_none() || !may_be_derived(directives, &requested.directives.qualifiers) {
+        let may_be_derived =
+            may_be_derived(directives, &requested.directives.qualifiers) && self.means_own_node(requested);
+        if Derivable::of(name).is_none() || !may_be_derived {
             return Some(Asker::Own(ticket));
         }
         let asker = Asker::Own(ticket);
@@ -147,9 +149,20 @@ impl<S: Datastore> Surroundings for Here<'_, S> {
 impl<S: Datastore> ServerCore<S> {
     /// The number of this node in a job.
     pub(super) fn own_node_id(&self, job: &Namespace) -> Option<u64> {
-        let here = RealmRequest::Node(NodeSelector::Implied);
-        let key = KeyRef::new(keys::NODEID.name());
-        self.store.lookup(job, &Lookup { rank: Rank::Wildcard, key, realm: here, audience: None }).ok()?.as_u64()
+        self.node_id(job, NodeSelector::Implied)
+    }
+
+    /// The number of a node in a job.
+    fn node_id(&self, job: &Namespace, node: NodeSelector<'_>) -> Option<u64> {
+        let (key, realm) = (KeyRef::new(keys::NODEID.name()), RealmRequest::Node(node));
+        self.store.lookup(job, &Lookup { rank: Rank::Wildcard, key, realm, audience: None }).ok()?.as_u64()
+    }
+
+    /// Whether a request means this node. What is derived is true for this node alone.
+    pub(super) fn means_own_node(&self, requested: &RequestedData) -> bool {
+        let own_name = self.config.kernel_inventory.as_ref().map(|own| own.node.as_str());
+        let job = &requested.proc.namespace;
+        requested.directives.realm.as_request().is_of_own_node(own_name, |node| self.node_id(job, node))
     }
 }
 

@@ -34,7 +34,7 @@ impl<S: Datastore> ServerCore<S> {
         let is_own_job = self.peers.get(ticket.peer())?.is_of_job(namespace);
         let is_here = is_own_job || self.registry.registered(namespace).is_some();
         let is_asked = is_here && requested.proc.rank == Rank::Wildcard && self.config.answers_topology;
-        (is_asked && *verdict != GetVerdict::Found).then(|| key.clone())
+        (is_asked && *verdict != GetVerdict::Found && self.means_own_node(requested)).then(|| key.clone())
     }
 
     pub(super) fn ask_topology(&mut self, held: HeldGet, key: Key) {

@@ -5,6 +5,7 @@ use std::sync::Weak;
 
 use super::Session;
 use crate::client::{Call, GetDirectives, GetRequest, Outcome};
+use crate::gds::NodeSelector;
 use crate::proto::{Get, Reply, Request};
 use crate::runtime::client::fetched::ValueCallback;
 use crate::topo::derived::{self, Derivable, Surroundings, derive};
@@ -40,6 +41,9 @@ impl Session {
     pub(super) fn derived(&self, request: &GetRequest) -> Option<Value> {
         let key = request.key.as_ref().filter(|_| may_follow(request))?;
         let Some(wanted) = Derivable::of(key.as_str()) else { return self.delivered(request) };
+        if !self.means_own_node(request) {
+            return None;
+        }
         // Without a rank, the request means this process.
         let rank = match request.proc.rank {
             Rank::Undefined if request.proc.namespace == self.proc().namespace => self.proc().rank,
@@ -49,6 +53,18 @@ impl Session {
         let machine =
             if wanted.needs_machine() && derived::may_follow(wanted, &proc, self) { self.machine().ok() } else { None };
         derive(wanted, &proc, self, machine.as_deref())
+    }
+
+    /// Whether a request means this node. What is derived is true for this node alone.
+    fn means_own_node(&self, request: &GetRequest) -> bool {
+        let id_of = |node: NodeSelector<'_>| {
+            if node == NodeSelector::Implied {
+                return self.known(&self.proc().namespace, self.proc().rank, keys::NODEID.name())?.as_u64();
+            }
+            let key = Some(Key::from_static(keys::NODEID.name()));
+            self.get(&GetRequest { key, ..request.clone() }).ok()?.as_u64()
+        };
+        request.directives.realm_request().is_of_own_node(self.hostname(), id_of)
     }
 
     /// The value that the server has without waiting. A session without a segment has asked its server already.

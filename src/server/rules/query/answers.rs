@@ -207,7 +207,8 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(value) = self.inventory_value(key, asking.qualifiers, own.as_ref()) {
             return Ok(Some(value));
         }
-        let Some(derivable) = Derivable::of(key.as_str()).filter(|_| is_open) else { return Ok(None) };
+        let is_of_here = is_open && self.means_own_node(&asking.requested);
+        let Some(derivable) = Derivable::of(key.as_str()).filter(|_| is_of_here) else { return Ok(None) };
         let of = Derivation { asker: Some(&asking.requester.proc), proc: &asking.meant };
         match self.derived(derivable, &of, asking.hardware) {
             Derived::Value(value) => Ok(Some(value)),

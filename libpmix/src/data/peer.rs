@@ -1,0 +1,56 @@
+//! The form of data for another process.
+//!
+//! | the other process | its form |
+//! |---|---|
+//! | NULL, or a process of the own job | that of this library |
+//! | the own server | that of the connection |
+//! | a process that is connected to the server in this process | that of its connection |
+//! | for a server, one of another job | the form that the job's description names (`PMIX_BFROPS_MODULE`) |
+
+use modex::Server;
+use modex::runtime::DataForm;
+use modex::types::{AsStatus as _, Key, Namespace, ProcId, Rank, Status};
+
+use crate::argument::In;
+use crate::from_c;
+use crate::guard::Failure;
+use crate::process::{self, Member};
+use crate::types::pmix_proc_t;
+
+/// The form of data for a process, or from it.
+///
+/// # Errors
+/// `ERR_NOT_FOUND` when the form is unknown, `ERR_INIT` for a process without initialization, and when `proc` is no
+/// process.
+pub(super) fn form(proc: In<'_, pmix_proc_t>) -> Result<DataForm, Failure> {
+    if proc.is_null() {
+        return Ok(DataForm::OWN);
+    }
+    let member = process::member()?;
+    let own = member.proc().namespace;
+    let other = from_c::some_proc(proc, Some(&own))?.namespace;
+    if other == own {
+        return Ok(DataForm::OWN);
+    }
+    // A daemon may be a tool of another server, and a server itself.
+    if let Member::Client(client) = &member
+        && client.server().namespace == other
+        && !client.is_alone()
+    {
+        return Ok(client.data_form());
+    }
+    let server = process::read(|state| state.server.clone()).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+    form_at_server(server.server(), other)
+}
+
+fn form_at_server(server: &Server, other: Namespace) -> Result<DataForm, Failure> {
+    if server.proc().namespace == other {
+        return Ok(DataForm::OWN);
+    }
+    if let Some(form) = server.data_form(&other).map_err(|error| Failure(error.status()))? {
+        return Ok(form);
+    }
+    let job = ProcId { namespace: other, rank: Rank::Wildcard };
+    let module = server.find(Some(job), Some(Key::from_static("pmix.bfrops.mod")), Vec::new()).wait().ok();
+    module.and_then(|module| DataForm::of_module(module.as_str()?)).ok_or(Failure(Status::ERR_NOT_FOUND))
+}
