@@ -13,8 +13,8 @@ use crate::guard::{Failure, guard};
 use crate::types::{c_char, c_void, pmix_data_buffer_t, pmix_proc_t, pmix_status_t};
 use crate::{memory, pointer};
 
-/// Appends `num_vals` elements of a type to a buffer, in the form of the target's library. Map expressions are passed as
-/// an array of bare pointers.
+/// Appends `num_vals` elements of a type to a buffer, in the form of the target's library. Map expressions are passed
+/// as an array of bare pointers.
 ///
 /// The target is NULL for a process with this library. For the library of an unknown target this function returns
 /// `PMIX_ERR_NOT_FOUND`. `PMIX_ERR_UNKNOWN_DATA_TYPE` means that the target's library does not have the type.
@@ -39,8 +39,8 @@ pub extern "C-unwind" fn PMIx_Data_pack<'a>(
     })
 }
 
-/// Unpacks the next elements of a buffer, which `source` has packed; see [`PMIx_Data_pack`]. `max_num_values` is the room, then the number of elements. If more elements
-/// were packed than fit, the caller gets as many as fit, with the status `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
+/// Unpacks the next elements of a buffer, which `source` has packed; see [`PMIx_Data_pack`]. `max_num_values` is the
+/// room, then the number of elements. If more elements were packed than fit, the caller gets as many as fit, with the status `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
 ///
 /// After an error the read position stands behind the part that was read, as in OpenPMIx. The caller may set
 /// `unpack_ptr` back. An operation of 0 integers at the end of the data fails with

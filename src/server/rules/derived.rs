@@ -158,7 +158,7 @@ impl<S: Datastore> ServerCore<S> {
         self.store.lookup(job, &Lookup { rank: Rank::Wildcard, key, realm, audience: None }).ok()?.as_u64()
     }
 
-    /// Whether a request means this node. What is derived is true for this node alone.
+    /// Whether a request means this node. Derived values are true for this node alone.
     pub(super) fn means_own_node(&self, requested: &RequestedData) -> bool {
         let own_name = self.config.kernel_inventory.as_ref().map(|own| own.node.as_str());
         let job = &requested.proc.namespace;

@@ -201,7 +201,7 @@ impl Collectives {
         signature.and_then(|signature| self.by_signature.get(signature)?.first()) == Some(&id)
     }
 
-    /// Whether the operation before this one of the same signature still gathers. Those before that one gather only if
+    /// Whether the operation before this one of the same signature still gathers. Earlier ones gather only if
     /// it does.
     pub(crate) fn follows_gathering(&self, id: OperationId) -> bool {
         let ids = self.operations.get(&id).and_then(|operation| self.by_signature.get(operation.signature()));

@@ -55,7 +55,7 @@ impl Session {
         derive(wanted, &proc, self, machine.as_deref())
     }
 
-    /// Whether a request means this node. What is derived is true for this node alone.
+    /// Whether a request means this node. Derived values are true for this node alone.
     fn means_own_node(&self, request: &GetRequest) -> bool {
         let id_of = |node: NodeSelector<'_>| {
             if node == NodeSelector::Implied {
