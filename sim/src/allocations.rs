@@ -94,7 +94,7 @@ impl Allocations {
             let _ = self.scheduler.allocate(requester, ALLOC_RELEASE, &[id]);
         }
         let answer = self.scheduler.allocate(requester, directive, infos);
-        let (id, count) = (text(infos, keys::ALLOC_ID.name()), infos.iter().find_map(|info| count_in(info)));
+        let (id, count) = (text(infos, keys::ALLOC_ID.name()), infos.iter().find_map(count_in));
         let asked = Asked { requester: &requester.proc, directive, id, count: count.unwrap_or(0) };
         let wrong = self.account.check(&asked, &answer);
         (answer, wrong)

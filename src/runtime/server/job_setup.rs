@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 
 pub use self::allocation::AllocationError;
-use self::allocation::{FABRIC, Layout, allocate, needs_more_than_a_key, values_of};
+use self::allocation::{Answer, FABRIC, Layout, allocate, needs_more_than_a_key, values_of};
 pub use self::elsewhere::Unanswered;
-use self::elsewhere::{Answer, question};
+use self::elsewhere::question;
 use self::endpoints::Secrets;
 pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};

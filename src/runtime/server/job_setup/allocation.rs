@@ -13,7 +13,9 @@
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
-use super::elsewhere::{Answer, Unanswered};
+use std::collections::BTreeMap;
+
+use super::elsewhere::Unanswered;
 use super::ports::{PortSetup, PortShortage, Taken};
 use crate::gds::registration::ENDPOINTS;
 use crate::keys;
@@ -377,6 +379,38 @@ impl AllocationError {
         match self {
             Self::NotGiven { key, reason } => Self::NotAnswered { key, reason, unanswered: unanswered.clone() },
             other => other,
+        }
+    }
+}
+
+/// An answer from elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// Values by the name of the wish.
+    named: BTreeMap<Key, Info>,
+    /// Values of a fabric.
+    of_fabric: Option<Info>,
+}
+
+impl Answer {
+    /// Reads an answer. Infos of other keys have no effect.
+    pub(super) fn read(infos: Vec<Info>) -> Self {
+        let mut answer = Self::default();
+        for info in infos {
+            if info.key.as_str() == FABRIC {
+                answer.of_fabric = Some(info);
+            } else if info.key.as_str() == keys::ALLOC_FABRIC.name() {
+                elements(&info.value).cloned().for_each(|info| answer.add(info));
+            } else {
+                answer.add(info);
+            }
+        }
+        answer
+    }
+
+    fn add(&mut self, info: Info) {
+        if !info.key.is_reserved() && matches!(info.value, Value::DataArray(_)) {
+            self.named.insert(info.key.clone(), info);
         }
     }
 }

@@ -1,18 +1,12 @@
-//! The question for fabric resources that the server lacks, and its answer.
-//!
-//! ```text
-//! wishes of which a part is lacking, and the job's layout ──> question: an allocation of the host or the scheduler
-//! answer ──> by the name of a wish, its values; and values of the scheduler's fabric for the job
-//! ```
+//! The question for fabric resources that the server lacks: an allocation request to the host or the scheduler, with the lacking wishes and
+//! the job's layout.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
-use super::allocation::{FABRIC, elements};
 use super::{MARK, VERSION};
 use crate::keys;
-use crate::types::{AsStatus, Info, Key, Namespace, Status, Value};
+use crate::types::{AsStatus, Info, Key, Namespace, Status};
 
 /// Why a question got no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -61,35 +55,3 @@ pub(super) fn question(namespace: &Namespace, infos: &[Info], lacking: &[&Info])
 /// The parts of the setup that place the job.
 const PASSED_ON: [&str; 4] =
     [keys::NODE_MAP.name(), keys::PROC_MAP.name(), keys::JOB_INFO_ARRAY.name(), keys::PROC_INFO_ARRAY.name()];
-
-/// An answer to a question.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Answer {
-    /// Values by the name of the wish.
-    pub(super) named: BTreeMap<Key, Info>,
-    /// Values of a fabric.
-    pub(super) of_fabric: Option<Info>,
-}
-
-impl Answer {
-    /// Reads an answer. Infos of other keys have no effect.
-    pub(super) fn read(infos: Vec<Info>) -> Self {
-        let mut answer = Self::default();
-        for info in infos {
-            if info.key.as_str() == FABRIC {
-                answer.of_fabric = Some(info);
-            } else if info.key.as_str() == keys::ALLOC_FABRIC.name() {
-                elements(&info.value).cloned().for_each(|info| answer.add(info));
-            } else {
-                answer.add(info);
-            }
-        }
-        answer
-    }
-
-    fn add(&mut self, info: Info) {
-        if !info.key.is_reserved() && matches!(info.value, Value::DataArray(_)) {
-            self.named.insert(info.key.clone(), info);
-        }
-    }
-}
