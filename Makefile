@@ -13,7 +13,7 @@ export PROPTEST_RNG_SEED ?= 1
 EXPLORE_CASES ?= 20000
 # The oldest compiler, as Cargo.toml says.
 RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-FUZZ_TARGETS := frame bfrops pmi regex maps registration retrieval segment server_ops conversation directives fabric storage inventory topology
+FUZZ_TARGETS := frame bfrops pmi regex maps registration retrieval segment server_ops conversation directives endpoints fabric storage inventory topology
 
 # `modex` without shared libraries: each process of a job begins with an exec, and to find, map and bind libraries takes
 # longer than everything else that such a start does. The crate's build scripts name what hwloc needs, of which nothing gets in;

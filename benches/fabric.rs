@@ -10,8 +10,9 @@ use modex::fabric::CurrentFabric;
 use modex::fabric::providers::{Provider, TestFabric};
 use modex::fabrics::{DeviceDescription, Fabric, FabricDescription, Links, PlaneDescription};
 use modex::gds::registration::JobDescription;
-use modex::types::{Info, Namespace, Value};
-use modex::{FabricSource, LocalHost, Server};
+use modex::hardware::{Device, Inventory, NumaMemory};
+use modex::types::{Info, Key, Namespace, Value};
+use modex::{FabricSource, LocalHost, Server, keys};
 use support::{Failure, registered};
 
 const SWITCHES: u32 = 5000;
@@ -73,6 +74,9 @@ fn start_of_a_job() -> Result<(), Failure> {
     if infos.is_empty() {
         return Err("the job got no endpoints".into());
     }
+    let placed = [description.clone(), localities()].concat();
+    server.deliver_inventory((0..NODES).map(inventory).collect::<Result<_, _>>()?).wait()?;
+    timed("assign endpoints by locality", || server.setup_application(&job, &placed))?;
     let values: Vec<Info> = infos.iter().flat_map(|info| elements(&info.value)).cloned().collect();
     let bytes = |description: &[Info]| Ok::<_, Failure>(registered(description)?.statistics(&job)?.published_bytes);
     let without = timed("register without them", || bytes(&description))?;
@@ -81,6 +85,33 @@ fn start_of_a_job() -> Result<(), Failure> {
     let each = |bytes: u64| bytes as f64 / f64::from(RANKS);
     println!("fabric/job: {:.2} bytes a rank, {:.2} of them for the fabric", each(with), each(with - without));
     Ok(())
+}
+
+/// A node with 2 packages of 4 NUMA nodes, and a device at every second one.
+fn inventory(node: u32) -> Result<Vec<u8>, Failure> {
+    let device = |number: u32| Device {
+        name: format!("test{node:03}:nic{number:03}"),
+        memory: Some(2 * number),
+        package: Some(number / 2),
+        ..Device::default()
+    };
+    let memory = (0..8).map(|number| NumaMemory { number, bytes: 1 << 30 }).collect();
+    let devices = (0..4).map(device).collect();
+    Ok(Inventory { node: format!("test{node:03}"), memory, devices, ..Inventory::default() }.encode()?)
+}
+
+/// Each process is at one of the 8 NUMA nodes of its node.
+fn localities() -> Vec<Info> {
+    let place = |rank: u32| {
+        let number = rank % 8;
+        let locality = format!("hwloc:SK{}:NM{number}:CR{}:HT{}", number / 4, rank % 100, rank % 100);
+        let facts = vec![
+            Info::new(Key::from_static(keys::RANK.name()), Value::ProcRank(rank.into())),
+            Info::new(Key::from_static(keys::LOCALITY_STRING.name()), locality),
+        ];
+        Info::new(Key::from_static(keys::PROC_INFO_ARRAY.name()), Value::info_array(facts))
+    };
+    (0..RANKS).map(place).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench measures")]

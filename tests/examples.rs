@@ -68,6 +68,7 @@ fn the_scheduler_gives_lends_and_takes_back_nodes() {
         "end the second session: no nodes",
         // n0, n1 and n5 are taken.
         "new with 5 nodes: n2,n3,n4,n6,n7",
+        "new with 8 nodes, after the requester's end: n0,n1,n2,n3,n4,n5,n6,n7",
         "define a block: done",
         "define it again: PMIX_ERR_EXISTS (-11)",
     ];

@@ -12,6 +12,9 @@ pub fn namespace() -> Namespace {
     Namespace::new("job").expect("a valid name")
 }
 
+/// Ranks of [`description`].
+pub const RANKS: u32 = 5;
+
 /// Three nodes with most kinds of data that a host registers.
 #[must_use]
 pub fn description() -> Vec<Info> {

@@ -179,11 +179,13 @@ impl Bound<pmix_spawn_cbfunc_t> {
 
 /// Lends infos, until the callback calls the release function, which it gets even without infos.
 impl Bound<pmix_setup_application_cbfunc_t> {
-    pub(crate) fn call(self, infos: Array<pmix_info_t>) {
+    pub(crate) fn call(self, result: Result<Array<pmix_info_t>, Status>) {
+        let status = result.as_ref().map_or_else(|status| *status, |_| Status::SUCCESS);
+        let infos = result.unwrap_or_else(|_| Array::empty());
         let (first, count) = (infos.as_ptr().cast_mut(), infos.len());
         let (release, token) = (Some(release_with_status as pmix_op_cbfunc_t), lent::lend(infos));
         // SAFETY: the infos live until their release (B2); the data is the function's own (B1).
-        call_c(|| unsafe { (self.function)(Status::SUCCESS.to_raw(), first, count, self.data.get(), release, token) });
+        call_c(|| unsafe { (self.function)(status.to_raw(), first, count, self.data.get(), release, token) });
     }
 }
 

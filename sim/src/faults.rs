@@ -165,11 +165,13 @@ pub enum Canary {
     MemberLost,
     /// A server passes an early answer of the host on before all jobs are registered and their processes have come.
     AheadEarly,
+    /// The scheduler believes that an allocation has been returned.
+    NodeTwice,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 23] = [
+    pub const ALL: [(&'static str, Self); 24] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -193,6 +195,7 @@ impl Canary {
         ("question-lost", Self::QuestionLost),
         ("member-lost", Self::MemberLost),
         ("ahead-early", Self::AheadEarly),
+        ("node-twice", Self::NodeTwice),
     ];
 
     fn words() -> String {
@@ -215,6 +218,7 @@ impl Canary {
             Self::Deadline => &[Rule::BeforeDeadline],
             Self::ReplyTwice => &[Rule::AnsweredOnce],
             Self::ScopeLeak => &[Rule::Scope],
+            Self::NodeTwice => &[Rule::NodesOnce],
             Self::LostCommit => &[Rule::NothingMissing, Rule::StaysReadable, Rule::NoWaitInVain],
             Self::ChangedValue => &[Rule::StaysReadable],
             Self::Leak => &[Rule::NothingRemains],

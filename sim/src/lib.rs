@@ -30,6 +30,7 @@
 //! - tools and clients of other libraries.
 
 mod actions;
+mod allocations;
 mod bootstraps;
 mod departures;
 mod fault_schedule;
@@ -47,6 +48,8 @@ mod random;
 mod registration;
 mod rule;
 mod run;
+#[path = "../../examples/support/scheduler.rs"]
+mod scheduler;
 mod setup;
 mod shrink;
 mod store;

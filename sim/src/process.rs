@@ -161,6 +161,7 @@ pub(super) enum CallPurpose {
     Invitation(InvitationCall),
     /// To leave a group.
     LeaveGroup(Text),
+    Allocation,
     Other,
 }
 

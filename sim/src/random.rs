@@ -17,6 +17,8 @@ pub(super) enum RandomStream {
     Leavers,
     /// The servers that the host tells of a job, and the time.
     Registrations,
+    /// The scheduler, and the requests for it.
+    Allocations,
     /// The choices of one process within the program.
     Process(u32),
     /// The duration of everything.
@@ -45,6 +47,7 @@ impl Random {
             RandomStream::Leavers => 7,
             RandomStream::Registrations => 8,
             RandomStream::Shape => 9,
+            RandomStream::Allocations => 10,
             RandomStream::Fault(kind) => (1 << 32) | u128::from(kind),
             RandomStream::Process(process) => (1 << 64) | u128::from(process),
         };

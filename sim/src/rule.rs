@@ -29,6 +29,8 @@ pub enum Rule {
     Membership,
     /// Every process that wants an event and is its target gets it once.
     ToldOnce,
+    /// A node is in one allocation, and returned nodes are free.
+    NodesOnce,
     /// The cores' own assertions hold.
     Consistent,
     /// The same seed gives the same steps.
@@ -50,6 +52,7 @@ impl fmt::Display for Rule {
             Self::LossIsTold => "calls end at once when their server is lost",
             Self::Membership => "a group has exactly its expected members, and all learn the same list",
             Self::ToldOnce => "an event reaches each of its targets once",
+            Self::NodesOnce => "a node is in one allocation, and returned nodes are free",
             Self::Consistent => "the cores' own assertions hold",
             Self::SameAgain => "a seed replays identically, step for step",
         })

@@ -144,6 +144,8 @@ impl World {
         self.rules.remains("client that still waits for its server", clients);
         self.rules.remains("call of a client", calls);
         self.rules.remains("commit without an answer", self.commits.len());
+        let allocated = self.allocations.as_ref().map_or(0, |of| of.account.remaining());
+        self.rules.remains("allocation of an ended process", allocated);
         let every = if self.setup.is_large() { self.processes.len() / 1000 } else { 1 };
         for process in (0..self.processes.len()).step_by(every.max(1)) {
             self.read_again(u32::try_from(process).unwrap_or(u32::MAX));

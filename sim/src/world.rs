@@ -9,6 +9,7 @@ use modex::proto::Tag;
 use modex::server::{Capabilities, Limits, PeerId, ServerConfig, ServerCore, UpcallId};
 use modex::types::{Namespace, ProcId, Time};
 
+use super::allocations::Allocations;
 use super::bootstraps::{Bootstraps, PendingGroupRequest};
 use super::departures::GroupDepartures;
 use super::fault_schedule::FaultSchedule;
@@ -74,6 +75,8 @@ pub(super) struct World {
     pub(super) invited_groups: InvitedGroups,
     pub(super) departures: GroupDepartures,
     pub(super) hosted_groups: HostedGroups,
+    /// The scheduler, in worlds that have one.
+    pub(super) allocations: Option<Allocations>,
     pub(super) rules: Rules,
     pub(super) trace: Trace,
     pub(super) fault_schedule: FaultSchedule,
@@ -126,6 +129,7 @@ impl World {
             invited_groups: InvitedGroups::default(),
             departures: GroupDepartures::default(),
             hosted_groups: HostedGroups::default(),
+            allocations: Allocations::of(seed, setup),
             rules: Rules::default(),
             trace: Trace::new(keep),
             fault_schedule: FaultSchedule::new(seed, setup),
@@ -157,6 +161,7 @@ impl World {
         let groups = if self.has_group_host { Capabilities::GROUP } else { Capabilities::empty() };
         let learns =
             self.lazy_registration.as_ref().map_or(Capabilities::empty(), |_| Capabilities::REGISTERS_ON_CONNECT);
+        let scheduler = self.allocations.as_ref().map_or(Capabilities::empty(), |_| Capabilities::ALLOCATE);
         let capabilities = Capabilities::CLIENT_CONNECTED
             | Capabilities::CLIENT_FINALIZED
             | Capabilities::FENCE
@@ -165,6 +170,7 @@ impl World {
             | Capabilities::DISCONNECT
             | groups
             | learns
+            | scheduler
             | Capabilities::JOB_CONTROL
             | Capabilities::NOTIFY_EVENT
             | Capabilities::LOG;

@@ -88,6 +88,10 @@ impl Server {
     /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the interfaces of
     ///   delivered inventories, for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
     ///
+    /// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it: the scheduler at `PMIX_SERVER_URI` among the infos; without
+    /// it the host ([`Host::allocate`](crate::Host::allocate), on this thread), and if that is not supported, the scheduler of the node. It
+    /// waits for the answer, at most 10 s or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a fabric ask nobody.
+    ///
     /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and
     /// of the programming model.
     ///
@@ -117,7 +121,15 @@ impl Server {
     /// # Errors
     /// [`SetupError`]. A required info that can't be honoured is one.
     pub fn setup_application(&self, namespace: &Namespace, infos: &[Info]) -> Result<Vec<Info>, SetupError> {
-        self.jobs().setup_application(namespace, infos, &runtime::environment())
+        self.jobs()
+            .setup_application(namespace, infos, &runtime::environment(), |question| self.ask_for(infos, question))
+    }
+
+    /// Whether [`Server::setup_application`] with these infos may wait for the host or a scheduler.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn setup_may_wait(&self, infos: &[Info]) -> bool {
+        self.jobs().may_ask(infos)
     }
 
     /// Takes the infos that [`Server::setup_application`] collected for a job. Fabric resources become part of the

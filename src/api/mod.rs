@@ -18,6 +18,7 @@ mod pmi;
 pub mod registration;
 mod requests;
 mod round_trip;
+mod scheduler;
 mod server;
 mod server_builder;
 mod server_call;
@@ -44,7 +45,7 @@ pub use crate::runtime::{
     EventCall, EventError, FabricSource, FabricSourceError, FactError, FenceReply, Fetched, GroupError, Host,
     HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer, PatternError, PmiChannel, PortShortage, ProofError,
     Prover, Responder, SetupError, StartError, StartedFence, StaticPorts, StaticPortsError, Stopped, SystemServer,
-    ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
+    ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, Unanswered, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,

@@ -22,21 +22,23 @@ pub struct Assignment {
 }
 
 impl Fabric {
-    /// Gives each process one endpoint in each plane. `distance` is that of a process and a device of its node, if it is known.
+    /// Gives each process one endpoint in each plane. `place` is where a process runs: many processes have the same. `distance` is that
+    /// of a place and a device, if it is known.
     ///
     /// The endpoint is at the closest device. Among equally close ones, the processes of a node take turns. A process has its closest
     /// endpoints first.
     #[must_use]
-    pub fn assign<'n>(
+    pub fn assign<'n, P: Ord + Copy>(
         &self,
         nodes: impl Iterator<Item = (&'n str, Vec<u32>)>,
-        distance: impl Fn(u32, Device<'_>) -> Option<u32>,
+        place: impl Fn(u32) -> P,
+        distance: impl Fn(P, Device<'_>) -> Option<u32>,
     ) -> Assignment {
         let (mut given, mut described) = (Assignment::default(), Vec::new());
         for (node, ranks) in nodes {
             let devices = self.devices_by_plane(node);
             if !devices.is_empty() {
-                given.add_node(&devices, &ranks, &distance);
+                given.add_node(&devices, ranks.iter().map(|rank| (*rank, place(*rank))), &distance);
                 described.push((node.to_owned(), devices, ranks));
             }
         }
@@ -58,22 +60,19 @@ impl Fabric {
 }
 
 impl Assignment {
-    fn add_node(
+    /// Adds the processes of a node, each with its place.
+    fn add_node<P: Ord + Copy>(
         &mut self,
         planes: &[PlaneDevices<'_>],
-        ranks: &[u32],
-        distance: impl Fn(u32, Device<'_>) -> Option<u32>,
+        processes: impl Iterator<Item = (u32, P)>,
+        distance: impl Fn(P, Device<'_>) -> Option<u32>,
     ) {
-        let mut known: BTreeMap<Vec<(u32, u32, usize)>, u32> = BTreeMap::new();
-        for (turn, &rank) in ranks.iter().enumerate() {
-            let chosen = planes.iter().map(|(number, _, devices)| {
-                let (distance, device) = closest(devices, turn, |device| distance(rank, device));
-                (distance, device, *number)
-            });
-            let mut chosen: Vec<(u32, u32, usize)> = chosen.collect();
-            chosen.sort_by_key(|&(distance, _, plane)| (distance, plane));
-            // Lists differ in the devices alone.
-            chosen.iter_mut().for_each(|(distance, ..)| *distance = 0);
+        let mut closest: BTreeMap<P, Vec<Closest>> = BTreeMap::new();
+        let mut known: BTreeMap<Vec<(u32, usize)>, u32> = BTreeMap::new();
+        for (turn, (rank, place)) in processes.enumerate() {
+            let closest = closest.entry(place).or_insert_with(|| Closest::of(planes, |device| distance(place, device)));
+            let chosen: Vec<(u32, usize)> =
+                closest.iter().map(|closest| (closest.in_turn(turn), closest.plane)).collect();
             let number = match known.get(&chosen) {
                 Some(number) => *number,
                 None => {
@@ -87,20 +86,38 @@ impl Assignment {
     }
 
     /// Adds a list and returns its number.
-    fn add_list(&mut self, planes: &[PlaneDevices<'_>], chosen: &[(u32, u32, usize)]) -> u32 {
+    fn add_list(&mut self, planes: &[PlaneDevices<'_>], chosen: &[(u32, usize)]) -> u32 {
         let plane = |number: usize| planes.iter().find(|(other, ..)| *other == number).map(|(_, plane, _)| *plane);
-        let devices = chosen.iter().filter_map(|&(_, device, number)| plane(number)?.device(device));
+        let devices = chosen.iter().filter_map(|&(device, number)| plane(number)?.device(device));
         let elements = devices.map(endpoint).collect();
         self.lists.push(Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements })));
         u32::try_from(self.lists.len()).unwrap_or(u32::MAX)
     }
 }
 
-/// The distance and the number of the closest device. Those of unknown distance are the farthest.
-fn closest(devices: &[Device<'_>], turn: usize, distance: impl Fn(Device<'_>) -> Option<u32>) -> (u32, u32) {
-    let distances: Vec<u32> = devices.iter().map(|device| distance(*device).unwrap_or(u32::MAX)).collect();
-    let least = distances.iter().copied().min().unwrap_or(u32::MAX);
-    let close = || devices.iter().zip(&distances).filter(|(_, distance)| **distance == least);
-    let place = turn.checked_rem(close().count()).unwrap_or_default();
-    (least, close().nth(place).map_or(u32::MAX, |(device, _)| device.index))
+/// The closest devices of a plane to a place.
+struct Closest {
+    distance: u32,
+    plane: usize,
+    devices: Vec<u32>,
+}
+
+impl Closest {
+    /// Those of each plane, the closest planes first. Devices of unknown distance are the farthest.
+    fn of(planes: &[PlaneDevices<'_>], distance: impl Fn(Device<'_>) -> Option<u32>) -> Vec<Self> {
+        let of_plane = |(plane, _, devices): &PlaneDevices<'_>| {
+            let distances: Vec<u32> = devices.iter().map(|device| distance(*device).unwrap_or(u32::MAX)).collect();
+            let least = distances.iter().copied().min().unwrap_or(u32::MAX);
+            let close = devices.iter().zip(distances).filter(|(_, distance)| *distance == least);
+            Self { distance: least, plane: *plane, devices: close.map(|(device, _)| device.index).collect() }
+        };
+        let mut closest: Vec<Self> = planes.iter().map(of_plane).collect();
+        closest.sort_by_key(|closest| (closest.distance, closest.plane));
+        closest
+    }
+
+    fn in_turn(&self, turn: usize) -> u32 {
+        let place = turn.checked_rem(self.devices.len()).unwrap_or_default();
+        self.devices.get(place).copied().unwrap_or(u32::MAX)
+    }
 }

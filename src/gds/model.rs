@@ -60,6 +60,41 @@ struct Job {
     posted: BTreeMap<u32, Vec<(Origin, Posted)>>,
 }
 
+impl Job {
+    /// The described values of a rank, or of the job.
+    fn described_of(&mut self, rank: Option<u32>) -> &mut BTreeMap<Key, Value> {
+        match rank {
+            Some(rank) => self.described.entry(rank).or_default(),
+            None => &mut self.job_level,
+        }
+    }
+
+    fn summarize(&mut self) {
+        let number = |key: &str| self.job_level.get(key).and_then(Value::as_u32);
+        self.summary.job_size = number("pmix.job.size").or(self.summary.job_size);
+        self.summary.node_count = number("pmix.num.nodes").or(self.summary.node_count);
+    }
+}
+
+/// The values of a description, each with its rank or as one of the job.
+fn described(description: &[Info]) -> Vec<(Option<u32>, Key, Value)> {
+    let mut found = Vec::new();
+    for info in description {
+        match (info.key.as_str(), info_entries(&info.value)) {
+            ("pmix.job.arr", Some(entries)) => found.extend(entries.into_iter().map(|(key, value)| (None, key, value))),
+            ("pmix.pdata", Some(entries)) => {
+                let rank = entries.iter().find(|(key, _)| key.as_str() == "pmix.rank");
+                if let Some(rank) = rank.and_then(|(_, value)| value.as_u32()) {
+                    let stored = entries.into_iter().map(|(key, value)| qualified::stored(key, value));
+                    found.extend(stored.map(|(key, value)| (Some(rank), key, value)));
+                }
+            }
+            _ => found.push((None, info.key.clone(), info.value.clone())),
+        }
+    }
+    found
+}
+
 impl MapStore {
     /// An empty store without a bound.
     #[must_use]
@@ -155,23 +190,10 @@ impl Datastore for MapStore {
 
     fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, Self::Error> {
         let job = self.namespaces.entry(namespace.clone()).or_default();
-        for info in description {
-            match (info.key.as_str(), info_entries(&info.value)) {
-                ("pmix.job.arr", Some(entries)) => job.job_level.extend(entries),
-                ("pmix.pdata", Some(entries)) => {
-                    let rank = entries.iter().find(|(key, _)| key.as_str() == "pmix.rank");
-                    if let Some(rank) = rank.and_then(|(_, value)| value.as_u32()) {
-                        let stored = entries.into_iter().map(|(key, value)| qualified::stored(key, value));
-                        job.described.entry(rank).or_default().extend(stored);
-                    }
-                }
-                _ => {
-                    job.job_level.insert(info.key.clone(), info.value.clone());
-                }
-            }
+        for (rank, key, value) in described(description) {
+            job.described_of(rank).insert(key, value);
         }
-        job.summary.job_size = job.job_level.get("pmix.job.size").and_then(Value::as_u32).or(job.summary.job_size);
-        job.summary.node_count = job.job_level.get("pmix.num.nodes").and_then(Value::as_u32).or(job.summary.node_count);
+        job.summarize();
         Ok(job.summary.clone())
     }
 
@@ -182,12 +204,23 @@ impl Datastore for MapStore {
     ) -> Result<Option<JobSummary>, Self::Error> {
         let unknown = || MapStoreError::UnknownNamespace { namespace: namespace.clone() };
         let job = self.namespaces.get_mut(namespace).ok_or_else(unknown)?;
-        let is_old = |key: &Key, value: &Value| change.before.iter().any(|old| old.key == *key && old.value == *value);
-        job.job_level.retain(|key, value| !is_old(key, value));
-        for added in change.after.iter() {
-            job.job_level.entry(added.key.clone()).or_insert_with(|| added.value.clone());
+        // The host wants no data of a job without any.
+        if job.job_level.is_empty() && job.described.is_empty() {
+            return Ok(None);
         }
-        Ok(Some(job.summary.clone()))
+        let before = (job.job_level.clone(), job.described.clone());
+        for (rank, key, value) in described(&change.before) {
+            let values = job.described_of(rank);
+            if values.get(&key) == Some(&value) {
+                values.remove(&key);
+            }
+        }
+        for (rank, key, value) in described(&change.after) {
+            job.described_of(rank).entry(key).or_insert(value);
+        }
+        job.described.retain(|_, values| !values.is_empty());
+        job.summarize();
+        Ok((before != (job.job_level.clone(), job.described.clone())).then(|| job.summary.clone()))
     }
 
     fn commit(
@@ -347,7 +380,7 @@ fn info_entries(value: &Value) -> Option<Vec<(Key, Value)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gds::RealmRequest;
+    use crate::gds::{RealmRequest, Store, StoreOptions};
     use crate::types::Scope;
 
     fn namespace() -> Namespace {
@@ -371,6 +404,51 @@ mod tests {
 
     fn all_new(key: &'static str) -> Committed {
         Committed { is_changed: true, keys_for_others: vec![Key::from_static(key)] }
+    }
+
+    /// The answers of a store about resources before and after changes. Each store gives the same.
+    fn resources_of(store: &mut impl Datastore<Error: std::fmt::Debug>) -> Vec<Option<Value>> {
+        let info = |key: &'static str, value: u32| Info::new(Key::from_static(key), value);
+        let of_rank = |value| {
+            let entries = vec![info("pmix.rank", 1), info("site.slot", value)];
+            Info::new(Key::from_static("pmix.pdata"), Value::info_array(entries))
+        };
+        let (own, old) = ([info("pmix.job.size", 4), info("site.own", 1)], [info("site.rack", 1), of_rank(1)]);
+        store.register(&namespace(), &[own.as_slice(), &old].concat()).unwrap();
+        let mut seen = Vec::new();
+        for (before, after) in [
+            (old.to_vec(), old.to_vec()),
+            // Nothing is left of one that goes, and nothing replaces the job's own.
+            (old.to_vec(), vec![info("site.own", 2), info("site.row", 3)]),
+            // Other values than the job's change nothing.
+            (vec![info("site.row", 4), info("site.own", 2)], vec![info("site.own", 3)]),
+            (vec![info("site.row", 3)], vec![of_rank(5)]),
+        ] {
+            let change = ResourceChange { before: before.into(), after: after.into() };
+            let changed = store.change_resources(&namespace(), &change).unwrap();
+            seen.push(changed.map(|summary| Value::from(summary.job_size.unwrap())));
+            for (rank, key) in [
+                (Rank::Wildcard, "site.own"),
+                (Rank::Wildcard, "site.rack"),
+                (Rank::Wildcard, "site.row"),
+                (1.into(), "site.slot"),
+            ] {
+                let lookup = Lookup { rank, key: KeyRef::new(key), realm: RealmRequest::Default, audience: None };
+                seen.push(store.lookup(&namespace(), &lookup).ok());
+            }
+        }
+        let nothing = ResourceChange { before: Vec::new().into(), after: Vec::new().into() };
+        assert!(store.change_resources(&Namespace::new("unknown").unwrap(), &nothing).is_err());
+        seen
+    }
+
+    /// The model said that each change changes something, and knew no resources of processes.
+    #[test]
+    fn resources_change_as_in_a_real_store() {
+        let seen = resources_of(&mut MapStore::new());
+        assert_eq!(seen, resources_of(&mut Store::new(StoreOptions::new("server", "n0"))));
+        let changes: Vec<bool> = seen.iter().step_by(5).map(Option::is_some).collect();
+        assert_eq!(changes, [false, true, false, true]);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Respo
 pub use server::host_facts::{FactError, HostFacts, available_servers};
 pub use server::job_setup::{
     AllocationError, EnvironmentChange, EnvironmentPatterns, JobSetup, NamespaceRegistration, PatternError,
-    PortShortage, SetupError, StaticPorts, StaticPortsError, Variable,
+    PortShortage, SetupError, StaticPorts, StaticPortsError, Unanswered, Variable,
 };
 pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;

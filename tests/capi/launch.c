@@ -316,7 +316,31 @@ static void several_calls(void)
     PMIX_INFO_DESTRUCT(&info[0]);
 }
 
-static pmix_server_module_t module;
+/* Answers for one job with what this server lacks. Its own thread may answer, so the setup waits on another one. */
+static pmix_status_t up_allocate(const pmix_proc_t *proc, pmix_alloc_directive_t directive, const pmix_info_t info[],
+                                 size_t n, pmix_info_cbfunc_t callback, void *data)
+{
+    (void)proc;
+    CHECK_NUMBER(PMIX_ALLOC_EXTEND, directive);
+    CHECK_REQUESTER(info, n);
+    CHECK(info_of(info, n, PMIX_NODE_MAP) && info_of(info, n, PMIX_PROC_MAP) && info_of(info, n, "pmix.alloc.net"));
+    const pmix_info_t *job = info_of(info, n, PMIX_NSPACE);
+    if (!job || strcmp(job->value.data.string, "granted") != 0) return PMIX_ERR_NOT_SUPPORTED;
+    pmix_data_array_t *parts, *infos;
+    PMIX_DATA_ARRAY_CREATE(parts, 2, PMIX_INFO);
+    PMIX_INFO_LOAD(&((pmix_info_t *)parts->array)[0], "my.net", "service level 3", PMIX_STRING);
+    PMIX_INFO_LOAD(&((pmix_info_t *)parts->array)[1], "pmix.alloc.netqos", "gold", PMIX_STRING);
+    PMIX_DATA_ARRAY_CREATE(infos, 1, PMIX_INFO);
+    PMIX_INFO_LOAD((pmix_info_t *)infos->array, "my.net", parts, PMIX_DATA_ARRAY);
+    PMIX_DATA_ARRAY_FREE(parts);
+    struct answer *answer = answer_new(give_infos, data, PMIX_SUCCESS);
+    answer->call.info = callback;
+    answer->payload = infos;
+    answer_later(answer);
+    return PMIX_SUCCESS;
+}
+
+static pmix_server_module_t module = {.allocate = up_allocate};
 
 static void host(void)
 {
@@ -351,6 +375,11 @@ static void host(void)
 
     set_up("before", PMIX_ERR_NOT_SUPPORTED, true);
     CHECK_NUMBER(0, taken_count);
+    set_up("granted", PMIX_SUCCESS, true);
+    support("granted", PMIX_SUCCESS);
+    host_job("granted", 1, 1);
+    run("granted", "granted");
+    let_go();
     /* PRRTE's prun gives an empty name: it asks for the environment of a job that it has not yet spawned. */
     struct done unnamed = DONE;
     envar(&bad, PMIX_SET_ENVAR, "CAPI_UNNAMED", "yes", 0);
@@ -395,7 +424,7 @@ static void has_key(const pmix_value_t *value)
 
 static int client(const char *role)
 {
-    bool is_prepared = strcmp(role, "prepared") == 0;
+    bool is_granted = strcmp(role, "granted") == 0, is_prepared = is_granted || strcmp(role, "prepared") == 0;
     pmix_value_t *value = NULL;
     bool at_once = true;
     pmix_info_t info;
@@ -411,7 +440,9 @@ static int client(const char *role)
     pmix_status_t status = PMIx_Get(&job, "my.net", &info, 1, &value);
     CHECK_STATUS(is_prepared ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, status);
     if (status == PMIX_SUCCESS) {
-        has_key(value);
+        const pmix_info_t *infos = value->data.darray->array;
+        if (is_granted) CHECK_TEXT("service level 3", infos[0].value.data.string);
+        else has_key(value);
         PMIX_VALUE_RELEASE(value);
     }
     PMIX_INFO_DESTRUCT(&info);

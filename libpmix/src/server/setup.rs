@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use modex::runtime::spawn_thread;
 use modex::types::{AsStatus, Info, InfoFlags, Namespace, Status};
 use modex::{EnvironmentChange, EnvironmentPatterns, SetupError};
 
 use super::completion::perform_at_once;
-use super::state;
+use super::state::{self, ServerProcess};
 use crate::argument::{CText, Count, Items, NamespaceText};
 use crate::callback::Callback;
 use crate::from_c;
 use crate::guard::{Failure, guard};
 use crate::pointer::CallerData;
 use crate::process;
-use crate::to_c;
+use crate::to_c::{self, Array};
 use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t};
 
 /// Registers variables of this process that the processes of a job get. `pattern` has names of variables, separated by `;`,
@@ -68,6 +69,10 @@ fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Fa
 /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the interfaces of delivered
 ///   inventories, for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
 ///
+/// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it: the scheduler at `PMIX_SERVER_URI` among the infos; without it
+/// the host's function `allocate`, and if that is not supported, the scheduler of the node. The answer must come within 10 s, or the
+/// `PMIX_TIMEOUT` among the infos. Then the callback gets the errors.
+///
 /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and of
 /// the programming model. A required info that can't be honoured is refused. The
 /// array belongs to the library until the callback's release function is called. It is for this job alone. See the standard's
@@ -89,12 +94,25 @@ pub extern "C-unwind" fn PMIx_server_setup_application<'a>(
         let own = process::member()?.proc().namespace;
         let namespace = from_c::namespace(nspace, Some(&own))?;
         let infos = from_c::infos(info.counted(ninfo))?;
-        let infos =
-            server.server().setup_application(&namespace, &infos).map_err(|error| refused(&namespace, &error))?;
-        let array = to_c::infos(&infos)?;
-        server.server().defer(move || callback.call(array))?;
+        if !server.server().setup_may_wait(&infos) {
+            let array = collect(&server, &namespace, &infos)?;
+            server.server().defer(move || callback.call(Ok(array)))?;
+            return Ok(());
+        }
+        // The host's own event loop may have to answer, so no thread of the host's waits.
+        let collected = move || {
+            let array = collect(&server, &namespace, &infos).map_err(|Failure(status)| status);
+            // A server that has ended has told its host so.
+            let _ = server.server().defer(move || callback.call(array));
+        };
+        spawn_thread("modex-setup", collected).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
         Ok(())
     })
+}
+
+fn collect(process: &ServerProcess, namespace: &Namespace, infos: &[Info]) -> Result<Array<pmix_info_t>, Failure> {
+    let infos = process.server().setup_application(namespace, infos).map_err(|error| refused(namespace, &error))?;
+    Ok(to_c::infos(&infos)?)
 }
 
 /// Logs a refusal.

@@ -323,6 +323,7 @@ impl World {
             CallPurpose::Get(sought) => return self.continue_get(peer, process, *sought, is_awaited, result),
             CallPurpose::Invitation(step) => return self.party_goes_on(peer, process, step, result),
             CallPurpose::Group(name) => self.note_group(peer, name, &result),
+            CallPurpose::Allocation => self.note_allocation(process, result),
             CallPurpose::LeaveGroup(name) => self.note_leave(process, name, &result),
             CallPurpose::Finalize | CallPurpose::Meeting | CallPurpose::Other => {}
         }
@@ -347,6 +348,7 @@ impl World {
         match stage {
             ProcessStage::Put => {
                 self.set_stage(process, ProcessStage::Meet);
+                self.ask_scheduler(peer);
                 self.put(process, peer);
             }
             ProcessStage::Meet if !self.may_meet(process, &phase) => {

@@ -178,6 +178,8 @@ impl World {
             }
             self.send_down(peer, ToClient::Closed);
         }
+        let on_node = self.processes.iter().zip(0..).filter(|(of, _)| of.node == node).map(|(_, process)| process);
+        on_node.collect::<Vec<u32>>().into_iter().for_each(|process| self.return_allocations(process));
         self.fail_exchanges_with(node);
         self.retire_all_on(node, comes_again);
         if !comes_again {

@@ -82,6 +82,7 @@ impl World {
                 let info = vec![Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), number)];
                 self.answer(server, id, HostReply::Infos { status: Status::SUCCESS, info })
             }
+            Upcall::Service(requester, Service::Allocate(request)) => self.allocate(server, id, &requester, &request),
             _ => {
                 let status = if self.strikes(Faults::REFUSE) { Status::ERR_UNREACH } else { Status::SUCCESS };
                 self.answer(server, id, HostReply::Status(status))
@@ -389,7 +390,7 @@ impl World {
     }
 
     /// Answers an upcall as the faults demand: at once (the result), later, twice, or never.
-    fn answer(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) -> Option<Input> {
+    pub(crate) fn answer(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) -> Option<Input> {
         self.lost_upcall = None;
         self.host.answered_at = self.now;
         if self.strikes(Faults::LOSS) {

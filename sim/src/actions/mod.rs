@@ -16,6 +16,7 @@
 //! | `bootstraps` | groups whose leaders know only how many they are |
 //! | `invitations`, `events`, `invited_groups` | groups by invitation: calls, events, checks |
 
+mod allocations;
 mod bootstraps;
 mod client;
 mod departures;

@@ -350,6 +350,7 @@ impl World {
     }
 
     fn note_parting(&mut self, process: u32) {
+        self.return_allocations(process);
         let (now, proc) = (self.now, self.process(process).map(|of| of.proc.clone()));
         proc.into_iter().for_each(|proc| self.invited_groups.left(&proc, now));
     }

@@ -2,7 +2,8 @@
 //!
 //! A registration is answered from the newest revision. An update reads the description again, on a thread of its own, and
 //! one reading answers all updates that wait for it. A change is a new revision between two events. After an error the
-//! earlier revision stays. A fabric from inventories is read after each delivery, too, and then the delivery ends.
+//! earlier revision stays. A fabric from inventories is read after each delivery with other network devices, too, and then the delivery
+//! ends.
 
 use std::io;
 use std::sync::Arc;
@@ -134,14 +135,18 @@ struct Reader {
 
 impl Reader {
     fn run(&self, orders: &Receiver<Order>) {
+        let mut last = None;
         while let Ok(first) = orders.recv() {
             // Orders that come during the reading wait for the next one: the description may have changed behind it.
             let waiting: Vec<Order> = std::iter::once(first).chain(orders.try_iter()).collect();
             let KnownFabric { source, inventories, .. } = &self.known;
-            let read = source.read(inventories).map(|fabric| self.take(fabric));
+            let revision = Some(inventories.lock().network_revision());
+            let is_read = waiting.iter().any(|order| matches!(order, Order::Update(..))) || last != revision;
+            let read = if is_read { source.read(inventories).map(|fabric| self.take(fabric)) } else { Ok(()) };
             if let Err(error) = &read {
                 tracing::error!("{error}; the fabric stays as it was");
             }
+            last = revision;
             for order in waiting {
                 let fabric = self.known.handle();
                 match order {

@@ -71,7 +71,7 @@ impl FabricSource {
     }
 
     /// The inventories of [`Server::deliver_inventory`](crate::Server::deliver_inventory). The fabric has no planes before the first
-    /// network device was delivered. Each delivery ends when the fabric is the newer one, and all inventories are read for it.
+    /// network device was delivered. Each delivery ends when the fabric is the newer one. All inventories are read if network devices have changed.
     #[must_use]
     pub const fn inventories() -> Self {
         Self(Source::Inventories)

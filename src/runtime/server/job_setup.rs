@@ -11,6 +11,7 @@
 //! ```
 
 mod allocation;
+mod elsewhere;
 mod endpoints;
 mod environment;
 mod harvest;
@@ -23,11 +24,14 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
 pub use self::allocation::AllocationError;
-use self::allocation::{FABRIC, Layout, allocate, values_of};
+use self::allocation::{Answer, FABRIC, Layout, allocate, needs_more_than_a_key, values_of};
+pub use self::elsewhere::Unanswered;
+use self::elsewhere::question;
 use self::endpoints::Secrets;
 pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};
@@ -57,6 +61,10 @@ pub struct JobSetup {
     harvest: Harvest,
     /// The fabric on which jobs get endpoints, and the key of each job.
     fabric: Option<KnownFabric>,
+    /// Whether it is the scheduler's server: it asks no other one.
+    is_scheduler: bool,
+    /// Questions so far.
+    questions: AtomicU32,
     inventories: SharedInventories,
     secrets: Secrets,
     /// Ports for jobs that ask for some.
@@ -177,13 +185,13 @@ impl AsStatus for SetupError {
 impl JobSetup {
     pub(super) fn new(
         own: Arc<OwnProcess>,
-        fabric: Option<KnownFabric>,
+        (fabric, is_scheduler): (Option<KnownFabric>, bool),
         inventories: SharedInventories,
         ports: StaticPorts,
     ) -> Self {
-        let (resources, jobs) = (Mutex::new(Arc::default()), Mutex::default());
+        let (resources, jobs, questions) = (Mutex::new(Arc::default()), Mutex::default(), AtomicU32::default());
         let (harvest, secrets, ports) = (Harvest::default(), Secrets::default(), PortDesk::new(ports));
-        Self { own, resources, jobs, harvest, fabric, inventories, secrets, ports }
+        Self { own, resources, jobs, harvest, fabric, is_scheduler, questions, inventories, secrets, ports }
     }
 
     /// Adds resources to every job.
@@ -236,7 +244,8 @@ impl JobSetup {
     }
 
     /// Collects the infos that the nodes of a job need for [`JobSetup::setup_local_support`]: changes of the environment
-    /// (`harvest`), and fabric resources. `variables` is the environment of this process.
+    /// (`harvest`), and fabric resources. `variables` is the environment of this process. `ask` puts a question to the host or the
+    /// scheduler.
     ///
     /// # Errors
     /// [`SetupError`], before anything is collected. Without it each node's server would report the error.
@@ -245,6 +254,7 @@ impl JobSetup {
         namespace: &Namespace,
         infos: &[Info],
         variables: &[(OsString, OsString)],
+        ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
     ) -> Result<Vec<Info>, SetupError> {
         // A process's place counts for endpoints alone.
         let counts = |key: &&str| self.fabric.is_some() || *key != keys::PROC_INFO_ARRAY.name();
@@ -255,7 +265,7 @@ impl JobSetup {
         let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
         let ports = self.ports.setup(namespace, user_of(infos));
         let allocated =
-            if is_all || others || is_neither { self.allocated(namespace, infos, &ports)? } else { Vec::new() };
+            if is_all || others || is_neither { self.allocated(namespace, infos, &ports, ask)? } else { Vec::new() };
         let changes = if is_all || environment || is_neither {
             // PRRTE's daemons ask for neither, after `prun` has collected the user's variables. Theirs must not win.
             let variables =
@@ -296,8 +306,34 @@ impl JobSetup {
         Ok(job.changes.clone())
     }
 
+    /// Whether a setup with these infos may wait for another process.
+    #[must_use]
+    pub fn may_ask(&self, infos: &[Info]) -> bool {
+        let mut wishes = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
+        self.asks_elsewhere(infos) && wishes.any(needs_more_than_a_key)
+    }
+
+    /// The number of a new question.
+    pub fn number_of_question(&self) -> u32 {
+        // Relaxed: no other data depends on it.
+        self.questions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host passes on the
+    /// infos of a question.
+    fn asks_elsewhere(&self, infos: &[Info]) -> bool {
+        let is_question = infos.iter().any(|info| info.key.as_str() == MARK);
+        self.fabric.is_none() && !self.is_scheduler && !is_question
+    }
+
     /// The fabric resources of a job: those that are asked for, and the endpoints of its processes.
-    fn allocated(&self, namespace: &Namespace, infos: &[Info], ports: &PortSetup<'_>) -> Result<Vec<Info>, SetupError> {
+    fn allocated(
+        &self,
+        namespace: &Namespace,
+        infos: &[Info],
+        ports: &PortSetup<'_>,
+        ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
+    ) -> Result<Vec<Info>, SetupError> {
         let is_asked = infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
         if !is_asked && self.fabric.is_none() {
             return Ok(Vec::new());
@@ -310,7 +346,11 @@ impl JobSetup {
             }
             layout => layout?,
         };
-        let mut allocated = if is_asked { allocate(infos, &layout, &inventories, ports)? } else { Vec::new() };
+        let ask = |lacking: &[&Info]| match self.asks_elsewhere(infos) {
+            true => ask(question(namespace, infos, lacking)).map(Answer::read),
+            false => Err(Unanswered::NotAsked),
+        };
+        let mut allocated = if is_asked { allocate(infos, &layout, &inventories, ports, ask)? } else { Vec::new() };
         if let Some(fabric) = &self.fabric {
             let values = endpoints::given(&fabric.handle(), layout.nodes(), infos, &inventories);
             if !values.is_empty() {
@@ -474,7 +514,7 @@ fn refuse_required(infos: &[Info], understood: &[&str]) -> Result<(), SetupError
 pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 3] = [keys::ALLOC_FABRIC.name(), FABRIC, MARK];
 
 /// Infos that the setup of an application honours beside [`ENVIRONMENT_CHANGES`].
-pub(super) const UNDERSTOOD: [&str; 15] = [
+pub(super) const UNDERSTOOD: [&str; 17] = [
     keys::SETUP_APP_ENVARS.name(),
     keys::SETUP_APP_NONENVARS.name(),
     keys::SETUP_APP_ALL.name(),
@@ -486,6 +526,9 @@ pub(super) const UNDERSTOOD: [&str; 15] = [
     keys::NODE_MAP.name(),
     keys::PROC_MAP.name(),
     keys::PROC_INFO_ARRAY.name(),
+    // The scheduler, and the time in which it must answer.
+    keys::SERVER_URI.name(),
+    keys::TIMEOUT.name(),
     // Facts about the user. The first one's static ports are a share of all.
     keys::USERID.name(),
     keys::GRPID.name(),

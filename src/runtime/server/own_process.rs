@@ -15,8 +15,9 @@ mod output;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
-use crossbeam::channel::bounded;
+use crossbeam::channel::{Receiver, bounded};
 use nix::unistd::{getegid, geteuid};
 
 use super::host::{Host, Responder, Taker, UpcallAnswer, call_service};
@@ -182,14 +183,27 @@ impl OwnProcess {
             let ResolveRequest { find, read } = resolve.map_err(refused)?;
             return answer(command, read, self.find(find).map_err(|Stopped| refused(Status::ERR_INIT))?);
         }
+        // The host's answer is never lost: a dropped responder answers with an error.
+        self.reply_to(request).recv().unwrap_or(Err(CallError::Refused { command, status: Status::ERROR }))
+    }
+
+    /// Makes a request of the host and waits so long for its answer. A later answer is dropped.
+    ///
+    /// # Errors
+    /// As [`OwnProcess::exchange`], and [`CallError::TimedOut`].
+    pub fn exchange_within(&self, request: Request, time_max: Duration) -> Result<Reply, CallError> {
+        let command = request.command();
+        self.reply_to(request).recv_timeout(time_max).unwrap_or(Err(CallError::TimedOut { command }))
+    }
+
+    fn reply_to(&self, request: Request) -> Receiver<Result<Reply, CallError>> {
         let (sender, reply) = bounded(1);
         let take = move |reply| {
             // If no thread waits any more, the answer is dropped.
             let _ = sender.send(reply);
         };
         self.ask(request, Box::new(take));
-        // The host's answer is never lost: a dropped responder answers with an error.
-        reply.recv().unwrap_or(Err(CallError::Refused { command, status: Status::ERROR }))
+        reply
     }
 
     /// Makes a request. The answer goes to `callback`, on the thread of the host's functions. If the server ends

@@ -187,7 +187,7 @@ impl ServerHandle {
         let tools = options.tools.policy(&options);
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
         let given = (options.munge_credentials.clone(), fabric.clone(), options.bounded_storage());
-        let static_ports = options.static_ports.clone();
+        let (static_ports, of_jobs) = (options.static_ports.clone(), (fabric.clone(), options.tools.is_scheduler));
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -234,7 +234,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(Arc::clone(&own), fabric.clone(), inventories.clone(), static_ports)),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own), of_jobs, inventories.clone(), static_ports)),
             fabric,
             inventories,
             own,

@@ -17,6 +17,7 @@ const BYTES_MAX: usize = 256 << 20;
 pub struct Inventories {
     nodes: BTreeMap<Arc<str>, Arc<Kept>>,
     size_bytes: usize,
+    network_revision: u64,
 }
 
 #[derive(Debug)]
@@ -76,9 +77,12 @@ impl Inventories {
             }
         }
         let (mut node_count, mut size_bytes) = (self.nodes.len(), self.size_bytes);
-        let mut changes = Vec::new();
+        let (mut changes, mut has_other_networks) = (Vec::new(), false);
         for (node, kept) in &arrived {
-            match self.nodes.get(node) {
+            let older = self.nodes.get(node);
+            let known = older.map(|older| networks(&older.inventory)).into_iter().flatten();
+            has_other_networks |= !known.eq(networks(&kept.inventory));
+            match older {
                 Some(older) => {
                     size_bytes = size_bytes.saturating_sub(older.size_bytes);
                     changes.extend(compare(&older.inventory, &kept.inventory));
@@ -95,7 +99,14 @@ impl Inventories {
         }
         self.nodes.extend(arrived);
         self.size_bytes = size_bytes;
+        self.network_revision += u64::from(has_other_networks);
         Ok(changes)
+    }
+
+    /// Grows with each delivery that changes network devices.
+    #[must_use]
+    pub const fn network_revision(&self) -> u64 {
+        self.network_revision
     }
 
     /// The inventory of a node.
@@ -122,11 +133,14 @@ impl Inventories {
     }
 }
 
+fn networks(inventory: &Inventory) -> impl Iterator<Item = &Device> {
+    inventory.devices.iter().filter(|device| device.is_of_network())
+}
+
 /// A name that two devices of networks have.
 fn twice(inventory: &Inventory) -> Option<&str> {
     let mut names = BTreeSet::new();
-    let mut devices = inventory.devices.iter().filter(|device| device.is_of_network());
-    devices.find(|device| !names.insert(&device.name)).map(|device| device.name.as_str())
+    networks(inventory).find(|device| !names.insert(&device.name)).map(|device| device.name.as_str())
 }
 
 /// First the devices that are lost, then those that are found.

@@ -124,6 +124,26 @@ fn a_newer_inventory_tells_which_devices_are_lost_and_which_are_found() {
     assert_eq!(deliver(&with(vec![card, moved])), Ok(Vec::new()), "their order is nothing");
 }
 
+/// A fabric of inventories is read again only for other network devices.
+#[test]
+fn deliveries_with_other_network_devices_raise_the_revision() {
+    let mut known = Inventories::default();
+    let mut deliver = |inventory: &Inventory| {
+        known.deliver([inventory.encode().unwrap().as_slice()]).unwrap();
+        known.network_revision()
+    };
+    let [network, card] = <[Device; 2]>::try_from(inventory("n0").devices).unwrap();
+    let with = |devices: Vec<Device>| Inventory { devices, ..inventory("n0") };
+    assert_eq!(deliver(&inventory("n0")), 1);
+    assert_eq!(deliver(&Inventory { processors: 64, ..inventory("n0") }), 1);
+    assert_eq!(deliver(&with(vec![network.clone()])), 1, "the card is of no network");
+    let other = Device { vendor: Some(1), ..network };
+    assert_eq!(deliver(&with(vec![other])), 2, "the fabric has vendors, too");
+    assert_eq!(deliver(&with(vec![card])), 3);
+    assert_eq!(deliver(&Inventory { devices: Vec::new(), ..inventory("n1") }), 3);
+    assert_eq!(deliver(&inventory("n1")), 4);
+}
+
 #[test]
 fn what_is_there_twice_is_refused_and_the_earlier_state_stays() {
     let mut known = Inventories::default();

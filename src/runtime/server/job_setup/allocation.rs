@@ -13,6 +13,9 @@
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
+use std::collections::BTreeMap;
+
+use super::elsewhere::Unanswered;
 use super::ports::{PortSetup, PortShortage, Taken};
 use crate::gds::registration::ENDPOINTS;
 use crate::keys;
@@ -51,6 +54,16 @@ pub enum AllocationError {
         /// The missing resource.
         reason: &'static str,
     },
+    /// A required part can't be given here, and the host or scheduler has not given it.
+    #[error("{key:?} is required and can't be given here: {reason}. {unanswered}")]
+    NotAnswered {
+        /// The key of the part.
+        key: Key,
+        /// The resource that this server lacks.
+        reason: &'static str,
+        /// The end of the question.
+        unanswered: Unanswered,
+    },
     /// The map of nodes or processes is damaged.
     #[error("the job's layout can't be read: {0}")]
     Layout(#[from] MapError),
@@ -73,6 +86,7 @@ impl AsStatus for AllocationError {
         match self {
             Self::Nameless | Self::Reserved { .. } | Self::Mistyped { .. } | Self::Layout(_) => Status::ERR_BAD_PARAM,
             Self::NotGiven { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::NotAnswered { unanswered, .. } => unanswered.status(),
             Self::TooMany { .. } | Self::Ports(_) => Status::ERR_OUT_OF_RESOURCE,
             Self::NoKey => Status::ERROR,
         }
@@ -136,23 +150,37 @@ fn bytes_of(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// Fulfils each wish among the infos. Each answer is one info of the wish's own key, with the wish's name and its values.
+/// Fulfils each wish among the infos. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks
+/// elsewhere for wishes of which this server lacks a part, all of them at once.
 pub(super) fn allocate(
     infos: &[Info],
     layout: &Layout,
     inventories: &Inventories,
     ports: &PortSetup<'_>,
+    ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
 ) -> Result<Vec<Info>, AllocationError> {
-    let wishes = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-    let mut answers = Vec::new();
-    for info in wishes {
+    let mut wishes = Vec::new();
+    for info in infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()) {
         let Some(wish) = Wish::read(info)? else { continue };
-        let given = match wish.static_ports(layout, ports)? {
-            Some(taken) => wish.with_ports(taken)?,
-            None => wish.fulfil(layout, inventories)?,
+        let given = match wish.given_here(layout, inventories, ports) {
+            Err(error @ AllocationError::NotGiven { .. }) => Err(error),
+            given => Ok(given?),
         };
-        answers.push(Info::new(info.key.clone(), Value::info_array(vec![given])));
+        wishes.push((info, wish, given));
     }
+    let is_lacking =
+        |(_, wish, given): &&(_, Wish<'_>, Result<Info, _>)| wish.lacks(given.as_ref().ok()).next().is_some();
+    let lacking: Vec<&Info> = wishes.iter().filter(is_lacking).map(|(info, ..)| *info).collect();
+    let mut answer = if lacking.is_empty() { Ok(Answer::default()) } else { ask(&lacking) };
+    let mut answers = Vec::new();
+    for (info, wish, given) in wishes {
+        let given = match &mut answer {
+            Ok(answer) => answer.named.remove(&wish.id).map_or(given, |found| wish.accept(found)),
+            Err(unanswered) => given.map_err(|error| error.elsewhere(unanswered)),
+        };
+        answers.push(Info::new(info.key.clone(), Value::info_array(vec![given?])));
+    }
+    answers.extend(answer.into_iter().flat_map(|answer| answer.of_fabric));
     Ok(answers)
 }
 
@@ -193,6 +221,32 @@ impl<'a> Wish<'a> {
             return Err(AllocationError::Reserved { id });
         }
         Ok(Some(Self { id, asked, is_required }))
+    }
+
+    fn given_here(
+        &self,
+        layout: &Layout,
+        inventories: &Inventories,
+        ports: &PortSetup<'_>,
+    ) -> Result<Info, AllocationError> {
+        match self.static_ports(layout, ports)? {
+            Some(taken) => self.with_ports(taken),
+            None => self.fulfil(layout, inventories),
+        }
+    }
+
+    /// The parts of the wish that an answer does not have. A key is made here for each wish.
+    fn lacks<'w>(&'w self, given: Option<&'w Info>) -> impl Iterator<Item = &'a Info> + 'w {
+        let has = move |key: &Key| given.is_some_and(|given| elements(&given.value).any(|part| part.key == *key));
+        self.asked.iter().copied().filter(move |info| !is_made_here(info) && !has(&info.key))
+    }
+
+    /// Takes an answer from elsewhere, if it has all required parts.
+    fn accept(&self, found: Info) -> Result<Info, AllocationError> {
+        let is_required = |info: &&Info| self.is_required || info.flags().contains(InfoFlags::REQUIRED);
+        let lacking = self.lacks(Some(&found)).find(is_required).map(|info| info.key.clone());
+        let reason = "the answer of the host or scheduler lacks it";
+        lacking.map_or(Ok(found), |key| Err(AllocationError::NotGiven { key, reason }))
     }
 
     fn fulfil(&self, layout: &Layout, inventories: &Inventories) -> Result<Info, AllocationError> {
@@ -319,6 +373,48 @@ impl<'a> Wish<'a> {
     }
 }
 
+impl AllocationError {
+    /// Adds the reason why nothing came from elsewhere.
+    fn elsewhere(self, unanswered: &Unanswered) -> Self {
+        match self {
+            Self::NotGiven { key, reason } => Self::NotAnswered { key, reason, unanswered: unanswered.clone() },
+            other => other,
+        }
+    }
+}
+
+/// An answer from elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// Values by the name of the wish.
+    named: BTreeMap<Key, Info>,
+    /// Values of a fabric.
+    of_fabric: Option<Info>,
+}
+
+impl Answer {
+    /// Reads an answer. Infos of other keys have no effect.
+    pub(super) fn read(infos: Vec<Info>) -> Self {
+        let mut answer = Self::default();
+        for info in infos {
+            if info.key.as_str() == FABRIC {
+                answer.of_fabric = Some(info);
+            } else if info.key.as_str() == keys::ALLOC_FABRIC.name() {
+                elements(&info.value).cloned().for_each(|info| answer.add(info));
+            } else {
+                answer.add(info);
+            }
+        }
+        answer
+    }
+
+    fn add(&mut self, info: Info) {
+        if !info.key.is_reserved() && matches!(info.value, Value::DataArray(_)) {
+            self.named.insert(info.key.clone(), info);
+        }
+    }
+}
+
 /// Parts of a wish that need interfaces or ports.
 const NEEDS_INTERFACES: [&str; 4] = [
     keys::ALLOC_FABRIC_TYPE.name(),
@@ -326,6 +422,15 @@ const NEEDS_INTERFACES: [&str; 4] = [
     keys::ALLOC_FABRIC_ENDPTS.name(),
     keys::ALLOC_FABRIC_ENDPTS_NODE.name(),
 ];
+
+/// Whether a wish has parts that other processes may have to give.
+pub(super) fn needs_more_than_a_key(wish: &Info) -> bool {
+    elements(&wish.value).any(|info| !is_made_here(info))
+}
+
+fn is_made_here(info: &Info) -> bool {
+    [keys::ALLOC_FABRIC_ID.name(), keys::ALLOC_FABRIC_SEC_KEY.name()].contains(&info.key.as_str())
+}
 
 fn is_required_of_ports(info: &Info) -> bool {
     info.flags().contains(InfoFlags::REQUIRED) && NEEDS_INTERFACES.contains(&info.key.as_str())
@@ -416,7 +521,7 @@ mod tests {
         inventories: &Inventories,
     ) -> Result<Vec<Info>, AllocationError> {
         let setup = desk.setup(&Namespace::new("job").unwrap(), None);
-        let given = super::allocate(infos, layout, inventories, &setup)?;
+        let given = super::allocate(infos, layout, inventories, &setup, |_| Err(Unanswered::NotAsked))?;
         setup.keep();
         Ok(given)
     }

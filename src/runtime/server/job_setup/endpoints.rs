@@ -4,6 +4,7 @@
 //! fabric, nodes and ranks of the job, localities of processes, inventories --> modex.fabric.job: values of the description
 //! ```
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
@@ -23,11 +24,11 @@ pub(super) fn given<'n>(
     infos: &[Info],
     inventories: &Inventories,
 ) -> Vec<Info> {
-    let localities: BTreeMap<u32, &str> = infos.iter().filter_map(locality_of).collect();
-    let distance = |rank: u32, device: Device<'_>| {
-        localities.get(&rank).and_then(|locality| distance(locality, inventories, device))
-    };
-    let Assignment { lists, numbers, nodes } = fabric.assign(nodes, distance);
+    let places = Places::of(infos);
+    let place = |rank: u32| places.of_ranks.get(&rank).copied();
+    let distance =
+        |place: Option<usize>, device: Device<'_>| places.distance(place?, device_place(inventories, device)?);
+    let Assignment { lists, numbers, nodes } = fabric.assign(nodes, place, distance);
     let of_nodes = nodes.into_iter().map(|(node, values)| {
         let name = Info::new(Key::from_static(keys::HOSTNAME.name()), node);
         Info::new(Key::from_static(keys::NODE_INFO_ARRAY.name()), Value::info_array([vec![name], values].concat()))
@@ -51,27 +52,67 @@ fn locality_of(info: &Info) -> Option<(u32, &str)> {
     Some((value(keys::RANK.name())?.as_u32()?, value(keys::LOCALITY_STRING.name())?.as_str()?))
 }
 
-/// The distance of a process and a device: a common NUMA node, a common package, or none of both. `None` if the place of one is
-/// unknown.
-fn distance(locality: &str, inventories: &Inventories, device: Device<'_>) -> Option<u32> {
+/// Where the processes of a job are. A large job has few packages and NUMA nodes, so each of these places is compared with each place of
+/// a device once.
+#[derive(Default)]
+struct Places {
+    /// Localities with packages and NUMA nodes alone.
+    distinct: Vec<String>,
+    of_ranks: BTreeMap<u32, usize>,
+    known: RefCell<BTreeMap<(usize, DevicePlace), Option<u32>>>,
+}
+
+/// The number of the package, and that of the NUMA node as hwloc counts them.
+type DevicePlace = (Option<u32>, Option<usize>);
+
+impl Places {
+    fn of(infos: &[Info]) -> Self {
+        let (mut places, mut known) = (Self::default(), BTreeMap::new());
+        for (rank, locality) in infos.iter().filter_map(locality_of) {
+            let place = *known.entry(locality).or_insert_with(|| places.place_of(locality));
+            places.of_ranks.extend(place.map(|place| (rank, place)));
+        }
+        places
+    }
+
+    /// The number of a locality's place; `None` for a text that is none.
+    fn place_of(&mut self, locality: &str) -> Option<usize> {
+        relative_locality(locality, "hwloc:").ok()?;
+        let items = locality.split(':').filter(|item| item.starts_with("SK") || item.starts_with("NM"));
+        let place = format!("hwloc:{}", items.collect::<Vec<_>>().join(":"));
+        let found = self.distinct.iter().position(|other| *other == place);
+        found.or_else(|| {
+            self.distinct.push(place);
+            self.distinct.len().checked_sub(1)
+        })
+    }
+
+    /// The distance of a place and a device: a common NUMA node, a common package, or none of both.
+    fn distance(&self, place: usize, device: DevicePlace) -> Option<u32> {
+        *self.known.borrow_mut().entry((place, device)).or_insert_with(|| {
+            let (package, memory) = device;
+            let package = package.map(|package| format!(":SK{package}"));
+            let memory = memory.map(|memory| format!(":NM{memory}"));
+            let of_device = format!("hwloc{}{}", package.unwrap_or_default(), memory.unwrap_or_default());
+            let shared = relative_locality(self.distinct.get(place)?, &of_device).ok()?;
+            Some(match shared {
+                shared if shared & LOCALITY_SHARE_NUMA != 0 => 0,
+                shared if shared & LOCALITY_SHARE_PACKAGE != 0 => 1,
+                _ => 2,
+            })
+        })
+    }
+}
+
+/// The place of a device; `None` if it is unknown.
+fn device_place(inventories: &Inventories, device: Device<'_>) -> Option<DevicePlace> {
     // A port, such as `mlx5_0:1`, is where its adapter is.
     let names = [device.name, device.name.split_once(':').map_or(device.name, |(adapter, _)| adapter)];
     let inventory = inventories.of(device.node)?;
     let found = inventory.devices.iter().find(|other| names.contains(&other.name.as_str()))?;
     // Localities have hwloc's own numbers.
     let memory = inventory.memory.iter().position(|memory| Some(memory.number) == found.memory);
-    let package = found.package.map(|package| format!(":SK{package}"));
-    let memory = memory.map(|memory| format!(":NM{memory}"));
-    if package.is_none() && memory.is_none() {
-        return None;
-    }
-    let place = format!("hwloc{}{}", package.unwrap_or_default(), memory.unwrap_or_default());
-    let shared = relative_locality(locality, &place).ok()?;
-    Some(match shared {
-        shared if shared & LOCALITY_SHARE_NUMA != 0 => 0,
-        shared if shared & LOCALITY_SHARE_PACKAGE != 0 => 1,
-        _ => 2,
-    })
+    (found.package.is_some() || memory.is_some()).then_some((found.package, memory))
 }
 
 /// The keys of the newest jobs. The applications of a job have the same.

@@ -1,0 +1,82 @@
+//! Questions of a server for resources that it lacks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::CallError;
+use crate::keys;
+use crate::proto::{Allocate, Request, Service};
+use crate::runtime::{SystemServer, ToolDirections, Unanswered};
+use crate::types::codes::alloc_directive::ALLOC_EXTEND;
+use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status};
+
+use super::client::Client;
+use super::round_trip::{ClientAnswer, RequestError};
+use super::server::Server;
+
+impl Server {
+    /// Asks for an allocation: the scheduler at `PMIX_SERVER_URI`; without it the host, and if that has no function, the scheduler of the
+    /// node.
+    pub(super) fn ask_for(&self, setup: &[Info], question: Vec<Info>) -> Result<Vec<Info>, Unanswered> {
+        let find = |key: &str| setup.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
+        let seconds = find(keys::TIMEOUT.name()).and_then(|value| value.as_u32()).filter(|seconds| *seconds > 0);
+        let seconds = seconds.unwrap_or(SECONDS_MAX);
+        let address = find(keys::SERVER_URI.name()).and_then(|value| value.as_str()).map(str::to_owned);
+        if address.is_none() {
+            let request = Service::from(Allocate::new(ALLOC_EXTEND, question.clone()));
+            let time_max = Duration::from_secs(seconds.into());
+            match self.handle.own_process().exchange_within(Request::Service(request), time_max) {
+                Err(error) if error.status() == Status::ERR_NOT_SUPPORTED => {}
+                Err(error) => return Err(unanswered(&error, seconds)),
+                Ok(reply) => return Ok(Vec::<Info>::read(reply).map(|answered| answered.results).unwrap_or_default()),
+            }
+        }
+        self.ask_scheduler(address, seconds, question)
+    }
+
+    fn ask_scheduler(
+        &self,
+        address: Option<String>,
+        seconds: u32,
+        mut question: Vec<Info>,
+    ) -> Result<Vec<Info>, Unanswered> {
+        let directions = ToolDirections {
+            name: self.name_of_question(),
+            address,
+            system: SystemServer::Scheduler,
+            system_tmpdir: Some(self.handle.environment().system_tmpdir.clone().into()),
+            time_max: Some(Duration::from_secs(seconds.into())),
+            ..ToolDirections::default()
+        };
+        let client = Client::of_tool(&directions).map_err(|error| Unanswered::NoScheduler(Arc::new(error)))?;
+        question.push(Info::new(Key::from_static(keys::TIMEOUT.name()), seconds));
+        let answer = client.allocate(ALLOC_EXTEND, question).wait();
+        // The answer counts, and not the way in which the server is left.
+        let _ = client.finalize();
+        match answer {
+            Ok(answered) => Ok(answered.results),
+            Err(RequestError::Call(error)) => Err(unanswered(&error, seconds)),
+            Err(error) => Err(Unanswered::Refused { status: error.status() }),
+        }
+    }
+}
+
+impl Server {
+    /// The name of a connection for one question. The scheduler may know this process under its own name already.
+    fn name_of_question(&self) -> Option<ProcId> {
+        let ProcId { namespace, rank } = self.proc();
+        // No dots: release 3.2 ends a namespace at the first dot.
+        let name = format!("{namespace}-{}-setup-{}", rank.to_raw(), self.jobs().number_of_question());
+        Namespace::new(&name.replace('.', "_")).ok().map(|namespace| ProcId::new(namespace, 0))
+    }
+}
+
+fn unanswered(error: &CallError, seconds: u32) -> Unanswered {
+    match error {
+        CallError::TimedOut { .. } => Unanswered::TooSlow { seconds },
+        error => Unanswered::Refused { status: error.status() },
+    }
+}
+
+/// Time for an answer without a `PMIX_TIMEOUT`. A launch waits for it.
+const SECONDS_MAX: u32 = 10;

@@ -1,0 +1,57 @@
+//! The question for fabric resources that the server lacks: an allocation request to the host or the scheduler, with the lacking wishes and
+//! the job's layout.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use super::{MARK, VERSION};
+use crate::keys;
+use crate::types::{AsStatus, Info, Key, Namespace, Status};
+
+/// Why a question got no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unanswered {
+    /// The server asks nobody.
+    #[error("A scheduler's server asks no other one; deliver the inventories of the nodes to it")]
+    NotAsked,
+    /// The host allocates nothing, and no scheduler is reached.
+    #[error(
+        "The host has no function for allocations, and the scheduler can't be asked: {0}. Start it, or name its address in PMIX_SERVER_URI"
+    )]
+    NoScheduler(#[source] Arc<dyn Error + Send + Sync>),
+    /// The host or the scheduler refused.
+    #[error("The host or scheduler answered with {status}")]
+    Refused {
+        /// Its status.
+        status: Status,
+    },
+    /// The answer did not come in time.
+    #[error("The host or scheduler did not answer within {seconds} s; give it more time with PMIX_TIMEOUT")]
+    TooSlow {
+        /// The limit.
+        seconds: u32,
+    },
+}
+
+impl AsStatus for Unanswered {
+    fn status(&self) -> Status {
+        match self {
+            Self::NotAsked | Self::NoScheduler(_) => Status::ERR_NOT_SUPPORTED,
+            Self::Refused { status } => *status,
+            Self::TooSlow { .. } => Status::ERR_TIMEOUT,
+        }
+    }
+}
+
+/// The infos of the question: the job, the wishes, and the layout.
+pub(super) fn question(namespace: &Namespace, infos: &[Info], lacking: &[&Info]) -> Vec<Info> {
+    let mark = Info::new(Key::from_static(MARK), format!("{VERSION} {namespace}"));
+    let job = Info::new(Key::from_static(keys::NSPACE.name()), namespace.as_str());
+    let layout = infos.iter().filter(|info| PASSED_ON.contains(&info.key.as_str()));
+    [mark, job].into_iter().chain(lacking.iter().copied().chain(layout).cloned()).collect()
+}
+
+/// The parts of the setup that place the job.
+const PASSED_ON: [&str; 4] =
+    [keys::NODE_MAP.name(), keys::PROC_MAP.name(), keys::JOB_INFO_ARRAY.name(), keys::PROC_INFO_ARRAY.name()];

@@ -1,0 +1,190 @@
+//! Fabric resources of a job that its server lacks: the host or the scheduler gives them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use modex::types::codes::alloc_directive::ALLOC_EXTEND;
+use modex::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
+use modex::{
+    Allocate, Capabilities, FabricSource, Host, LocalHost, Requester, Responder, Server, ServerBuilder, ToolAdmission,
+    ToolSupport, keys,
+};
+
+type Questions = Arc<Mutex<Vec<Vec<Info>>>>;
+
+/// A host that sets up the job of a question with a server, and gives the result.
+#[derive(Clone, Default)]
+struct Allocator {
+    server: Arc<OnceLock<Weak<Server>>>,
+    questions: Questions,
+}
+
+impl Host for Allocator {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALLOCATE
+    }
+
+    fn allocate(&self, _: Requester, request: Allocate, reply: Responder<Vec<Info>>) {
+        assert_eq!(request.directive, ALLOC_EXTEND);
+        self.questions.lock().unwrap().push(request.info.clone());
+        let job = request.info.iter().find(|info| info.key.as_str() == keys::NSPACE.name()).unwrap();
+        let job = Namespace::new(job.value.as_str().unwrap()).unwrap();
+        let server = self.server.get().unwrap().upgrade().unwrap();
+        let mut infos = request.info;
+        // The class of service is the host's own.
+        infos.iter_mut().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()).for_each(|info| *info = wish(0));
+        let mut given = server.setup_application(&job, &infos).unwrap();
+        given.push(allocation("net", vec![info(keys::ALLOC_FABRIC_QOS.name(), "gold")]));
+        reply.succeed(given);
+    }
+}
+
+fn info(key: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(Key::from_static(key), value)
+}
+
+/// Values under a name, in the form of the standard.
+fn allocation(name: &'static str, values: Vec<Info>) -> Info {
+    let description = info(name, Value::info_array(Vec::new()));
+    info(name, Value::info_array([vec![description], values].concat()))
+}
+
+/// A wish for a class of service, with the mark of a required info or without.
+fn wish(flags: u32) -> Info {
+    let class = Info { flags, ..info(keys::ALLOC_FABRIC_QOS.name(), "gold") };
+    info(keys::ALLOC_FABRIC.name(), Value::info_array(vec![info(keys::ALLOC_FABRIC_ID.name(), "net"), class]))
+}
+
+/// A job on two nodes of the test fabric with a wish.
+fn setup(flags: u32) -> Vec<Info> {
+    vec![
+        wish(flags),
+        info(keys::NODE_MAP.name(), "test000,test001"),
+        info(keys::PROC_MAP.name(), "0;1"),
+        info(keys::SETUP_APP_NONENVARS.name(), true),
+    ]
+}
+
+fn wishes() -> Vec<Info> {
+    setup(InfoFlags::REQUIRED.bits())
+}
+
+fn builder(directory: &Path) -> ServerBuilder {
+    Server::builder().tmpdir(directory).system_tmpdir(directory)
+}
+
+/// The scheduler of the node, which knows the test fabric.
+fn scheduler(directory: &Path) -> (Arc<Server>, Questions) {
+    let tools = ToolSupport { admission: ToolAdmission::Named, is_scheduler: true, ..ToolSupport::default() };
+    let fabric = FabricSource::parse("test:nodes:2;plane:d:1").unwrap();
+    let host = Allocator::default();
+    let server = builder(directory).namespace("scheduler").tools(tools).fabric(fabric).start(host.clone());
+    let server = Arc::new(server.unwrap());
+    host.server.set(Arc::downgrade(&server)).unwrap();
+    (server, host.questions)
+}
+
+/// The keys of a question, without the values of the library's own.
+fn names(questions: &Questions) -> Vec<Vec<String>> {
+    let questions = std::mem::take(&mut *questions.lock().unwrap());
+    let names = |infos: Vec<Info>| infos.into_iter().map(|info| info.key.to_string()).collect();
+    questions.into_iter().map(names).collect()
+}
+
+/// The job finds what the scheduler gave: under the name of its wish, and under the standard's keys.
+fn check_found(node: &Server, job: &Namespace, given: &[Info]) {
+    node.setup_local_support(job, given).unwrap();
+    let description = vec![
+        info(keys::JOB_SIZE.name(), 2_u32),
+        info(keys::NODE_MAP.name(), "test000,test001"),
+        info(keys::PROC_MAP.name(), "0;1"),
+    ];
+    node.register_namespace(job, 0, description).wait().unwrap();
+    for (rank, key) in [(Rank::Wildcard, "net"), (Rank::Process(1), keys::FABRIC_ENDPT.name())] {
+        let proc = ProcId { namespace: job.clone(), rank };
+        assert!(node.get(&proc, Some(&Key::from_static(key)), Vec::new()).wait().is_ok(), "{key}");
+    }
+}
+
+#[test]
+fn a_server_without_a_fabric_asks_the_scheduler_of_the_node_or_that_at_an_address() {
+    let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (scheduler, questions) = scheduler(directory.path());
+    let asked = ["modex.setup", "pmix.nspace", "pmix.alloc.net", "pmix.nmap", "pmix.pmap", "pmix.timeout"];
+    let job = Namespace::new("job").unwrap();
+    let near = builder(directory.path()).namespace("near").start(LocalHost).unwrap();
+    let given = near.setup_application(&job, &wishes()).unwrap();
+    let expected = [asked.map(str::to_owned).to_vec()];
+    let found = names(&questions);
+    assert_eq!(found.iter().map(|names| &names[..6]).collect::<Vec<_>>(), expected.each_ref().map(|names| &names[..]));
+    check_found(&near, &job, &given);
+
+    // No file leads there. A named scheduler comes before the host.
+    let host = Allocator::default();
+    let far = builder(elsewhere.path()).namespace("far").start(host.clone()).unwrap();
+    let address = info(keys::SERVER_URI.name(), scheduler.uri());
+    let given = far.setup_application(&job, &[wishes(), vec![address]].concat()).unwrap();
+    assert_eq!((names(&questions).len(), names(&host.questions).len()), (1, 0));
+    check_found(&far, &job, &given);
+
+    // The server itself gives a key, and nothing else is asked for.
+    let key = [info(keys::ALLOC_FABRIC_ID.name(), "net"), info(keys::ALLOC_FABRIC_SEC_KEY.name(), true)];
+    let key = info(keys::ALLOC_FABRIC.name(), Value::info_array(key.to_vec()));
+    assert!(!near.setup_may_wait(std::slice::from_ref(&key)) && near.setup_may_wait(&wishes()));
+    near.setup_application(&job, &[key]).unwrap();
+    assert_eq!(names(&questions), [[""; 0]; 0]);
+}
+
+/// The host's function may use the setup of its own server. The question then asks nobody else.
+#[test]
+fn a_server_without_a_fabric_asks_its_host() {
+    let directory = tempfile::tempdir().unwrap();
+    let host = Allocator::default();
+    let server = Arc::new(builder(directory.path()).start(host.clone()).unwrap());
+    host.server.set(Arc::downgrade(&server)).unwrap();
+    let given = server.setup_application(&Namespace::new("job").unwrap(), &setup(0)).unwrap();
+    assert_eq!(names(&host.questions).len(), 1);
+    let Value::DataArray(answer) = &given[1].value else { panic!("{given:?}") };
+    let Value::Info(named) = &answer.elements[0] else { panic!("{answer:?}") };
+    assert_eq!(**named, allocation("net", vec![info(keys::ALLOC_FABRIC_QOS.name(), "gold")]));
+}
+
+/// A host that never answers, or answers with a status, or with too little.
+struct Reluctant(Option<Status>, Mutex<Vec<Responder<Vec<Info>>>>);
+
+impl Host for Reluctant {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALLOCATE
+    }
+
+    fn allocate(&self, _: Requester, _: Allocate, reply: Responder<Vec<Info>>) {
+        match self.0 {
+            Some(Status::SUCCESS) => reply.succeed(vec![allocation("net", Vec::new())]),
+            Some(status) => reply.fail(status),
+            None => self.1.lock().unwrap().push(reply),
+        }
+    }
+}
+
+#[test]
+fn a_required_part_that_nobody_gives_is_an_error_that_says_who_was_asked() {
+    let refused = |status, message: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let server = builder(directory.path()).start(Reluctant(status, Mutex::default())).unwrap();
+        let infos = [wishes(), vec![info(keys::TIMEOUT.name(), 1_u32)]].concat();
+        let error = server.setup_application(&Namespace::new("job").unwrap(), &infos).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+        error.status()
+    };
+    assert_eq!(refused(None, "did not answer within 1 s"), Status::ERR_TIMEOUT);
+    let full = Status::ERR_OUT_OF_RESOURCE;
+    assert_eq!(refused(Some(full), "The host or scheduler answered with"), full);
+    assert_eq!(refused(Some(Status::SUCCESS), "scheduler lacks it"), Status::ERR_NOT_SUPPORTED);
+    let nobody = refused(Some(Status::ERR_NOT_SUPPORTED), "the scheduler can't be asked: ");
+    assert_eq!(nobody, Status::ERR_NOT_SUPPORTED);
+    // An optional one gets nothing.
+    let directory = tempfile::tempdir().unwrap();
+    let server = builder(directory.path()).start(LocalHost).unwrap();
+    assert_eq!(server.setup_application(&Namespace::new("job").unwrap(), &setup(0)).unwrap().len(), 2);
+}
