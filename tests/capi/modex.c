@@ -1,8 +1,6 @@
 /* Put, commit, fence and get between the ranks of a job, blocking and not; the job's own data; Init counted; threads. */
 #include "host.h"
 
-#include <fcntl.h>
-
 #define SIZE 4
 
 static atomic_int connected, finalized, aborts;
@@ -275,39 +273,10 @@ static void threads(void)
     for (int i = 0; i < 4; i++) pthread_join(all[i], NULL);
 }
 
-/* A rank and its clone: each notes its arrival before a fence for all clones, and finds the other's note behind it. Both are
- * connected before the fence. */
-static int clones(void)
-{
-    int joined[2][2], notes[2][2];
-    pmix_info_t info;
-    bool yes = true;
-    char note;
-
-    CHECK(pipe(joined[0]) == 0 && pipe(joined[1]) == 0 && pipe(notes[0]) == 0 && pipe(notes[1]) == 0);
-    pid_t clone = fork();
-    int me_index = clone == 0, other = !me_index;
-    client_start();
-    CHECK_NUMBER(0, me.rank);
-    CHECK_NUMBER(1, write(joined[me_index][1], "j", 1));
-    CHECK_NUMBER(1, read(joined[other][0], &note, 1));
-    CHECK_NUMBER(1, write(notes[me_index][1], "n", 1));
-    PMIX_INFO_LOAD(&info, PMIX_ALL_CLONES_PARTICIPATE, &yes, PMIX_BOOL);
-    PMIX_INFO_REQUIRED(&info);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(NULL, 0, &info, 1));
-    PMIX_INFO_DESTRUCT(&info);
-    CHECK_NUMBER(0, fcntl(notes[other][0], F_SETFL, O_NONBLOCK));
-    CHECK_NUMBER(1, read(notes[other][0], &note, 1));
-    int result = client_end();
-    if (clone > 0) host_wait(clone, 0);
-    return result ? result : finish();
-}
-
 static int client(const char *role)
 {
     pmix_proc_t again = proc_of("wrong", 9);
 
-    if (strcmp(role, "clones") == 0) return clones();
     client_start();
     if (strcmp(role, "abort") == 0) {
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Abort(77, me.rank == 0 ? "the end" : NULL, NULL, 0));
@@ -361,7 +330,6 @@ int main(int argc, char **argv)
     CHECK_NUMBER(SIZE + 4, atomic_load(&finalized));
     host_run("aborting", 2, 2, "abort");
     CHECK_NUMBER(2, atomic_load(&aborts));
-    if (!stock()) host_run("cloned", 1, 1, "clones"); /* stock ignores the directive */
     host_stop();
     return finish();
 }

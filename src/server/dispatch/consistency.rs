@@ -122,7 +122,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn lacks_somebody(&self, id: OperationId, operation: &Collective) -> bool {
-        if self.mourning.holds_up(id, operation.signature()) || self.lacks_clones(id, operation) {
+        if self.mourning.holds_up(id, operation.signature()) {
             return true;
         }
         if let Some(group) = operation.group().filter(|_| operation.awaits_decisions()) {

@@ -6,10 +6,10 @@ use super::commit::about;
 use super::intake::Intake;
 use crate::gds::{Audience, Datastore};
 use crate::proto;
-use crate::server::interface::{CommittedValues, Contribution, PeerId};
+use crate::server::interface::{CommittedValues, Contribution};
 use crate::server::state::{
-    Collective, CollectiveKind, EVERYTHING, FenceRequest, Gathered, OperationId, OperationStage, Peer, ServerCore,
-    Ticket, brings_about,
+    Collective, CollectiveKind, EVERYTHING, FenceRequest, Gathered, OperationId, OperationStage, ServerCore, Ticket,
+    brings_about,
 };
 use crate::types::{AsStatus, Namespace, ProcId, Rank, Scope, Status, Time};
 
@@ -26,25 +26,6 @@ impl<S: Datastore> ServerCore<S> {
             self.review(now, about(&proc));
         }
         self.advance_operation(now, id);
-    }
-
-    /// Whether a fence waits for clones of processes that have arrived, or for an older fence that does.
-    pub(in crate::server) fn lacks_clones(&self, id: OperationId, fence: &Collective) -> bool {
-        let is_missing = |(id, peer): (PeerId, &Peer)| {
-            peer.is_admitted() && fence.contributed().contains(peer.proc()) && !fence.waits(id)
-        };
-        fence.awaits_clones() && self.peers.iter().any(is_missing)
-            || fence.signature().kind == CollectiveKind::Fence && self.collectives.follows_gathering(id)
-    }
-
-    /// Advances the fences that may have waited for a clone of this process, because the clone's connection has ended or
-    /// finalized.
-    pub(super) fn go_on_without_clone_of(&mut self, now: Time, proc: &ProcId) {
-        let awaits_clones = |(id, fence): (OperationId, &Collective)| fence.awaits_clones().then_some(id);
-        let fences: Vec<OperationId> = self.collectives.of_process(proc).filter_map(awaits_clones).collect();
-        for id in fences {
-            self.advance_operation(now, id);
-        }
     }
 
     /// The named namespaces, in order, and the number of their processes.

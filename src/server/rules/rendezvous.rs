@@ -234,14 +234,6 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// A later turn advances the operations that follow one that gathers no more.
-    fn advance_followers(&mut self, now: Time, signature: &Signature) {
-        if let Some(namespace) = signature.procs.namespaces().next() {
-            self.collectives.note_change(namespace);
-            self.set_next_advances(now);
-        }
-    }
-
     /// Completes the local phase if all participants that can arrive have arrived.
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         self.advance_behind_elders(now, id);
@@ -280,7 +272,7 @@ impl<S: Datastore> ServerCore<S> {
         if !is_complete {
             return self.ask_ahead(now, id);
         }
-        if operation.awaits_decisions() || self.lacks_clones(id, operation) {
+        if operation.awaits_decisions() {
             return;
         }
         // Processes of this node have all that this server generates.
@@ -343,9 +335,6 @@ impl<S: Datastore> ServerCore<S> {
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
         self.collectives.hand_to_host(id, upcall, fence);
         self.ask_for_parts(now, id);
-        if let Some(operation) = self.collectives.get(id).filter(|operation| operation.awaits_clones()) {
-            self.advance_followers(now, &operation.signature().clone());
-        }
     }
 
     /// Handles the host's answer.
@@ -419,9 +408,6 @@ impl<S: Datastore> ServerCore<S> {
         let ending = self.ending(&operation, status, info);
         if brings_about(status) {
             self.tie(&operation);
-        }
-        if operation.awaits_clones() {
-            self.advance_followers(now, operation.signature());
         }
         let (signature, tickets) = operation.into_parts();
         for ticket in tickets {

@@ -154,7 +154,6 @@ impl<S: Datastore> ServerCore<S> {
             self.end_invitations_of(now, proc);
             self.untie(now, proc);
         }
-        self.go_on_without_clone_of(now, proc);
         self.review(now, about(proc));
     }
 
@@ -179,7 +178,6 @@ impl<S: Datastore> ServerCore<S> {
             self.raise_lost_connection(peer.proc());
         }
         self.go_on_without_verdicts_of(now, id, peer.proc());
-        self.go_on_without_clone_of(now, peer.proc());
         if peer.is_tool() {
             self.vacate(now, peer.proc());
         }

@@ -201,14 +201,6 @@ impl Collectives {
         signature.and_then(|signature| self.by_signature.get(signature)?.first()) == Some(&id)
     }
 
-    /// Whether the operation before this one of the same signature still gathers. Earlier ones gather only if
-    /// it does.
-    pub(crate) fn follows_gathering(&self, id: OperationId) -> bool {
-        let ids = self.operations.get(&id).and_then(|operation| self.by_signature.get(operation.signature()));
-        let elder = ids.and_then(|ids| self.operations.get(ids.range(..id).next_back()?));
-        elder.is_some_and(|elder| elder.stage() == OperationStage::Gathering)
-    }
-
     pub(crate) fn remove(&mut self, id: OperationId) -> Option<Collective> {
         let operation = self.operations.remove(&id)?;
         for peer in operation.waiting_peers() {

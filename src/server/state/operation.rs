@@ -281,11 +281,6 @@ impl Collective {
         self.signature.kind == CollectiveKind::Fence && flag(self.directives(), keys::COLLECT_DATA)
     }
 
-    /// Whether it is a fence that waits for all clones of its participants.
-    pub(crate) fn awaits_clones(&self) -> bool {
-        self.signature.kind == CollectiveKind::Fence && flag(self.directives(), keys::ALL_CLONES_PARTICIPATE)
-    }
-
     /// A process's standing in this operation.
     pub(crate) fn standing(&self, proc: &ProcId, presence: Option<Presence>) -> Standing {
         if self.contributed.contains(proc) {

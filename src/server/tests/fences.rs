@@ -198,48 +198,6 @@ fn a_clone_waits_along_and_counts_once() {
 }
 
 #[test]
-fn a_fence_that_requires_all_clones_waits_for_each_of_them() {
-    let required = [Info { flags: InfoFlags::REQUIRED.bits(), ..flag("pmix.clone.part") }];
-    let mut rig = Rig::new(Capabilities::empty());
-    let peers = rig.job(2, 2);
-    let clones = [rig.join(&proc(0), SOCKET), rig.join(&proc(0), SOCKET), rig.join(&proc(0), SOCKET)];
-    rig.request(peers[0], fence(&[everybody()], &required));
-    rig.request(clones[0], fence(&[everybody()], &required));
-    assert_eq!(rig.request(peers[1], fence(&[everybody()], &required)), []);
-    // A clone that leaves is waited for no more.
-    assert_eq!(statuses(&rig.request(clones[1], Request::Finalize)), [(clones[1], SUCCESS)]);
-    let outputs = rig.lose(clones[2]);
-    assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[1], SUCCESS), (clones[0], SUCCESS)]);
-    // The last clone to arrive ends the next fence.
-    rig.request(peers[1], fence(&[everybody()], &required));
-    assert_eq!(rig.request(peers[0], fence(&[everybody()], &required)), []);
-    assert_eq!(statuses(&rig.request(clones[0], fence(&[everybody()], &required))).len(), 3);
-}
-
-#[test]
-fn a_fence_behind_one_that_lacks_a_clone_ends_behind_it() {
-    let mut rig = Rig::new(Capabilities::empty());
-    let peer = rig.job(1, 1)[0];
-    let clone = rig.join(&proc(0), SOCKET);
-    rig.request(peer, fence(&[everybody()], &[flag("pmix.clone.part")]));
-    assert_eq!(rig.request(peer, fence(&[everybody()], &[])), []);
-    let mut outputs = rig.request(clone, fence(&[everybody()], &[]));
-    outputs.extend(rig.wait(1));
-    assert_eq!(statuses(&outputs), [(peer, SUCCESS), (clone, SUCCESS), (peer, SUCCESS)]);
-}
-
-#[test]
-fn a_fence_with_other_nodes_waits_for_the_clones_here_and_hands_the_directive_up() {
-    let directives = [flag("pmix.clone.part")];
-    let mut rig = Rig::new(Capabilities::FENCE);
-    let peer = rig.job(2, 1)[0];
-    let clone = rig.join(&proc(0), SOCKET);
-    assert_eq!(upcalls(&rig.request(peer, fence(&[everybody()], &directives))).len(), 0);
-    let outputs = rig.request(clone, fence(&[everybody()], &directives));
-    assert_eq!(fence_upcall(&outputs).1.directives, directives);
-}
-
-#[test]
 fn where_the_job_size_is_unknown_the_host_is_asked_if_it_can_be() {
     for (capabilities, upcall_count) in [(Capabilities::FENCE, 1), (Capabilities::empty(), 0)] {
         let mut rig = Rig::new(capabilities);
