@@ -24,8 +24,8 @@ impl Client {
     /// connection without a pending call. Returns the number for [`Client::iof_deregister`], counted from 1. With
     /// [`Pending::then`] output is handled after the callback.
     ///
-    /// A handler that is too slow misses output. The next piece of the same channel then has the number of missed bytes
-    /// as information [`Client::MISSED_OUTPUT`].
+    /// While a handler is slow, the server drops output beyond 32 MiB. The next piece of the same channel then has the
+    /// number of dropped bytes as information [`Client::MISSED_OUTPUT`].
     ///
     /// The directives may bound what the server has kept, and let deliveries wait for more output
     /// ([`OutputSettings`](crate::OutputSettings)).

@@ -69,6 +69,9 @@ static int client(void)
         CHECK_NUMBER(packed.size, results[0].value.data.bo.size);
         unpack(NULL, &results[0].value.data.bo);
         unpack(&host, &results[0].value.data.bo);
+        /* Data of a process that is not known has the server's form. */
+        pmix_proc_t unknown = proc_of("unknown", 0);
+        if (!stock()) unpack(&unknown, &results[0].value.data.bo);
     }
     PMIX_INFO_FREE(results, count);
     PMIX_QUERY_DESTRUCT(&query);

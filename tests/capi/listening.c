@@ -102,16 +102,17 @@ static void refused(pmix_status_t expected)
     options_end();
 }
 
-/* A socket at a port of the kernel's choice, which no server can take meanwhile. */
+/* A socket at a port that no server can take meanwhile. The kernel gives such a port to nobody that does not ask for it. */
 static int taken(int *port)
 {
     struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof place;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&place, sizeof place) == 0 && listen(fd, 1) == 0);
-    CHECK_NUMBER(0, getsockname(fd, (struct sockaddr *)&place, &length));
-    *port = ntohs(place.sin_port);
+    for (*port = 20000 + getpid() % 10000; *port < 32000; ++*port) {
+        place.sin_port = htons((uint16_t)*port);
+        if (bind(fd, (struct sockaddr *)&place, sizeof place) == 0) break;
+    }
+    CHECK_NUMBER(0, listen(fd, 1));
     return fd;
 }
 

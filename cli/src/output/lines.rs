@@ -7,6 +7,7 @@ use modex::types::ProcId;
 use modex::types::codes::iof_channel;
 use modex::{Client, IofOutput};
 
+use crate::printing;
 use crate::run::LineBuffer;
 
 /// The form of the output.
@@ -48,10 +49,13 @@ impl Outputs {
         let source = (output.source.clone(), output.channel);
         let mut ready = Vec::new();
         let prefix = self.prefix(&source);
-        if missed_bytes(output).is_some()
-            && let Some(lines) = self.lines.get_mut(&source)
-        {
-            lines.finish(&prefix, &mut ready);
+        if let Some(count) = missed_bytes(output) {
+            if let Some(lines) = self.lines.get_mut(&source) {
+                lines.finish(&prefix, &mut ready);
+            }
+            write(output.channel, &std::mem::take(&mut ready))?;
+            let source = format!("{} of {}", channel_name(output.channel), output.source);
+            printing::complain(&format!("{count} bytes of {source} are missing: they were not read in time"));
         }
         if output.bytes.is_empty() {
             if let Some(mut lines) = self.lines.remove(&source) {
@@ -88,13 +92,8 @@ impl Outputs {
 }
 
 /// The number of bytes that are missing before this piece.
-pub(super) fn missed_bytes(output: &IofOutput) -> Option<u64> {
+fn missed_bytes(output: &IofOutput) -> Option<u64> {
     output.info.iter().find(|info| info.key.as_str() == Client::MISSED_OUTPUT)?.value.as_u64()
-}
-
-/// The source of a piece, for the user.
-pub(super) fn name_of(output: &IofOutput) -> String {
-    format!("{} of {}", channel_name(output.channel), output.source)
 }
 
 fn channel_name(channel: u16) -> &'static str {

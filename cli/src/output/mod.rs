@@ -117,10 +117,6 @@ fn show(messages: &Receiver<Message>, outputs: &mut Outputs, refused: impl Fn(St
     while !outputs.have_ended() {
         match messages.recv() {
             Ok(Message::Output(output)) => {
-                if let Some(count) = lines::missed_bytes(&output) {
-                    let source = lines::name_of(&output);
-                    printing::complain(&format!("{count} bytes of {source} are missing: they were not read in time"));
-                }
                 if let Err(error) = outputs.show(&output) {
                     return if error.kind() == io::ErrorKind::BrokenPipe { Ok(0) } else { Err(error.into()) };
                 }

@@ -68,7 +68,7 @@ pub extern "C-unwind" fn PMIx_Data_unpack<'a>(
         if room == 0 {
             return Err(Failure(Status::ERR_UNPACK_INADEQUATE_SPACE));
         }
-        let form = peer::form(source)?;
+        let form = peer::form_of_source(source)?;
         let unread = buffer::unread(buffer.whole())?;
         let Unpacked { values, size_bytes, status } = unpack(form, data_type, unread, room);
         // SAFETY: there is room for so many elements of this type (the promises of `DataPlace` and `DataCount`).

@@ -7,9 +7,9 @@
 //! | a process that is connected to the server in this process | that of its connection |
 //! | for a server, one of another job | the form that the job's description names (`PMIX_BFROPS_MODULE`) |
 
-use modex::Server;
 use modex::runtime::DataForm;
 use modex::types::{AsStatus as _, Key, Namespace, ProcId, Rank, Status};
+use modex::{Server, keys};
 
 use crate::argument::In;
 use crate::from_c;
@@ -43,6 +43,18 @@ pub(super) fn form(proc: In<'_, pmix_proc_t>) -> Result<DataForm, Failure> {
     form_at_server(server.server(), other)
 }
 
+/// The form of data from a process. A client takes that of its server for a process that it does not know, as OpenPMIx 6
+/// does.
+///
+/// # Errors
+/// As [`form`].
+pub(super) fn form_of_source(proc: In<'_, pmix_proc_t>) -> Result<DataForm, Failure> {
+    match (form(proc), process::member()) {
+        (Err(Failure(Status::ERR_NOT_FOUND)), Ok(Member::Client(client))) => Ok(client.data_form()),
+        (form, _) => form,
+    }
+}
+
 fn form_at_server(server: &Server, other: Namespace) -> Result<DataForm, Failure> {
     if server.proc().namespace == other {
         return Ok(DataForm::OWN);
@@ -51,6 +63,6 @@ fn form_at_server(server: &Server, other: Namespace) -> Result<DataForm, Failure
         return Ok(form);
     }
     let job = ProcId { namespace: other, rank: Rank::Wildcard };
-    let module = server.find(Some(job), Some(Key::from_static("pmix.bfrops.mod")), Vec::new()).wait().ok();
+    let module = server.find(Some(job), Some(Key::from_static(keys::BFROPS_MODULE.name())), Vec::new()).wait().ok();
     module.and_then(|module| DataForm::of_module(module.as_str()?)).ok_or(Failure(Status::ERR_NOT_FOUND))
 }

@@ -653,7 +653,8 @@ impl Connection {
         Ok(self.stream.queue(known.codec.write_segment(tag, &notice)?, descriptor)?)
     }
 
-    /// Forwards output. The peer misses output that exceeds its limit. It never misses the end of an output, for which it
+    /// Forwards output. The peer misses output that exceeds its limit, and then more of it until half of the room is free: a
+    /// few large gaps are better than many small ones. It never misses the end of an output, for which it
     /// may wait, and which comes once.
     pub(super) fn send_output(
         &mut self,
@@ -670,18 +671,20 @@ impl Connection {
                 return Ok(());
             }
         };
+        // The parts of a large piece have one mark, so the peer gets all of them or none.
+        let size_bytes = starts.iter().fold(bytes.len(), |size, (start, _)| size.saturating_add(start.len()));
+        let room_bytes = if self.missed_output.is_empty() { unasked_bytes_max } else { unasked_bytes_max / 2 };
+        if !bytes.is_empty() && !self.may_queue_unasked(size_bytes, room_bytes) {
+            self.missed_output.add(head, bytes.len());
+            return Ok(());
+        }
         let mut rest = bytes.as_ref();
         for (start, count) in starts {
             let piece = rest.split_off(..count).unwrap_or_default();
-            let is_end = bytes.is_empty();
-            if is_end || self.may_queue_unasked(start.len().saturating_add(count), unasked_bytes_max) {
-                let shared = if piece.len() == bytes.len() { Arc::clone(bytes) } else { piece.into() };
-                self.stream.queue_copied(start, shared)?;
-                self.missed_output.settle(head);
-            } else {
-                self.missed_output.add(head, count);
-            }
+            let shared = if piece.len() == bytes.len() { Arc::clone(bytes) } else { piece.into() };
+            self.stream.queue_copied(start, shared)?;
         }
+        self.missed_output.settle(head);
         Ok(())
     }
 
@@ -694,11 +697,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether an unrequested message may be queued. If not, the peer misses it, and others until half of the room is free: a
-    /// few large gaps are better than many small ones.
-    fn may_queue_unasked(&mut self, size_bytes: usize, unasked_bytes_max: usize) -> bool {
+    /// Whether an unrequested message may be queued. If not, the peer misses it.
+    fn may_queue_unasked(&mut self, size_bytes: usize, room_bytes: usize) -> bool {
         let queued_bytes = self.stream.queued_bytes();
-        let room_bytes = if self.missed_count > 0 { unasked_bytes_max / 2 } else { unasked_bytes_max };
         if queued_bytes > 0 && queued_bytes.saturating_add(size_bytes) > room_bytes {
             if self.missed_count == 0 {
                 let pid = self.credentials.pid;

@@ -8,11 +8,18 @@ use crate::proto::notification::OutputHead;
 use crate::server::MISSED_OUTPUT;
 use crate::types::{Info, Key, ProcId};
 
-/// Missed bytes, by source and channels.
+/// The missed bytes of each source, channel and pull.
 #[derive(Debug, Default)]
-pub(super) struct MissedOutput(BTreeMap<(ProcId, u16), u64>);
+pub(super) struct MissedOutput(BTreeMap<Source, u64>);
+
+/// A source, its channels, and the receiver's number of the pull.
+type Source = (ProcId, u16, u64);
 
 impl MissedOutput {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Counts a piece that the peer does not get.
     pub(super) fn add(&mut self, head: &OutputHead, byte_count: usize) {
         let source = source_of(head);
@@ -41,8 +48,8 @@ impl MissedOutput {
     }
 }
 
-fn source_of(head: &OutputHead) -> (ProcId, u16) {
-    (head.source.clone(), head.channels)
+fn source_of(head: &OutputHead) -> Source {
+    (head.source.clone(), head.channels, head.reference)
 }
 
 /// Bound on the counted outputs of one peer.
@@ -64,6 +71,7 @@ mod tests {
         missed.add(&head(0), 7);
         assert_eq!(missed.mark(&head(1)).info, []);
         assert_eq!(missed.mark(&head(0)).info, [Info::new(Key::from_static(MISSED_OUTPUT), Value::Uint64(12))]);
+        assert_eq!(missed.mark(&OutputHead { reference: 2, ..head(0) }).info, [], "another pull");
         missed.settle(&head(0));
         assert_eq!(missed.mark(&head(0)).info, []);
         let many = u32::try_from(SOURCES_MAX).unwrap();

@@ -174,10 +174,12 @@ fn the_event_about_an_end_in_many_connections_names_jobs_and_reaches_the_connect
     for &peer in &peers {
         rig.request(peer, register(&[UNSYNCED]));
     }
-    for other in 1..18 {
-        let procs = vec![of("a", 0), of("a", other)];
+    for absent in 1..18 {
+        let ranks = || (0..18).filter(move |rank| *rank != absent);
+        // Rank 19 is on another node.
+        let procs: Vec<ProcId> = ranks().chain([19]).map(|rank| of("a", rank)).collect();
         let connect = || Request::Connect(Collective { procs: procs.clone(), directives: Vec::new() });
-        let together = [0, usize::try_from(other).unwrap()].map(|rank| peers[rank]);
+        let together: Vec<PeerId> = ranks().map(|rank| peers[usize::try_from(rank).unwrap()]).collect();
         let outputs = all(&mut rig, &together, &connect);
         if let [(id, _)] = upcalls(&outputs)[..] {
             rig.complete(id, HostReply::Status(SUCCESS));

@@ -8,6 +8,7 @@ use crate::client::{Call, GetDirectives, GetRequest, Outcome};
 use crate::gds::NodeSelector;
 use crate::proto::{Get, Reply, Request};
 use crate::runtime::client::fetched::ValueCallback;
+use crate::runtime::shared::local;
 use crate::topo::derived::{self, Derivable, Surroundings, derive};
 use crate::types::{Key, Namespace, ProcId, Rank, Value};
 use crate::{fabric, keys};
@@ -57,14 +58,21 @@ impl Session {
 
     /// Whether a request means this node. Derived values are true for this node alone.
     fn means_own_node(&self, request: &GetRequest) -> bool {
+        let is_of_own_job = request.proc.namespace == self.proc().namespace;
         let id_of = |node: NodeSelector<'_>| {
             if node == NodeSelector::Implied {
-                return self.known(&self.proc().namespace, self.proc().rank, keys::NODEID.name())?.as_u64();
+                // Each job may number the nodes anew, and this process knows its node's number in its own job.
+                let own =
+                    is_of_own_job.then(|| self.known(&self.proc().namespace, self.proc().rank, keys::NODEID.name()));
+                return own??.as_u64();
             }
+            let mut directives = request.directives.clone();
+            directives.demand_immediate();
             let key = Some(Key::from_static(keys::NODEID.name()));
-            self.get(&GetRequest { key, ..request.clone() }).ok()?.as_u64()
+            self.get(&GetRequest { key, directives, ..request.clone() }).ok()?.as_u64()
         };
-        request.directives.realm_request().is_of_own_node(self.hostname(), id_of)
+        let own_name = self.hostname().map_or_else(local::hostname, str::to_owned);
+        request.directives.realm_request().is_of_own_node(Some(&own_name), id_of)
     }
 
     /// The value that the server has without waiting. A session without a segment has asked its server already.
