@@ -9,6 +9,7 @@ here=$(dirname "$(dirname "$(readlink -f "$0")")")
 package=$1/examples-alone
 mkdir -p "$package/src/bin"
 cp "$here"/examples/*.rs "$package/src/bin/"
+cp -r "$here"/examples/support "$package/src/bin/"
 cp "$here/Cargo.lock" "$package/"
 cat >"$package/Cargo.toml" <<MANIFEST
 [package]
