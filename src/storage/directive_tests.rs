@@ -105,6 +105,38 @@ fn a_staged_file_is_there_with_its_facts_and_one_with_the_same_content_stays() {
     assert_eq!((fs::read(&copy).unwrap(), place.names()), (content(), vec!["data".to_owned()]));
 }
 
+/// Another user could put a file with the same bytes there, and change it later.
+#[test]
+fn a_file_with_the_same_bytes_and_another_mode_or_owner_is_replaced() {
+    let place = Place::new();
+    let copy = place.target.join("data");
+    fs::write(&copy, content()).unwrap();
+    fs::set_permissions(&copy, Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(place.run(STAGE, &[&place.file]), there(&[&copy]));
+    let own = fs::metadata(&place.file).unwrap();
+    assert_eq!(fs::metadata(&copy).unwrap().mode(), own.mode());
+    // Only root gives files away.
+    if own.uid() == 0 {
+        std::os::unix::fs::chown(&copy, Some(65534), None).unwrap();
+        assert_eq!(place.run(STAGE, &[&place.file]), there(&[&copy]));
+        assert_eq!(fs::metadata(&copy).unwrap().uid(), 0);
+    }
+}
+
+/// The kernel follows a link before a slash.
+#[test]
+fn a_link_is_no_target_directory_with_a_slash_either() {
+    let place = Place::new();
+    let link = place.target.with_file_name("link");
+    std::os::unix::fs::symlink(&place.target, &link).unwrap();
+    for end in ["", "/", "/."] {
+        let target = info(TARGET, text(Path::new(&format!("{}{end}", link.display()))));
+        let result = place.storage.carry_out(&order(&[info(STAGE, text(&place.file)), target]), &|| None);
+        assert_ne!(failure(&result).0, Status::SUCCESS, "{end:?}");
+    }
+    assert_eq!(place.names(), [""; 0]);
+}
+
 #[test]
 fn a_moved_file_has_left_its_old_place() {
     let place = Place::new();

@@ -134,7 +134,9 @@ fn is_same_state(one: &Stat, other: &Stat) -> bool {
 fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
     let source = Source::open(task)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(target, flags, Mode::empty())?;
+    // The kernel follows a link before a slash or a dot at the end.
+    let target: PathBuf = target.components().collect();
+    let directory = rustix::fs::open(&target, flags, Mode::empty())?;
     let place = target.join(source.name);
     let is_move = task.action == FileAction::Move;
     let [from, to] = [rustix::fs::fstat(&source.directory)?, rustix::fs::fstat(&directory)?];
@@ -146,17 +148,37 @@ fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
             }
             return Ok(place);
         }
-        Some(_) if has_same_content(task, &source, &directory)? => {}
-        _ if is_move && rustix::fs::renameat(&source.directory, source.name, &directory, source.name).is_ok() => {
-            sync(&directory)?;
-            return Ok(place);
-        }
+        Some(found) if has_same_facts(&found, &source.found) && has_same_content(task, &source, &directory)? => {}
+        _ if is_move && rename(&source, &directory)? => return Ok(place),
         _ => copy(task, &source, &directory)?,
     }
     if is_move {
+        task.check()?;
         source.remove()?;
     }
     Ok(place)
+}
+
+/// Whether a file belongs to the source's owner or this user, and has the source's mode. One of another user might change.
+fn has_same_facts(found: &Stat, source: &Stat) -> bool {
+    let is_owned = found.st_uid == source.st_uid || found.st_uid == rustix::process::geteuid().as_raw();
+    is_owned && found.st_mode & 0o777 == source.st_mode & 0o777
+}
+
+/// Moves the name within one file system. Returns whether that is possible.
+fn rename(source: &Source<'_>, directory: &OwnedFd) -> Result<bool, FileError> {
+    match rustix::fs::renameat(&source.directory, source.name, directory, source.name) {
+        Err(Errno::XDEV) => return Ok(false),
+        renamed => renamed?,
+    }
+    let moved = rustix::fs::statat(directory, source.name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if !is_same_file(&moved, &source.found) {
+        // The owner of the old directory gave the name to another file meanwhile.
+        rustix::fs::renameat(directory, source.name, &source.directory, source.name)?;
+        return Err(FileError::new(Status::ERR_RESOURCE_BUSY, "the name is that of another file by now"));
+    }
+    sync(directory)?;
+    Ok(true)
 }
 
 /// The regular file that has the name already.
@@ -169,7 +191,7 @@ fn existing(directory: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, FileError
     }
 }
 
-/// Whether the file of that name is a copy. One that can't be read is none.
+/// Whether the file of that name has the source's bytes. If it has, it is on the medium afterwards.
 fn has_same_content(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedFd) -> Result<bool, FileError> {
     let Ok(mut other) = open_regular(directory, Path::new(source.name), OFlags::NOFOLLOW) else { return Ok(false) };
     if rustix::fs::fstat(&other)?.st_size != source.found.st_size {
@@ -193,6 +215,10 @@ fn has_same_content(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedF
     // The clone has the place of the file.
     rustix::fs::seek(&source.file, rustix::fs::SeekFrom::Start(0))?;
     source.check()?;
+    if is_same {
+        other.sync_all()?;
+        sync(directory)?;
+    }
     Ok(is_same)
 }
 
@@ -262,6 +288,8 @@ fn copy(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedFd) -> Result
     }
     keep_facts(&source.found, &target.file)?;
     target.file.sync_all()?;
+    // The sync may have taken long.
+    task.check()?;
     target.name(source.name)?;
     sync(directory)
 }
@@ -269,8 +297,9 @@ fn copy(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedFd) -> Result
 fn keep_facts(found: &Stat, target: &File) -> Result<(), FileError> {
     let (uid, gid) = (Uid::from_raw(found.st_uid), Gid::from_raw(found.st_gid));
     let has_owner = rustix::fs::fchown(target, Some(uid), Some(gid)).is_ok();
-    // Without the owner the file must not lend the rights of another one.
-    let mode = found.st_mode & if has_owner { 0o7777 } else { 0o777 };
+    let has_group = has_owner || rustix::fs::fchown(target, None, Some(gid)).is_ok();
+    // A copy lends nobody's rights, and gives another group none.
+    let mode = found.st_mode & if has_group { 0o1777 } else { 0o1707 };
     rustix::fs::fchmod(target, Mode::from_bits_truncate(mode))?;
     let time = |tv_sec, nanoseconds| Timespec { tv_sec, tv_nsec: i64::try_from(nanoseconds).unwrap_or_default() };
     let times = Timestamps {

@@ -4,7 +4,6 @@
 //! device distances. Clients and servers derive these values from their own data.
 
 use super::cpu_set::CpuSet;
-use super::kind::Kind;
 use super::machine::{DeviceDistance, Machine};
 use crate::keys;
 use crate::types::{self, DataArray, DataType, Namespace, ProcId, Rank, Text, Value, ranks_in};
@@ -16,8 +15,6 @@ pub enum Derivable {
     Xml,
     /// The topology as an object.
     Topology,
-    /// The memory of the node, in bytes.
-    Memory,
     /// The processors of a process of this node, as a set.
     Processors,
     /// Location of a process of this node.
@@ -35,7 +32,6 @@ impl Derivable {
         match key {
             _ if key == keys::HWLOC_XML_V2.name() || key == keys::LOCAL_TOPO.name() => Some(Self::Xml),
             _ if key == keys::TOPOLOGY2.name() => Some(Self::Topology),
-            _ if key == keys::AVAIL_PHYS_MEMORY.name() => Some(Self::Memory),
             _ if key == keys::CPUSET_BITMAP.name() => Some(Self::Processors),
             _ if key == keys::LOCALITY_STRING.name() => Some(Self::Locality),
             _ if key == keys::DEVICE_DISTANCES.name() => Some(Self::Distances),
@@ -51,7 +47,7 @@ impl Derivable {
     }
 
     const fn is_of_node(self) -> bool {
-        matches!(self, Self::Xml | Self::Topology | Self::Memory)
+        matches!(self, Self::Xml | Self::Topology)
     }
 }
 
@@ -95,10 +91,6 @@ pub fn derive(
             Derivable::Topology => {
                 let (xml, support) = (Some(Text::from(machine.xml())), machine.support().to_vec());
                 Value::Topology(Box::new(types::Topology { xml, support }))
-            }
-            Derivable::Memory => {
-                let bytes = machine.of_kind(Kind::NumaNode).map(|node| node.size_bytes()).fold(0, u64::saturating_add);
-                Value::Uint64(Some(bytes).filter(|bytes| *bytes > 0)?)
             }
             _ => Value::from(machine.xml()),
         });

@@ -31,6 +31,8 @@ const WAITING_MAX: usize = 256;
 
 /// The service.
 pub(super) struct FileDesk {
+    /// The user of the server, for whom alone it acts.
+    uid: u32,
     loop_sender: LoopSender,
     clock: Clock,
     server: ProcId,
@@ -97,13 +99,18 @@ impl Drop for Place {
 impl FileDesk {
     pub(super) fn new(loop_sender: LoopSender, clock: Clock, server: ProcId, storage: Storage) -> Self {
         let threads = Threads::new(THREADS_MAX, WAITING_MAX);
-        Self { loop_sender, clock, server, storage, threads, open: Arc::default() }
+        Self { uid: geteuid().as_raw(), loop_sender, clock, server, storage, threads, open: Arc::default() }
+    }
+
+    /// Whether a process has the user of this server, which has not changed since its start.
+    fn is_own_user(&self, uid: u32) -> bool {
+        uid == self.uid && geteuid().as_raw() == self.uid
     }
 
     /// Handles a request about files.
     pub(super) fn ask(&self, requester: &Requester, has_targets: bool, directives: &[Info], reply_to: ReplyTo) {
         let status = match Directive::read(directives) {
-            _ if requester.uid != geteuid().as_raw() => Status::ERR_NO_PERMISSIONS,
+            _ if !self.is_own_user(requester.uid) => Status::ERR_NO_PERMISSIONS,
             // A request about files is not one about processes.
             _ if has_targets => Status::ERR_BAD_PARAM,
             Ok(Directive::Carry(order)) => return self.carry_out(requester, order, reply_to),
