@@ -178,7 +178,7 @@ fn what_a_get_answers_a_query_answers_with_the_same_value() {
         let answered = posting.query(vec![Query { keys: vec![Text::from(name)], qualifiers: Vec::new() }]).wait();
         answered.unwrap().results.remove(0).value
     };
-    assert_eq!(of_nobody(keys::LOCALITY_STRING.name()), Value::from("hwloc:SK0:CR0:HT0:NM0"));
+    assert_eq!(of_nobody(keys::LOCALITY_STRING.name()), Value::from("hwloc:SK0:CR0:HT0"));
     assert_eq!(of_nobody(keys::HOSTNAME.name()), Value::from("node0"));
     assert_eq!(of_nobody(keys::WDIR.name()), Value::from("/first"));
     assert_eq!(of_nobody(keys::JOB_SIZE.name()).as_u32(), Some(4));
@@ -378,5 +378,5 @@ fn the_host_gets_what_follows_from_the_topology_as_clients_do() {
     }
     let near =
         server.server.get(&proc("other", 1), Some(&key(keys::LOCALITY_STRING.name())), Vec::new()).wait().unwrap();
-    assert_eq!(near.first().unwrap().value, Value::from("hwloc:SK0:CR0:HT0:NM0"));
+    assert_eq!(near.first().unwrap().value, Value::from("hwloc:SK0:CR0:HT0"));
 }

@@ -303,6 +303,8 @@ fn a_request_is_one_action_with_one_target_and_one_name_for_each_file() {
         full(7_u64.into()),
         vec![info(CACHE, text(file)), info(keys::TIMEOUT.name(), "soon")],
         vec![info("modex.storage.cancel", 7_u32)],
+        vec![info("modex.storage.cancel", "one"), info(keys::JOB_CTRL_ID.name(), "other")],
+        vec![info("modex.storage.cancel", true), to()],
     ] {
         assert_eq!(read(wrong.clone()), Some(Status::ERR_BAD_PARAM), "{wrong:?}");
     }
@@ -315,7 +317,11 @@ fn a_request_is_one_action_with_one_target_and_one_name_for_each_file() {
     }
     let cancel = |value: Value| Directive::read(&[info("modex.storage.cancel", value)]);
     assert_eq!(cancel(Value::Undefined), Ok(Directive::Cancel(None)));
-    assert_eq!(cancel("a".into()), Ok(Directive::Cancel(Some(Text::from("a")))));
+    let of_a = Ok(Directive::Cancel(Some(Text::from("a"))));
+    assert_eq!(cancel("a".into()), of_a);
+    // All requests were ended.
+    let beside = [info("modex.storage.cancel", true), info(keys::JOB_CTRL_ID.name(), "a")];
+    assert_eq!(Directive::read(&beside), of_a);
 }
 
 /// The first provider that knows how decides.

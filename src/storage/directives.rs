@@ -96,17 +96,29 @@ impl Directive {
             return Err(Status::ERR_BAD_PARAM);
         }
         let is_known = |key: &str| UNDERSTOOD.contains(&key) || SIGNATURE.contains(&key);
-        let mut requests = directives.iter().filter(|info| !is_known(info.key.as_str()) || info.key.as_str() == CANCEL);
+        let mut requests = directives.iter().filter(|info| !is_known(info.key.as_str()));
         let (Some(request), None) = (requests.next(), requests.next()) else { return Err(Status::ERR_NOT_SUPPORTED) };
         if request.key.as_str() == CANCEL {
-            return match &request.value {
-                Value::Undefined | Value::Bool(true) => Ok(Self::Cancel(None)),
-                Value::String(name) => Ok(Self::Cancel(Some(name.clone()))),
-                _ => Err(Status::ERR_BAD_PARAM),
-            };
+            return Self::read_cancel(&request.value, directives).ok_or(Status::ERR_BAD_PARAM);
         }
         let action = action_of(request).ok_or(Status::ERR_NOT_SUPPORTED)?;
         FileOrder::read(action, &request.value, directives).map(Self::Carry).ok_or(Status::ERR_BAD_PARAM)
+    }
+
+    /// Reads the name of the requests to end, from the directive or beside it. Targets and events are for actions.
+    fn read_cancel(value: &Value, directives: &[Info]) -> Option<Self> {
+        let find = |key: &str| directives.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
+        if [TARGET, EVENT, keys::STORAGE_ID.name()].into_iter().any(|key| find(key).is_some()) {
+            return None;
+        }
+        let beside = find(keys::JOB_CTRL_ID.name());
+        match (value, beside) {
+            (Value::Undefined | Value::Bool(true), None) => Some(Self::Cancel(None)),
+            (Value::String(name), None) | (Value::Undefined | Value::Bool(true), Some(Value::String(name))) => {
+                Some(Self::Cancel(Some(name.clone())))
+            }
+            _ => None,
+        }
     }
 }
 

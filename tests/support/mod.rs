@@ -18,10 +18,9 @@ pub(crate) const ROLE: &str = "MODEX_TEST_ROLE";
 /// A machine with two packages of one core, and a network interface at the first.
 pub(crate) const TWO_PACKAGES: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
     <object type="Package" cpuset="0x1"><object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
-      <object type="NUMANode" cpuset="0x1" local_memory="1000"/>
       <object type="OSDev" name="eth0" osdev_type="2"><info name="Address" value="02:00:00:00:00:01"/></object></object>
     <object type="Package" cpuset="0x2"><object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object>
-    <object type="NUMANode" cpuset="0x2" local_memory="2000"/></object></object></topology>"#;
+    </object></object></topology>"#;
 
 /// The role of this process, if it is a child.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
