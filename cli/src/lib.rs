@@ -23,6 +23,7 @@ mod cases;
 mod ctl;
 mod demo;
 pub mod features;
+mod freed_memory;
 mod generate;
 mod host;
 mod info;

@@ -425,8 +425,8 @@ impl Server {
     /// ```
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
-    pub fn iof_deliver(&self, output: IofOutput) -> Pending<ServerCall<()>> {
-        self.deliver(output, HostCall::IofDeliver, |result| done("deliver output", result))
+    pub fn iof_deliver(&self, output: impl Into<Arc<IofOutput>>) -> Pending<ServerCall<()>> {
+        self.deliver(output.into(), HostCall::IofDeliver, |result| done("deliver output", result))
     }
 
     /// Passes output of a process on to the clients that have pulled it ([`Capabilities::IOF_PULL`]), as
@@ -434,19 +434,19 @@ impl Server {
     /// says whether a client wants it in place of that (`PMIX_IOF_REDIRECT`).
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
-    pub fn iof_offer(&self, output: IofOutput) -> Pending<ServerCall<Delivery>> {
-        self.offer(output, HostCall::IofOffer)
+    pub fn iof_offer(&self, output: impl Into<Arc<IofOutput>>) -> Pending<ServerCall<Delivery>> {
+        self.offer(output.into(), HostCall::IofOffer)
     }
 
     /// As [`Server::iof_offer`]. Output that no client has pulled is kept as by [`Server::iof_deliver`], and the result
     /// says whether there was room for it ([`Delivery::Kept`]).
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
-    pub fn iof_offer_or_keep(&self, output: IofOutput) -> Pending<ServerCall<Delivery>> {
-        self.offer(output, HostCall::IofOfferOrKeep)
+    pub fn iof_offer_or_keep(&self, output: impl Into<Arc<IofOutput>>) -> Pending<ServerCall<Delivery>> {
+        self.offer(output.into(), HostCall::IofOfferOrKeep)
     }
 
-    fn offer(&self, output: IofOutput, call: fn(IofOutput) -> HostCall) -> Pending<ServerCall<Delivery>> {
+    fn offer(&self, output: Arc<IofOutput>, call: fn(Arc<IofOutput>) -> HostCall) -> Pending<ServerCall<Delivery>> {
         self.deliver(output, call, |result| match result {
             HostResult::Status(status) => Delivery::of(status).ok_or_else(|| refused("pass output on", result)),
             failure => Err(refused("pass output on", failure)),
@@ -456,8 +456,8 @@ impl Server {
     /// Output goes to the pulls of this process, and with a call to those of clients.
     fn deliver<T: Send + 'static>(
         &self,
-        output: IofOutput,
-        call: fn(IofOutput) -> HostCall,
+        output: Arc<IofOutput>,
+        call: fn(Arc<IofOutput>) -> HostCall,
         read: fn(HostResult) -> Result<T, ServerError>,
     ) -> Pending<ServerCall<T>> {
         let own = Arc::clone(self.handle.own_process());

@@ -54,7 +54,7 @@ pub use credentials::PeerCredentials;
 pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
 pub use interfaces::{Interfaces, InterfacesError};
 pub use listener::{Listener, SocketAccess};
-pub use outbox::{QueueFull, SpentMessages};
+pub use outbox::{QueueFull, SharedBytes, SpentMessages};
 pub(crate) use ports::port_range;
 pub use ports::{Ports, PortsError};
 pub use process_ancestry::{PeerEnd, strangers};

@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
+use std::fmt::{self, Debug, Formatter};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Once};
 
@@ -66,7 +68,37 @@ enum Bytes {
     Own(Vec<u8>),
     Shared(Arc<[u8]>),
     /// Bytes of many peers that count as each peer's own, because no other place counts them.
-    Copied(Arc<[u8]>),
+    Copied(SharedBytes),
+}
+
+/// Bytes, or a part of them, that messages to many peers share.
+#[derive(Clone)]
+pub struct SharedBytes {
+    bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    range: Range<usize>,
+}
+
+impl SharedBytes {
+    /// All bytes.
+    pub fn whole(bytes: &Arc<impl AsRef<[u8]> + Send + Sync + 'static>) -> Self {
+        Self::part(bytes, 0..bytes.as_ref().as_ref().len())
+    }
+
+    /// The bytes in this range, or none if the range exceeds them.
+    pub fn part(bytes: &Arc<impl AsRef<[u8]> + Send + Sync + 'static>, range: Range<usize>) -> Self {
+        let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::clone(bytes) as _;
+        Self { bytes, range }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        self.bytes.as_ref().as_ref().get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl Debug for SharedBytes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedBytes").field(&self.range).finish()
+    }
 }
 
 #[derive(Debug)]
@@ -105,8 +137,13 @@ impl Outbox {
     }
 
     /// Appends a message, after whose head many peers get the same bytes. They count as this peer's own.
-    pub(super) fn push_copied(&mut self, head: Vec<u8>, bytes: Arc<[u8]>, limit_bytes: usize) -> Result<(), QueueFull> {
-        self.make_room(head.len().saturating_add(bytes.len()), limit_bytes)?;
+    pub(super) fn push_copied(
+        &mut self,
+        head: Vec<u8>,
+        bytes: SharedBytes,
+        limit_bytes: usize,
+    ) -> Result<(), QueueFull> {
+        self.make_room(head.len().saturating_add(bytes.as_slice().len()), limit_bytes)?;
         self.append(Bytes::Own(head), None);
         self.append(Bytes::Copied(bytes), None);
         Ok(())
@@ -242,7 +279,8 @@ impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes,
-            Self::Shared(bytes) | Self::Copied(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+            Self::Copied(bytes) => bytes.as_slice(),
         }
     }
 }

@@ -12,7 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::arrival::{Arrival, Received, StreamError};
-use super::outbox::{Outbox, SpentMessages};
+use super::outbox::{Outbox, SharedBytes, SpentMessages};
 use super::socket_owner::SocketOwners;
 use super::{Endpoint, OwnerError, PeerCredentials, PeerEnd, QueueFull};
 use crate::os_error_hint::{explain, is_shortage};
@@ -314,7 +314,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::queue`].
-    pub fn queue_copied(&mut self, head: Vec<u8>, bytes: Arc<[u8]>) -> Result<(), QueueFull> {
+    pub fn queue_copied(&mut self, head: Vec<u8>, bytes: SharedBytes) -> Result<(), QueueFull> {
         self.outbox.push_copied(head, bytes, self.limits.queued_bytes_max)
     }
 

@@ -16,6 +16,7 @@ use modex::types::{AsStatus, Info, Key, ProcId, Rank, Status};
 use modex::{Client, EventCall, GetOptions, IofOutput, keys};
 
 use super::ctl::{self, CtlError};
+use super::freed_memory::keep_freed_memory;
 use super::{Outcome, printing};
 use lines::{Outputs, Shown};
 
@@ -87,6 +88,7 @@ pub(super) fn run(options: &OutputOptions) -> Outcome {
     let (tool, targets) = ctl::connect(options.job.as_deref(), options.pid, options.ranks.as_deref())?;
     let client = tool.client()?;
     let named = ctl::named(&targets, options.ranks.as_deref());
+    keep_freed_memory();
     let (sender, messages) = bounded(WAITING_MAX);
     watch_connection(&client, sender.clone())?;
     let choice = if options.redirect { keys::IOF_REDIRECT } else { keys::IOF_COPY };

@@ -115,16 +115,19 @@ fn large_messages_are_left_to_be_freed_elsewhere() {
 #[test]
 fn a_message_with_shared_bytes_counts_as_a_whole_and_goes_in_order() {
     let (mut a, mut b) = pair(StreamLimits { queued_bytes_max: 12, ..StreamLimits::default() });
-    let shared: Arc<[u8]> = b"shared"[..].into();
-    a.queue_copied(b"head ".to_vec(), Arc::clone(&shared)).unwrap();
-    assert_eq!((a.queued_bytes(), a.queue_copied(b"h".to_vec(), Arc::clone(&shared)).is_err()), (11, true));
+    let shared = Arc::new(b"not shared, not".to_vec());
+    let part = || SharedBytes::part(&shared, 4..10);
+    a.queue_copied(b"head ".to_vec(), part()).unwrap();
+    assert_eq!((a.queued_bytes(), a.queue_copied(b"h".to_vec(), part()).is_err()), (11, true));
     assert_eq!(Arc::strong_count(&shared), 2, "a message that does not fit is not kept in part");
     assert_eq!(a.flush(), Ok(Flushed::All));
     let mut buffer = [0; 64];
     assert_eq!(b.receive(&mut buffer), Ok(Received::Bytes(11)));
     assert_eq!((&buffer[..11], a.queued_bytes()), (&b"head shared"[..], 0));
     assert_eq!(Arc::strong_count(&shared), 1);
-    a.queue_copied(Vec::new(), Arc::clone(&shared)).unwrap();
+    a.queue_copied(Vec::new(), SharedBytes::part(&shared, 10..16)).unwrap();
+    assert_eq!(a.queued_bytes(), 0, "there is no such part");
+    a.queue_copied(Vec::new(), SharedBytes::part(&shared, 0..12)).unwrap();
     a.discard(&mut SpentMessages::default());
     assert_eq!(Arc::strong_count(&shared), 1);
 }

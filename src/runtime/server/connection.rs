@@ -20,13 +20,15 @@ use crate::gds::Store;
 use crate::pmi::CommandError;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::{OutputHead, RemovalNotice};
+use crate::proto::notification::RemovalNotice;
 use crate::proto::request::RequestDecodeError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
-use crate::ptl::{Flushed, PeerCredentials, PeerEnd, QueueFull, Received, SpentMessages, Stream, StreamError};
+use crate::ptl::{
+    Flushed, PeerCredentials, PeerEnd, QueueFull, Received, SharedBytes, SpentMessages, Stream, StreamError,
+};
 use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError, OpenRequests, TagInUse};
 use crate::runtime::shared::prover::ProofError;
-use crate::server::{Input, PeerId, Refusal};
+use crate::server::{Forwarded, Input, PeerId, Refusal};
 use crate::types::{AsStatus, ProcId, Status, Time};
 use nix::errno::Errno;
 
@@ -625,9 +627,9 @@ impl Connection {
     }
 
     /// Queues an event that was written once for all peers with the same dialect.
-    pub(super) fn notify(&mut self, event: Arc<[u8]>, unasked_bytes_max: usize) -> Result<(), Dropped> {
+    pub(super) fn notify(&mut self, event: Arc<Vec<u8>>, unasked_bytes_max: usize) -> Result<(), Dropped> {
         if self.may_queue_unasked(event.len(), unasked_bytes_max) {
-            self.stream.queue_copied(Vec::new(), event)?;
+            self.stream.queue_copied(Vec::new(), SharedBytes::whole(&event))?;
         }
         Ok(())
     }
@@ -656,14 +658,11 @@ impl Connection {
     /// Forwards output. The peer misses output that exceeds its limit, and then more of it until half of the room is free: a
     /// few large gaps are better than many small ones. It never misses the end of an output, for which it
     /// may wait, and which comes once.
-    pub(super) fn send_output(
-        &mut self,
-        head: &OutputHead,
-        bytes: &Arc<[u8]>,
-        unasked_bytes_max: usize,
-    ) -> Result<(), Dropped> {
+    pub(super) fn send_output(&mut self, forwarded: &Forwarded, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
-        let marked = self.missed_output.mark(head);
+        let (head, output) = (forwarded.head(), &forwarded.output);
+        let bytes = &output.bytes;
+        let marked = self.missed_output.mark(&head);
         let starts = match known.codec.write_output(&marked, bytes.len()) {
             Ok(starts) => starts,
             Err(error) => {
@@ -675,16 +674,16 @@ impl Connection {
         let size_bytes = starts.iter().fold(bytes.len(), |size, (start, _)| size.saturating_add(start.len()));
         let room_bytes = if self.missed_output.is_empty() { unasked_bytes_max } else { unasked_bytes_max / 2 };
         if !bytes.is_empty() && !self.may_queue_unasked(size_bytes, room_bytes) {
-            self.missed_output.add(head, bytes.len());
+            self.missed_output.add(&head, bytes.len());
             return Ok(());
         }
-        let mut rest = bytes.as_ref();
+        let mut begin: usize = 0;
         for (start, count) in starts {
-            let piece = rest.split_off(..count).unwrap_or_default();
-            let shared = if piece.len() == bytes.len() { Arc::clone(bytes) } else { piece.into() };
-            self.stream.queue_copied(start, shared)?;
+            let end = begin.saturating_add(count);
+            self.stream.queue_copied(start, SharedBytes::part(output, begin..end))?;
+            begin = end;
         }
-        self.missed_output.settle(head);
+        self.missed_output.settle(&head);
         Ok(())
     }
 

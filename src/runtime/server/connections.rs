@@ -14,7 +14,6 @@ use super::pmi::{PmiEntry, PmiJobs, PmiRefusal};
 use super::poller::{Pollers, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::proofs::Proofs;
-use super::shared_output::SharedOutput;
 use super::turns::{Share, Turns};
 use super::writes::{WriteBudget, Writes};
 use super::written_events::WrittenEvents;
@@ -63,7 +62,6 @@ pub(super) struct Connections {
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
     written_events: WrittenEvents,
-    shared_output: SharedOutput,
     buffer: Box<[u8]>,
     drop_reports: DropReports,
     /// The time of this turn.
@@ -103,7 +101,6 @@ impl Connections {
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             written_events: WrittenEvents::default(),
-            shared_output: SharedOutput::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             drop_reports: DropReports::default(),
             turned_at: Time::from_nanos(0),
@@ -707,8 +704,7 @@ impl Connections {
     /// Forwards output to a client.
     pub(super) fn send_output(&mut self, id: PeerId, forwarded: &Forwarded) {
         let unasked_bytes_max = self.unasked_bytes_max();
-        let bytes = self.shared_output.share(&forwarded.output);
-        self.write(id, |connection| connection.send_output(&forwarded.head(), &bytes, unasked_bytes_max));
+        self.write(id, |connection| connection.send_output(forwarded, unasked_bytes_max));
     }
 
     pub(super) fn close(&mut self, id: PeerId, reason: Reason, now: Time) {
@@ -728,7 +724,6 @@ impl Connections {
     /// sockets have room.
     pub(super) fn flush(&mut self) {
         self.decoder.free_events(self.written_events.take_sent());
-        self.shared_output.forget();
         let mut budget = WriteBudget::new();
         for id in self.writes.take(|id| self.connections.get(&id).map_or(0, Connection::queued_bytes)) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };

@@ -275,7 +275,7 @@ impl Decoder {
     }
 
     /// Frees large events.
-    pub(super) fn free_events(&mut self, sent: Vec<Arc<[u8]>>) {
+    pub(super) fn free_events(&mut self, sent: Vec<Arc<Vec<u8>>>) {
         if !sent.is_empty() {
             self.discard(Box::new(sent));
         }

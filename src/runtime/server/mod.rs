@@ -40,7 +40,6 @@ pub(super) mod request_quota;
 pub(super) mod server_handle;
 pub(super) mod server_loop;
 pub(super) mod service_desk;
-pub(super) mod shared_output;
 pub(super) mod storage_desk;
 pub(super) mod topology;
 pub(super) mod topology_answers;

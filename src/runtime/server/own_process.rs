@@ -153,7 +153,7 @@ impl OwnProcess {
     }
 
     /// Passes output of the host on to the pulls of this process.
-    pub fn pass_output(&self, output: &IofOutput) {
+    pub fn pass_output(&self, output: &Arc<IofOutput>) {
         if let Some(admitted) = self.pulls.admit(output) {
             let pulls = Arc::clone(&self.pulls);
             // A server that has ended passes nothing on.

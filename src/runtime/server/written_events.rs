@@ -23,7 +23,7 @@ struct WrittenEvent {
     event: Weak<Event>,
     was_missed: bool,
     reading: Reading,
-    bytes: Arc<[u8]>,
+    bytes: Arc<Vec<u8>>,
 }
 
 impl WrittenEvents {
@@ -32,7 +32,7 @@ impl WrittenEvents {
         &mut self,
         delivery: &EventDelivery,
         codec: &MessageCodec,
-    ) -> Result<Arc<[u8]>, MessageEncodeError> {
+    ) -> Result<Arc<Vec<u8>>, MessageEncodeError> {
         let (reading, address) = (codec.reading(), Arc::as_ptr(&delivery.event));
         let is_same = |written: &&WrittenEvent| {
             written.event.as_ptr() == address && written.was_missed == delivery.was_missed && written.reading == reading
@@ -40,7 +40,7 @@ impl WrittenEvents {
         if let Some(written) = self.0.iter().rev().find(is_same) {
             return Ok(Arc::clone(&written.bytes));
         }
-        let bytes: Arc<[u8]> = codec.write_event(&delivery.notice())?.into();
+        let bytes = Arc::new(codec.write_event(&delivery.notice())?);
         if self.0.len() >= EVENTS_MAX {
             self.0.remove(0);
         }
@@ -51,7 +51,7 @@ impl WrittenEvents {
 
     /// Forgets small messages, and large ones for which no peer waits any more. Returns the large ones, which take long to
     /// free.
-    pub(super) fn take_sent(&mut self) -> Vec<Arc<[u8]>> {
+    pub(super) fn take_sent(&mut self) -> Vec<Arc<Vec<u8>>> {
         let is_over = |written: &mut WrittenEvent| !written.is_large() || Arc::strong_count(&written.bytes) == 1;
         let sent = self.0.extract_if(.., is_over).filter(WrittenEvent::is_large);
         sent.map(|written| written.bytes).collect()
@@ -81,7 +81,7 @@ mod tests {
         EventDelivery { event: Arc::new(Event { status, source: None, range: 2, info }), was_missed: false }
     }
 
-    fn write(written: &mut WrittenEvents, delivery: &EventDelivery, generation: Generation) -> Arc<[u8]> {
+    fn write(written: &mut WrittenEvents, delivery: &EventDelivery, generation: Generation) -> Arc<Vec<u8>> {
         let dialect = Dialect { codec: Codec { generation, described: false }, peer: Version::OWN };
         written.write(delivery, &MessageCodec::to_client(dialect, 1 << 20, false)).unwrap()
     }

@@ -3,6 +3,7 @@
 //! All services are one variant of [`Upcall`]: a requester and its request. Each form of an answer with data is one variant
 //! of [`HostReply`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::Capabilities;
@@ -63,12 +64,12 @@ pub enum HostCall {
     /// Delivers inventories of nodes, as blobs. A node's inventory replaces its older one.
     DeliverInventories(Vec<Vec<u8>>),
     /// Delivers output of a process to its pullers. Output without a puller is kept for a while.
-    IofDeliver(IofOutput),
+    IofDeliver(Arc<IofOutput>),
     /// Passes output of a process on to the clients that have pulled it, and keeps nothing. The status is that of a
     /// [`Delivery`].
-    IofOffer(IofOutput),
+    IofOffer(Arc<IofOutput>),
     /// As [`Self::IofOffer`]. Output without a puller is kept for a while if there is room.
-    IofOfferOrKeep(IofOutput),
+    IofOfferOrKeep(Arc<IofOutput>),
     /// A new revision of the fabric.
     Fabric(FabricHandle),
     /// The host's new functions.

@@ -146,11 +146,17 @@ impl PartialEq for Garbage {
 }
 
 impl IofOutput {
+    /// The end of a channel.
+    pub(crate) fn end(source: ProcId, channel: u16) -> Self {
+        let info = vec![Info::new(Key::from_static(keys::IOF_COMPLETE.name()), true)];
+        Self { source, channel, bytes: Vec::new(), info }
+    }
+
     /// Output without bytes ends its channel. The receivers find that among the infos, too.
-    pub(crate) fn with_end(mut self) -> Self {
+    pub(crate) fn with_end(mut self: Arc<Self>) -> Arc<Self> {
         let key = keys::IOF_COMPLETE.name();
         if self.bytes.is_empty() && self.info.iter().all(|info| info.key.as_str() != key) {
-            self.info.push(Info::new(Key::from_static(key), true));
+            Arc::make_mut(&mut self).info.push(Info::new(Key::from_static(key), true));
         }
         self
     }
@@ -158,6 +164,13 @@ impl IofOutput {
     /// Whether this ends its channel.
     pub(crate) fn is_end(&self) -> bool {
         self.bytes.is_empty() || flag(&self.info, keys::IOF_COMPLETE)
+    }
+}
+
+/// The bytes.
+impl AsRef<[u8]> for IofOutput {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

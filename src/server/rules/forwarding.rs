@@ -168,7 +168,7 @@ impl<S: Datastore> ServerCore<S> {
         for output in outputs.iter().filter(|output| output.is_end()) {
             ended.remove(&(output.source.clone(), output.channel));
         }
-        outputs.extend(ended.into_iter().map(end_of));
+        outputs.extend(ended.into_iter().map(|(source, channel)| IofOutput::end(source, channel)));
         self.forwarding.insert(reference, pull);
         for output in outputs {
             self.pass_to(now, reference, &Arc::new(output));
@@ -267,7 +267,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Forwards the host's output, or keeps it.
-    pub(in crate::server) fn deliver_output(&mut self, now: Time, output: IofOutput) -> Status {
+    pub(in crate::server) fn deliver_output(&mut self, now: Time, output: Arc<IofOutput>) -> Status {
         if let Err(refusal) = check_output(&output) {
             return refusal;
         }
@@ -276,18 +276,18 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Forwards the host's output, or keeps it. The status tells the host which of them.
-    pub(in crate::server) fn offer_or_keep_output(&mut self, now: Time, output: IofOutput) -> Status {
+    pub(in crate::server) fn offer_or_keep_output(&mut self, now: Time, output: Arc<IofOutput>) -> Status {
         match check_output(&output) {
             Ok(()) => self.forward_or_keep(now, output).status(),
             Err(refusal) => refusal,
         }
     }
 
-    fn forward_or_keep(&mut self, now: Time, output: IofOutput) -> Delivery {
+    fn forward_or_keep(&mut self, now: Time, output: Arc<IofOutput>) -> Delivery {
         if self.forwarding.repeats_end(&self.registry, &output) {
             return Delivery::Unwanted;
         }
-        let output = Arc::new(output.with_end());
+        let output = output.with_end();
         let delivery = self.forward_to_all(now, &output);
         if delivery != Delivery::Unwanted {
             return delivery;
@@ -299,14 +299,14 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Forwards the host's output, if anybody has pulled it.
-    pub(in crate::server) fn offer_output(&mut self, now: Time, output: IofOutput) -> Status {
+    pub(in crate::server) fn offer_output(&mut self, now: Time, output: Arc<IofOutput>) -> Status {
         if let Err(refusal) = check_output(&output) {
             return refusal;
         }
         if self.forwarding.repeats_end(&self.registry, &output) {
             return Delivery::Unwanted.status();
         }
-        self.forward_to_all(now, &Arc::new(output.with_end())).status()
+        self.forward_to_all(now, &output.with_end()).status()
     }
 
     fn forward_to_all(&mut self, now: Time, output: &Arc<IofOutput>) -> Delivery {
@@ -402,11 +402,6 @@ impl<S: Datastore> ServerCore<S> {
             self.outputs.push(forward(pull, &Arc::new(output)));
         }
     }
-}
-
-/// The end of a channel, without bytes.
-fn end_of((source, channel): (ProcId, u16)) -> IofOutput {
-    IofOutput { source, channel, bytes: Vec::new(), info: Vec::new() }.with_end()
 }
 
 /// Whether a host that was asked about such output before may decide otherwise for this request.

@@ -1,5 +1,7 @@
 //! Forwarded output.
 
+use std::sync::Arc;
+
 use super::harness::*;
 use super::tools;
 use crate::gds::model::MapStore;
@@ -20,7 +22,7 @@ fn pull(procs: &[ProcId], channels: u16, local_id: u64) -> Request {
 
 fn deliver(rig: &mut Rig, source: &ProcId, channel: u16, text: &str) -> (Vec<(PeerId, u64, String)>, Status) {
     let output = IofOutput { source: source.clone(), channel, bytes: text.as_bytes().to_vec(), info: Vec::new() };
-    let outputs = rig.host(HostCall::IofDeliver(output));
+    let outputs = rig.host(HostCall::IofDeliver(Arc::new(output)));
     let status = outputs.iter().find_map(|output| match output {
         Output::Complete(_, HostResult::Status(status)) => Some(*status),
         _ => None,
@@ -211,7 +213,7 @@ fn all_who_want_a_piece_of_output_share_it() {
     granted(&mut rig, id);
     rig.request(peer, pull(&[everybody()], STDOUT, 2));
     let output = IofOutput { source: proc(0), channel: STDOUT, bytes: b"x".to_vec(), info: Vec::new() };
-    let outputs = rig.host(HostCall::IofDeliver(output));
+    let outputs = rig.host(HostCall::IofDeliver(Arc::new(output)));
     let [Output::Forward(_, first), Output::Forward(_, second), _] = outputs.as_slice() else { panic!("{outputs:?}") };
     assert!(std::sync::Arc::ptr_eq(&first.output, &second.output));
     assert_eq!((first.reference, second.reference), (1, 2));
@@ -298,7 +300,7 @@ fn the_host_hears_of_each_process_that_nobody_wants_any_more_in_lists_of_any_len
 fn offer(rig: &mut Rig, source: &ProcId, text: &str) -> (Vec<(PeerId, u64, String)>, Delivery) {
     let output =
         IofOutput { source: source.clone(), channel: STDOUT, bytes: text.as_bytes().to_vec(), info: Vec::new() };
-    let outputs = rig.host(HostCall::IofOffer(output));
+    let outputs = rig.host(HostCall::IofOffer(Arc::new(output)));
     let delivery = outputs.iter().find_map(|output| match output {
         Output::Complete(_, HostResult::Status(status)) => Delivery::of(*status),
         _ => None,
@@ -330,7 +332,7 @@ fn offered_output_is_not_kept_and_the_host_hears_who_gets_it() {
     let refused = Output::Complete(HostCallId(0), HostResult::Status(Status::ERR_BAD_PARAM));
     let is_refusal =
         |output: &Output| matches!((output, &refused), (Output::Complete(_, a), Output::Complete(_, b)) if a == b);
-    assert!(rig.host(HostCall::IofOffer(output)).iter().any(is_refusal));
+    assert!(rig.host(HostCall::IofOffer(Arc::new(output))).iter().any(is_refusal));
 }
 
 /// A required directive was ignored if the same output was forwarded already.
@@ -365,7 +367,7 @@ fn the_host_hears_whether_output_is_kept() {
 
 fn offer_or_keep(rig: &mut Rig, source: &ProcId, bytes: &[u8]) -> Delivery {
     let output = IofOutput { source: source.clone(), channel: STDOUT, bytes: bytes.to_vec(), info: Vec::new() };
-    let outputs = rig.host(HostCall::IofOfferOrKeep(output));
+    let outputs = rig.host(HostCall::IofOfferOrKeep(Arc::new(output)));
     let fate = outputs.iter().find_map(|output| match output {
         Output::Complete(_, HostResult::Status(status)) => Delivery::of(*status),
         _ => None,
@@ -727,7 +729,7 @@ fn the_last_delivery_of_a_channel_says_so() {
     granted(&mut rig, id);
     let mut send = |bytes: &[u8], info: Vec<Info>| {
         let output = IofOutput { source: proc(0), channel: STDOUT, bytes: bytes.to_vec(), info };
-        ends(&rig.host(HostCall::IofDeliver(output)))
+        ends(&rig.host(HostCall::IofDeliver(Arc::new(output))))
     };
     assert_eq!(send(b"a", Vec::new()), [(1, false)]);
     assert_eq!(send(b"", Vec::new()), [(0, true)]);
@@ -812,15 +814,8 @@ fn deliveries_do_not_wait_beyond_a_bound() {
     granted(&mut rig, id);
     let large = "x".repeat(999);
     assert_eq!(deliver(&mut rig, &proc(0), STDOUT, &large).0, []);
-    assert_eq!(
-        texts(&rig.host(HostCall::IofDeliver(IofOutput {
-            source: proc(0),
-            channel: STDOUT,
-            bytes: b"y".to_vec(),
-            info: Vec::new(),
-        }))),
-        format!("{large}|y")
-    );
+    let last = IofOutput { source: proc(0), channel: STDOUT, bytes: b"y".to_vec(), info: Vec::new() };
+    assert_eq!(texts(&rig.host(HostCall::IofDeliver(Arc::new(last)))), format!("{large}|y"));
     let refused = Info { flags: 1, ..size("pmix.iof.bsize", u32::MAX) };
     let outputs = rig.request(peer, pull_as(vec![refused], 2));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);

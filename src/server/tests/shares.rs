@@ -7,6 +7,7 @@
 //! with two user ids.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
@@ -110,7 +111,7 @@ fn kept_output_of_the_user_with_most_gives_way() {
     let mut rig = rig(Limits { kept_output_bytes_max: 10_000, ..Limits::default() });
     let channel = iof_channel::FWD_STDOUT_CHANNEL;
     let keep = |rig: &mut Rig, source: ProcId, size: usize| {
-        rig.host(HostCall::IofDeliver(IofOutput { source, channel, bytes: vec![7; size], info: Vec::new() }));
+        rig.host(HostCall::IofDeliver(Arc::new(IofOutput { source, channel, bytes: vec![7; size], info: Vec::new() })));
     };
     for piece in 0..100 {
         keep(&mut rig, bobs(piece % 3), 500);

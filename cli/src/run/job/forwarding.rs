@@ -17,6 +17,7 @@ use modex::types::{Info, Key, ProcId, Rank};
 use modex::{Delivery, IofOutput, IofPull, IofPush, Responder, Server, keys};
 
 use super::{JobError, LaunchedJob};
+use crate::freed_memory::keep_freed_memory;
 use crate::run::children::Channel;
 use crate::run::fair_queue::FairQueue;
 use crate::run::forward::{ForwardProgress, ForwardedStream};
@@ -138,7 +139,9 @@ impl LaunchedJob {
     /// Offers output from now on, and reports outputs that have ended before. The server has heard the answer to the
     /// pull before it hears this.
     fn begin_offers(&mut self, requester: &ProcId, request: &PullRequest) {
-        self.forwarding.is_pulled = true;
+        if !std::mem::replace(&mut self.forwarding.is_pulled, true) {
+            keep_freed_memory();
+        }
         for stream in self.streams.values_mut() {
             let is_of_channel = request.channels.contains(&stream.origin().1);
             if is_of_channel && io_request::names(&request.procs, stream.proc()) {
@@ -253,11 +256,12 @@ pub(super) fn read_and_offer(
 ) -> io::Result<ForwardProgress> {
     let (bytes, progress) = stream.read_bytes()?;
     if !bytes.is_empty() {
-        if offer(stream, &bytes, server) == Delivery::Redirected {
+        let output = piece_of(stream, bytes);
+        if offer(stream, &output, server) == Delivery::Redirected {
             // A line that began before is not continued here.
             stream.finish(lines);
         } else {
-            stream.feed(&bytes, lines);
+            stream.feed(&output.bytes, lines);
         }
     }
     if progress == ForwardProgress::Ended {
@@ -266,16 +270,16 @@ pub(super) fn read_and_offer(
     Ok(progress)
 }
 
+/// A piece of output, which the server and the launcher share.
+fn piece_of(stream: &ForwardedStream, bytes: Vec<u8>) -> Arc<IofOutput> {
+    let (_, channel) = stream.origin();
+    Arc::new(IofOutput { source: stream.proc().clone(), channel: io_request::number(channel), bytes, info: Vec::new() })
+}
+
 /// Offers a piece of output. If nobody wants it, it is kept for the process that spawned the rank, or the offers end.
 /// The launcher's user misses only what a process gets, or what is kept for one.
-fn offer(stream: &mut ForwardedStream, bytes: &[u8], server: &Server) -> Delivery {
-    let (_, channel) = stream.origin();
-    let output = IofOutput {
-        source: stream.proc().clone(),
-        channel: io_request::number(channel),
-        bytes: bytes.to_vec(),
-        info: Vec::new(),
-    };
+fn offer(stream: &mut ForwardedStream, output: &Arc<IofOutput>, server: &Server) -> Delivery {
+    let output = Arc::clone(output);
     let offered = if stream.is_kept { server.iof_offer_or_keep(output) } else { server.iof_offer(output) };
     // A server that has ended has no processes.
     let delivery = offered.wait().unwrap_or(Delivery::Unwanted);

@@ -6,6 +6,7 @@ use crate::gds::{CompletionStatus, Store, StoreOptions};
 use crate::proto::frame::{self, FutexWaitMark};
 use crate::ptl::StreamLimits;
 use crate::runtime::shared::message_codec::message_buffer;
+use crate::server::IofOutput;
 use crate::types::Namespace;
 
 const COMMIT: Tag = Tag(101).deferred();
@@ -255,9 +256,10 @@ fn closing_a_connection_frees_its_slot() {
 #[test]
 fn the_end_of_an_output_has_no_bound() {
     let (mut connection, mut client) = admitted();
-    let head = OutputHead { source: ProcId::new(job(), 0), channels: 2, reference: 1, info: Vec::new() };
     for bytes in [&b"first"[..], b"missed", b""] {
-        connection.send_output(&head, &Arc::from(bytes), 1).unwrap();
+        let (source, bytes) = (ProcId::new(job(), 0), bytes.to_vec());
+        let output = Arc::new(IofOutput { source, channel: 2, bytes, info: Vec::new() });
+        connection.send_output(&Forwarded { reference: 1, output }, 1).unwrap();
     }
     connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client).len(), 2);

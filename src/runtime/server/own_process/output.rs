@@ -71,7 +71,7 @@ impl OwnPull {
 #[derive(Debug)]
 pub(super) struct Admitted {
     takers: Vec<u64>,
-    output: IofOutput,
+    output: Arc<IofOutput>,
     /// Its share in the bound.
     size: usize,
 }
@@ -116,7 +116,7 @@ impl OwnPulls {
     }
 
     /// Takes a piece of output for the pulls that want it, if there is room. `None`: no handler gets it.
-    pub(super) fn admit(&self, output: &IofOutput) -> Option<Admitted> {
+    pub(super) fn admit(&self, output: &Arc<IofOutput>) -> Option<Admitted> {
         // The core refuses it.
         if check_output(output).is_err() {
             return None;
@@ -132,14 +132,14 @@ impl OwnPulls {
         let waiting_bytes = pulls.waiting_bytes.saturating_add(size);
         if waiting_bytes <= WAITING_BYTES_MAX {
             pulls.waiting_bytes = waiting_bytes;
-            return Some(Admitted { takers, output: output.clone().with_end(), size });
+            return Some(Admitted { takers, output: Arc::clone(output).with_end(), size });
         }
         if !output.bytes.is_empty() && !std::mem::replace(&mut pulls.has_told_loss, true) {
             tracing::warn!("the handlers of this process do not keep up with pulled output; some of it is lost");
         }
         // The end of a channel is not lost.
         output.is_end().then(|| {
-            let end = IofOutput { bytes: Vec::new(), info: Vec::new(), ..output.clone() }.with_end();
+            let end = Arc::new(IofOutput::end(output.source.clone(), output.channel));
             pulls.waiting_bytes = pulls.waiting_bytes.saturating_add(PIECE_BYTES);
             Admitted { takers, output: end, size: PIECE_BYTES }
         })
@@ -152,7 +152,7 @@ impl OwnPulls {
         for number in takers {
             let handler = self.0.lock().by_number.get(&number).map(|pull| Arc::clone(&pull.handler));
             if let Some(handler) = handler {
-                let _ = catch_unwind(AssertUnwindSafe(|| handler(output.clone())));
+                let _ = catch_unwind(AssertUnwindSafe(|| handler(IofOutput::clone(&output))));
             }
         }
         let mut pulls = self.0.lock();
@@ -186,8 +186,12 @@ mod tests {
         number
     }
 
+    fn admit(pulls: &OwnPulls, output: &IofOutput) -> Option<Admitted> {
+        pulls.admit(&Arc::new(output.clone()))
+    }
+
     fn pass(pulls: &OwnPulls, output: &IofOutput) {
-        if let Some(admitted) = pulls.admit(output) {
+        if let Some(admitted) = admit(pulls, output) {
             pulls.hand_over(admitted);
         }
     }
@@ -221,14 +225,14 @@ mod tests {
     #[test]
     fn a_handler_that_does_not_keep_up_misses_output_but_no_end() {
         let (pulls, _, counts) = pulls(&[proc(0)]);
-        let large = pulls.admit(&output(0, &vec![0; WAITING_BYTES_MAX - PIECE_BYTES])).unwrap();
-        assert!(pulls.admit(&output(0, b"a")).is_none());
-        let ends = |output: IofOutput| pulls.admit(&output).map(|admitted| admitted.output);
-        let end = output(0, b"").with_end();
+        let large = admit(&pulls, &output(0, &vec![0; WAITING_BYTES_MAX - PIECE_BYTES])).unwrap();
+        assert!(admit(&pulls, &output(0, b"a")).is_none());
+        let ends = |output: IofOutput| admit(&pulls, &output).map(|admitted| admitted.output);
+        let end = Arc::new(IofOutput::end(proc(0), OUT));
         assert_eq!(ends(output(0, b"")), Some(end.clone()));
         assert_eq!(ends(IofOutput { info: end.info.clone(), ..output(0, b"a") }), Some(end), "without its bytes");
         pulls.hand_over(large);
-        assert!(pulls.admit(&output(0, b"a")).is_some());
+        assert!(admit(&pulls, &output(0, b"a")).is_some());
         assert_eq!(*counts.lock(), [1]);
     }
 
@@ -236,8 +240,8 @@ mod tests {
     fn infos_have_their_share_in_the_bound() {
         let (pulls, _, _) = pulls(&[proc(0)]);
         let info = vec![Info::new(Key::from_static("a"), Value::ByteObject(vec![0; WAITING_BYTES_MAX]))];
-        assert!(pulls.admit(&IofOutput { info, ..output(0, b"a") }).is_none());
-        assert!(pulls.admit(&output(0, b"a")).is_some());
+        assert!(admit(&pulls, &IofOutput { info, ..output(0, b"a") }).is_none());
+        assert!(admit(&pulls, &output(0, b"a")).is_some());
     }
 
     /// Regression: the output for a handler that panics stayed in the bound, and later handlers missed it.
@@ -255,12 +259,12 @@ mod tests {
     fn a_reserved_pull_gets_output_from_its_begin_on() {
         let pulls = OwnPulls::default();
         let number = pulls.reserve(vec![proc(0)], OUT, Arc::new(drop)).unwrap();
-        assert!(pulls.admit(&output(0, b"a")).is_none());
+        assert!(admit(&pulls, &output(0, b"a")).is_none());
         pulls.begin(number);
-        assert!(pulls.admit(&output(0, b"a")).is_some());
+        assert!(admit(&pulls, &output(0, b"a")).is_some());
         assert!(pulls.end(number));
         pulls.begin(number);
-        assert!(pulls.admit(&output(0, b"a")).is_none(), "it has ended");
+        assert!(admit(&pulls, &output(0, b"a")).is_none(), "it has ended");
     }
 
     /// Regression: the handlers got output that the core refused, and each repeated end.
