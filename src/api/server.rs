@@ -94,6 +94,22 @@ impl Server {
         Ok(self.handle.request_counts()?)
     }
 
+    /// The number of bytes that the slowest client with output has not read. A server drops output for a client beyond 32 MiB, so a
+    /// host may read its processes' output later while this number is large.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`].
+    ///
+    /// ```
+    /// # use modex::{LocalHost, Server};
+    /// let server = Server::builder().start(LocalHost)?;
+    /// assert_eq!(server.unread_output_bytes()?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn unread_output_bytes(&self) -> Result<usize, ServerError> {
+        Ok(self.handle.unread_output_bytes()?)
+    }
+
     /// The form of packed data for the processes of a namespace. `None` if none is connected.
     ///
     /// # Errors

@@ -56,6 +56,7 @@ use super::rank_input::InputPipe;
 use super::report::{ProcessPhase, ReportFileError, Reports, Timeline};
 use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
+use super::tool_pace::ToolPace;
 use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
 use crate::munge_programs::MungePrograms;
@@ -183,6 +184,7 @@ pub(super) struct LaunchedJob {
     output_locks: OutputLocks,
     /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
+    tool_pace: ToolPace,
     /// The stream that had the last turn.
     last_read: usize,
     news: Receiver<News>,
@@ -277,6 +279,7 @@ impl LaunchedJob {
             output_writer: OutputWriter::new(bell, std::mem::take(&mut settings.files)),
             output_locks: OutputLocks::default(),
             is_paused: false,
+            tool_pace: ToolPace::default(),
             last_read: 0,
             news,
             queries: FairQueue::default(),
@@ -494,8 +497,9 @@ impl LaunchedJob {
 
     fn turn(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
         let before_look = self.look_at.since(self.clock.now());
-        let limit = limit.map_or(before_look, |limit| limit.min(before_look));
-        let mut wakeups = self.poller.wait(Some(limit)).map_err(|reason| JobError::System { doing: "wait", reason })?;
+        let of_tools = self.tool_pace.next_look();
+        let limit = [Some(before_look), limit, of_tools].into_iter().flatten().min();
+        let mut wakeups = self.poller.wait(limit).map_err(|reason| JobError::System { doing: "wait", reason })?;
         if self.look_at <= self.clock.now() {
             wakeups.extend([Wakeup::Child, Wakeup::News]);
             self.look_at = self.clock.now() + LOOKS_AFTER;
@@ -531,6 +535,10 @@ impl LaunchedJob {
                     self.forwarding.can_push = true;
                 }
             }
+        }
+        if self.tool_pace.is_waiting() {
+            self.look_at_tools();
+            self.settle_output()?;
         }
         self.start_released()?;
         self.answer_queries();
@@ -771,6 +779,7 @@ impl LaunchedJob {
         let mut lines = Vec::new();
         let progress =
             if stream.is_pulled { read_and_offer(stream, &self.server, &mut lines) } else { stream.read(&mut lines) };
+        let must_look = stream.is_pulled && self.tool_pace.offer();
         let has_ended = !matches!(progress, Ok(ForwardProgress::Open | ForwardProgress::Empty));
         if has_ended {
             lines.extend_from_slice(stream.cut().as_bytes());
@@ -782,7 +791,10 @@ impl LaunchedJob {
         } else {
             self.hand_on(index, destination, is_mid_line)?;
         }
-        if !self.output_writer.has_room() {
+        if must_look {
+            self.look_at_tools();
+        }
+        if self.tool_pace.is_waiting() || !self.output_writer.has_room() {
             self.pause();
         }
         Ok(())
@@ -834,13 +846,20 @@ impl LaunchedJob {
         self.output_writer.ask_for_ring();
     }
 
+    /// Looks whether tools have fallen behind or caught up.
+    fn look_at_tools(&mut self) {
+        // A server that has ended has no tools.
+        let unread_bytes = self.server.unread_output_bytes().unwrap_or_default();
+        self.tool_pace.look(self.clock.now(), unread_bytes);
+    }
+
     /// A rank whose output can't be passed on loses its pipe, as in a shell. The loop listens to the others when there
     /// is room.
     fn settle_output(&mut self) -> Result<(), JobError> {
         for index in self.output_writer.take_failed() {
             self.close(index)?;
         }
-        if self.is_paused && self.output_writer.has_room() {
+        if self.is_paused && self.output_writer.has_room() && !self.tool_pace.is_waiting() {
             self.is_paused = false;
             self.output_locks.resume(self.clock.now());
             // The system reports them in this order. The first ones may fill the queue again.

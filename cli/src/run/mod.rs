@@ -55,6 +55,7 @@ mod session;
 mod spawn_request;
 mod suspension;
 mod timeline_picture;
+mod tool_pace;
 mod verdict;
 mod waiting;
 

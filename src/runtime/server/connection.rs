@@ -54,6 +54,8 @@ pub(super) struct Connection {
     /// Messages of other processes that the peer missed because it did not read earlier ones.
     missed_count: u64,
     missed_output: MissedOutput,
+    /// Whether the peer has got output of other processes.
+    gets_output: bool,
     replies: Replies,
     /// A large request on its way through the decoder.
     large: Large,
@@ -204,6 +206,7 @@ impl Connection {
             interest: Interest::default(),
             missed_count: 0,
             missed_output: MissedOutput::default(),
+            gets_output: false,
             replies: Replies::default(),
             large: Large::None,
             is_unfinished: false,
@@ -655,11 +658,17 @@ impl Connection {
         Ok(self.stream.queue(known.codec.write_segment(tag, &notice)?, descriptor)?)
     }
 
+    /// The bytes that wait for the peer, if it gets output.
+    pub(super) fn unread_output_bytes(&self) -> usize {
+        if self.gets_output { self.stream.queued_bytes() } else { 0 }
+    }
+
     /// Forwards output. The peer misses output that exceeds its limit, and then more of it until half of the room is free: a
     /// few large gaps are better than many small ones. It never misses the end of an output, for which it
     /// may wait, and which comes once.
     pub(super) fn send_output(&mut self, forwarded: &Forwarded, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
+        self.gets_output = true;
         let (head, output) = (forwarded.head(), &forwarded.output);
         let bytes = &output.bytes;
         let marked = self.missed_output.mark(&head);

@@ -371,6 +371,11 @@ impl Connections {
         counts
     }
 
+    /// The most bytes that wait for one of the clients that get output.
+    pub(super) fn unread_output_bytes(&self) -> usize {
+        self.connections.values().map(Connection::unread_output_bytes).max().unwrap_or_default()
+    }
+
     /// The form of packed data for the process of a connection.
     pub(super) fn data_form(&self, id: PeerId) -> Option<DataForm> {
         self.connections.get(&id)?.codec().map(MessageCodec::data_form)

@@ -58,6 +58,8 @@ pub(super) enum LoopMessage {
     ListOperations(Sender<Vec<OpenOperation>>),
     /// Counts the requests of each connected rank.
     CountRequests(Sender<BTreeMap<ProcId, u64>>),
+    /// Another thread asks for the most bytes that a receiver of output has not read.
+    MeasureOutput(Sender<usize>),
     /// Another thread asks for the form of data for the processes of a namespace. There is none without a connection.
     FindDataForm(Namespace, Sender<Option<DataForm>>),
     /// Close everything and end.

@@ -304,6 +304,16 @@ impl ServerHandle {
         answer.recv().map_err(|_| Stopped)
     }
 
+    /// The most bytes that wait for one of the clients that get output.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn unread_output_bytes(&self) -> Result<usize, Stopped> {
+        let (sender, answer) = bounded(1);
+        self.loop_sender.send(LoopMessage::MeasureOutput(sender)).map_err(|_| Stopped)?;
+        answer.recv().map_err(|_| Stopped)
+    }
+
     /// The form of data for the processes of a namespace. `None` if none is connected.
     ///
     /// # Errors

@@ -274,6 +274,7 @@ impl ServerLoop {
                 }
                 LoopMessage::ListOperations(asker) => drop(asker.send(self.core.open_operations(now))),
                 LoopMessage::CountRequests(asker) => drop(asker.send(self.connections.request_counts())),
+                LoopMessage::MeasureOutput(asker) => drop(asker.send(self.connections.unread_output_bytes())),
                 LoopMessage::FindDataForm(namespace, asker) => {
                     let form = self.core.peer_in(&namespace).and_then(|peer| self.connections.data_form(peer));
                     let _ = asker.send(form);
@@ -717,6 +718,7 @@ impl ServerLoop {
                 | LoopMessage::ServePmi(..)
                 | LoopMessage::ListOperations(_)
                 | LoopMessage::CountRequests(_)
+                | LoopMessage::MeasureOutput(_)
                 | LoopMessage::FindDataForm(..)
                 | LoopMessage::Shutdown => {}
             }
@@ -796,6 +798,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::ServePmi(..) => "a rank of PMI",
         LoopMessage::ListOperations(_) => "a list of the operations that wait",
         LoopMessage::CountRequests(_) => "the number of requests of each rank",
+        LoopMessage::MeasureOutput(_) => "the bytes of output that wait",
         LoopMessage::FindDataForm(..) => "the form of data for a process",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
