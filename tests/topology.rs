@@ -268,6 +268,16 @@ fn inventories_are_collected_delivered_and_asked_for() {
     }
 }
 
+/// The reading of a topology may take seconds.
+#[test]
+fn a_delivered_inventory_saves_the_reading_of_the_topology() {
+    let source = Arc::new(Counted::default());
+    let node = server(Some(Arc::clone(&source)), TopologySharing::OnDemand).server;
+    let delivered = Inventory { node: "node0".to_owned(), ..Inventory::default() };
+    node.deliver_inventory(vec![delivered.encode().unwrap()]).wait().unwrap();
+    assert_eq!((node.collect_inventories().unwrap(), source.reads()), (vec![delivered], 0));
+}
+
 /// One call at the scheduler, or one query, has all nodes: its own, those that were delivered, and those of the fabric.
 #[test]
 fn the_inventories_of_all_nodes_are_found_at_one_server() {

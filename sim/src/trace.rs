@@ -111,6 +111,7 @@ const fn word_of(answer: &Answer) -> u64 {
         Answer::JobData(_) => 19,
         Answer::Queries(_) => 22,
         Answer::Process(_) => 23,
+        Answer::Hardware(_) => 28,
     }
 }
 

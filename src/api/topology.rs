@@ -85,7 +85,8 @@ impl Server {
     }
 
     /// The inventories of all nodes that this server knows, by name: the delivered ones, its own node's, and for other nodes of its fabric
-    /// the fabric's devices. A query for [`Server::INVENTORY`] has the same.
+    /// the fabric's devices. A query for [`Server::INVENTORY`] has the same. The topology is read only if the own node's inventory was
+    /// not delivered.
     ///
     /// ```
     /// # use modex::{FabricSource, LocalHost, Server};
@@ -98,11 +99,12 @@ impl Server {
     /// # Errors
     /// [`TopologyError`] of this node's unreadable topology.
     pub fn collect_inventories(&self) -> Result<Vec<Inventory>, TopologyError> {
-        let (own, delivered, fabric) = (self.collect_inventory()?, self.handle.inventories(), self.fabric());
-        let mut nodes: BTreeMap<String, Inventory> = BTreeMap::new();
-        // The delivered one counts, as in a query.
-        let known = [own].into_iter().chain(delivered.iter().cloned());
-        nodes.extend(known.map(|inventory| (inventory.node.clone(), inventory)));
+        let (delivered, fabric) = (self.handle.inventories(), self.fabric());
+        let known = |inventory: &Inventory| (inventory.node.clone(), inventory.clone());
+        let mut nodes: BTreeMap<String, Inventory> = delivered.iter().map(known).collect();
+        if delivered.of(self.hostname()).is_none() {
+            nodes.extend([self.collect_inventory()?].iter().map(known));
+        }
         for node in fabric.iter().flat_map(|fabric| fabric.nodes()) {
             if !nodes.contains_key(node) {
                 nodes.extend(fabric.as_ref().and_then(|fabric| Some((node.to_owned(), fabric.inventory_of(node)?))));

@@ -28,11 +28,29 @@ pub const KEYS: [&str; 13] = [
     keys::FABRIC_VENDOR.name(),
 ];
 
+/// The keys with lists of devices, nodes or switches.
+const LISTS: [&str; 4] = [
+    keys::FABRIC_COORDINATES.name(),
+    keys::FABRIC_DEVICES.name(),
+    keys::FABRIC_GROUPS.name(),
+    keys::FABRIC_SWITCH.name(),
+];
+
 /// The start of a device's id.
 const DEVICE_ID: &str = "fab://";
 
 /// The bus is not part of a description, and the standard wants a word for it.
 const BUS: &str = "unknown";
+
+/// The list that answers a request. It may be long, so it is written where nothing waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FabricList {
+    key: &'static str,
+    planes: Vec<usize>,
+    node: Option<String>,
+    /// Number of devices or switches in the list.
+    pub(crate) entry_count: usize,
+}
 
 impl Fabric {
     /// The number of the first plane with the `PMIX_FABRIC_PLANE`, `_IDENTIFIER`, `_VENDOR` and `_INDEX` among the directives.
@@ -44,8 +62,7 @@ impl Fabric {
         self.meant(directives)?.map(|(number, _)| number).next().ok_or(Status::ERR_NOT_FOUND)
     }
 
-    /// The `info` of a registration of a plane; `None` if it does not exist. Groups and switches of more than [`LISTED_MAX`] devices
-    /// are left out.
+    /// The `info` of a registration of a plane; `None` if it does not exist. Lists of more than [`LISTED_MAX`] devices are left out.
     #[must_use]
     pub fn registration(&self, number: usize) -> Option<Vec<Info>> {
         let plane = self.planes().get(number)?;
@@ -60,9 +77,10 @@ impl Fabric {
             keys::FABRIC_SHAPE_STRING.name(),
         ];
         let lists = [keys::FABRIC_GROUPS.name(), keys::FABRIC_SWITCH.name()];
-        let lists = lists.into_iter().filter(|_| plane.device_count() <= LISTED_MAX);
+        let of_plane = [Info::new(Key::from_static(keys::FABRIC_INDEX.name()), Value::Size(number as u64))];
         let value = |name: &str| match name {
             name if name == keys::FABRIC_PLANE.name() => Some(plane.name().into()),
+            name if lists.contains(&name) => self.value(name, &of_plane),
             name => self.fact(name, number, plane),
         };
         let info = |name| Some(Info::new(Key::from_static(name), value(name)?));
@@ -72,6 +90,9 @@ impl Fabric {
     /// The answer to a Get or a query; `None` for other keys, unknown names, and lists of more than [`LISTED_MAX`] devices.
     #[must_use]
     pub fn value(&self, key: &str, qualifiers: &[Info]) -> Option<Value> {
+        if let Some(list) = self.list(key, qualifiers) {
+            return Some(self.write(&list));
+        }
         let mut meant = self.meant(qualifiers).ok()?;
         if key == keys::FABRIC_PLANE.name() {
             let planes = self.planes();
@@ -80,19 +101,55 @@ impl Fabric {
         if key == keys::FABRIC_DEVICE.name() {
             return meant.find_map(|(number, plane)| Some(described(number, plane, device(plane, qualifiers)?)));
         }
-        let is_of_devices = [keys::FABRIC_DEVICES.name(), keys::FABRIC_COORDINATES.name()].contains(&key);
-        if !is_of_devices {
-            return meant.next().and_then(|(number, plane)| self.fact(key, number, plane));
+        meant.next().and_then(|(number, plane)| self.fact(key, number, plane))
+    }
+
+    /// The list that is the answer, if the answer is one.
+    pub(crate) fn list(&self, key: &str, qualifiers: &[Info]) -> Option<FabricList> {
+        let key = LISTS.into_iter().find(|list| *list == key)?;
+        let is_of_plane = [keys::FABRIC_GROUPS.name(), keys::FABRIC_SWITCH.name()].contains(&key);
+        let node = if is_of_plane { None } else { text(qualifiers, keys::HOSTNAME).ok()? };
+        let planes: Vec<_> = self.meant(qualifiers).ok()?.take(if is_of_plane { 1 } else { usize::MAX }).collect();
+        let count = |plane: &Plane| node.map_or(plane.device_count(), |node| plane.devices_of_node(node).count());
+        let device_count: usize = planes.iter().map(|(_, plane)| count(plane)).sum();
+        if device_count == 0 || node.is_none() && device_count > LISTED_MAX {
+            return None;
         }
-        let devices = devices(meant, text(qualifiers, keys::HOSTNAME).ok()?)?;
-        if key == keys::FABRIC_COORDINATES.name() {
-            let elements = devices.iter().map(|&(number, plane, device)| geometry(number, plane, device)).collect();
-            return Some(Value::DataArray(Box::new(DataArray { element_type: DataType::Geometry, elements })));
+        let switch_count = planes.first().filter(|_| is_of_plane).map_or(0, |(_, plane)| plane.switches().len());
+        Some(FabricList {
+            key,
+            planes: planes.into_iter().map(|(number, _)| number).collect(),
+            node: node.map(str::to_owned),
+            entry_count: device_count.max(switch_count),
+        })
+    }
+
+    /// A list as a value.
+    pub(crate) fn write(&self, list: &FabricList) -> Value {
+        let FabricList { key, node, .. } = list;
+        let mut planes = list.planes.iter().filter_map(|&number| Some((number, self.planes().get(number)?)));
+        let mut of_plane =
+            |write: fn(&Plane) -> Value| planes.next().map_or(Value::Undefined, |(_, plane)| write(plane));
+        match *key {
+            key if key == keys::FABRIC_GROUPS.name() => return of_plane(|plane| plane.groups().into()),
+            key if key == keys::FABRIC_SWITCH.name() => return of_plane(|plane| texts(plane.switches())),
+            _ => {}
         }
-        let of_device = |&(number, plane, device): &(usize, &Plane, Device<'_>)| {
+        let devices = planes.flat_map(|(number, plane)| {
+            let devices: Vec<_> = match node {
+                Some(node) => plane.devices_of_node(node).collect(),
+                None => (0..).map_while(|index| plane.device(index)).collect(),
+            };
+            devices.into_iter().map(move |device| (number, plane, device))
+        });
+        if *key == keys::FABRIC_COORDINATES.name() {
+            let elements = devices.map(|(number, plane, device)| geometry(number, plane, device)).collect();
+            return Value::DataArray(Box::new(DataArray { element_type: DataType::Geometry, elements }));
+        }
+        let of_device = |(number, plane, device): (usize, &Plane, Device<'_>)| {
             Info::new(Key::from_static(keys::FABRIC_DEVICE.name()), described(number, plane, device))
         };
-        Some(Value::info_array(devices.iter().map(of_device).collect()))
+        Value::info_array(devices.map(of_device).collect())
     }
 
     /// The planes that directives or qualifiers mean.
@@ -125,27 +182,9 @@ impl Fabric {
             key if key == keys::FABRIC_SHAPE_STRING.name() => {
                 Some(plane.shape().iter().map(u32::to_string).collect::<Vec<_>>().join("x").into())
             }
-            key if key == keys::FABRIC_GROUPS.name() => Some(plane.groups().into()),
-            key if key == keys::FABRIC_SWITCH.name() => Some(texts(plane.switches())),
             _ => None,
         }
     }
-}
-
-/// The devices of planes, or those of one node; `None`: none, or too many for a list.
-fn devices<'p>(
-    planes: impl Iterator<Item = (usize, &'p Plane)>,
-    node: Option<&str>,
-) -> Option<Vec<(usize, &'p Plane, Device<'p>)>> {
-    let mut found = Vec::new();
-    for (number, plane) in planes {
-        match node {
-            Some(node) => found.extend(plane.devices_of_node(node).map(|device| (number, plane, device))),
-            None if found.len() + plane.device_count() > LISTED_MAX => return None,
-            None => found.extend((0..).map_while(|index| plane.device(index)).map(|device| (number, plane, device))),
-        }
-    }
-    (!found.is_empty()).then_some(found)
 }
 
 /// The device with the qualifiers' id, name on a node, or index.

@@ -70,6 +70,7 @@ mod structure;
 mod tests;
 
 pub use assignment::{Assignment, SWITCH_PEERS_BYTES_MAX};
+pub(crate) use attributes::FabricList;
 pub use attributes::{KEYS, LISTED_MAX};
 pub use description::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 pub use error::FabricError;

@@ -1,11 +1,12 @@
 //! The nodes' hardware, as a fabric describes it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::attributes::id;
+use super::attributes::{LISTED_MAX, id};
 use super::plane::{Device, Plane};
-use super::revisions::Fabric;
-use crate::topo::inventory::{self, Inventory};
+use super::revisions::{Fabric, FabricHandle};
+use crate::topo::inventory::{self, Inventories, Inventory};
 use crate::types::codes::device_type::DEVTYPE_NETWORK;
 
 impl Fabric {
@@ -27,6 +28,17 @@ impl Fabric {
         let devices: Vec<_> =
             self.planes().iter().flat_map(|plane| plane.devices_of_node(node)).map(described).collect();
         (!devices.is_empty()).then(|| Inventory { node: node.to_owned(), devices, ..Inventory::default() })
+    }
+}
+
+impl FabricHandle {
+    /// The devices of all nodes, encoded once for each revision. A node with too many for an inventory is left out. `None`: there are
+    /// more than [`LISTED_MAX`] devices.
+    pub(crate) fn inventories(&self) -> Option<&Arc<Inventories>> {
+        let encode = |fabric: &Fabric| {
+            Inventories::of_nodes(fabric.nodes().into_iter().filter_map(|node| fabric.inventory_of(node)))
+        };
+        (self.device_count() <= LISTED_MAX).then(|| self.inventories_or(encode))
     }
 }
 

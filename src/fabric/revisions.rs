@@ -1,11 +1,12 @@
 //! A machine's fabric in one revision, and the current one.
 
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use super::description::FabricDescription;
 use super::error::FabricError;
 use super::plane::{NAME_BYTES_MAX, Plane, is_name};
+use crate::topo::inventory::Inventories;
 
 /// All planes of a fabric, checked.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,13 +79,21 @@ pub struct FabricHandle {
 struct Revision {
     number: u64,
     fabric: Fabric,
+    /// The devices of each node, encoded for the first question about all of them.
+    inventories: OnceLock<Arc<Inventories>>,
+}
+
+impl Revision {
+    fn new(number: u64, fabric: Fabric) -> Arc<Self> {
+        Arc::new(Self { number, fabric, inventories: OnceLock::new() })
+    }
 }
 
 impl CurrentFabric {
     /// Begins with revision 1.
     #[must_use]
     pub fn new(fabric: Fabric) -> Self {
-        Self { newest: Arc::new(RwLock::new(Arc::new(Revision { number: 1, fabric }))) }
+        Self { newest: Arc::new(RwLock::new(Revision::new(1, fabric))) }
     }
 
     /// A handle of the newest revision.
@@ -98,7 +107,7 @@ impl CurrentFabric {
     pub fn replace(&self, fabric: Fabric) -> u64 {
         let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
         if newest.fabric != fabric {
-            *newest = Arc::new(Revision { number: newest.number + 1, fabric });
+            *newest = Revision::new(newest.number + 1, fabric);
         }
         newest.number
     }
@@ -115,6 +124,11 @@ impl FabricHandle {
     #[must_use]
     pub fn is_outdated(&self) -> bool {
         newest(&self.newest).number != self.held.number
+    }
+
+    /// The devices of each node, from an earlier call or now.
+    pub(super) fn inventories_or(&self, encode: impl FnOnce(&Fabric) -> Inventories) -> &Arc<Inventories> {
+        self.held.inventories.get_or_init(|| Arc::new(encode(&self.held.fabric)))
     }
 
     /// A handle of the newest revision.

@@ -56,6 +56,7 @@ pub use interface::config::{Capabilities, Contact, Limits, ServerConfig, ToolAdm
 pub use interface::connection::{
     Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS,
 };
+pub use interface::hardware_value::HardwareAnswer;
 pub use interface::host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest, FenceData,
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,

@@ -20,7 +20,7 @@ use crate::ptl::SpentMessages;
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
 use crate::runtime::shared::threads::spawn;
-use crate::server::{PeerId, ProcessAnswer, QueryAnswers};
+use crate::server::{HardwareAnswer, PeerId, ProcessAnswer, QueryAnswers};
 use crate::types::{Kval, ProcId, Time, Value, exceeds, footprint};
 
 /// The connections with requests to decode, and the thread. The first request starts it.
@@ -57,6 +57,7 @@ pub(super) enum Content {
     Reply(Reply),
     /// Answers that become a reply when they are written. Before, their tables are compact.
     Queries(QueryAnswers),
+    Hardware(Box<HardwareAnswer>),
     /// All data of a process, behind the written description of its job if the peer needs that. It is read when it is
     /// written.
     Process {
@@ -71,9 +72,10 @@ impl Content {
         match self {
             Self::Reply(reply) => is_large(reply),
             Self::Queries(answers) => {
-                let mut left = LARGE_BYTES_MIN.saturating_sub(answers.table_bytes());
+                let mut left = LARGE_BYTES_MIN.saturating_sub(answers.unwritten_bytes());
                 left == 0 || answers.infos().any(|info| exceeds(&info.value, &mut left))
             }
+            Self::Hardware(answer) => answer.value_bytes() >= LARGE_BYTES_MIN,
             Self::Process { .. } => true,
         }
     }
@@ -83,8 +85,9 @@ impl Content {
         match self {
             Self::Reply(reply) => size_of_reply(reply),
             Self::Queries(answers) => answers
-                .table_bytes()
+                .unwritten_bytes()
                 .saturating_add(size_of_values(answers.infos().map(|info| &info.value), answers.infos().count())),
+            Self::Hardware(answer) => answer.value_bytes(),
             // The posted values are not in memory yet.
             Self::Process { answer, .. } => {
                 let registered = &answer.registered;
@@ -97,6 +100,7 @@ impl Content {
         match self {
             Self::Reply(reply) => reply,
             Self::Queries(answers) => answers.into_reply(),
+            Self::Hardware(answer) => answer.into_reply(),
             Self::Process { answer, .. } => answer.into_reply(),
         }
     }

@@ -140,7 +140,7 @@ impl Reader {
             // Orders that come during the reading wait for the next one: the description may have changed behind it.
             let waiting: Vec<Order> = std::iter::once(first).chain(orders.try_iter()).collect();
             let KnownFabric { source, inventories, .. } = &self.known;
-            let revision = Some(inventories.lock().network_revision());
+            let revision = Some(inventories.snapshot().network_revision());
             let is_read = waiting.iter().any(|order| matches!(order, Order::Update(..))) || last != revision;
             let read = if is_read { source.read(inventories).map(|fabric| self.take(fabric)) } else { Ok(()) };
             if let Err(error) = &read {

@@ -57,7 +57,7 @@ use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::storage::Storage;
-use crate::topo::inventory::{Inventories, SharedInventories};
+use crate::topo::inventory::{Inventories, SharedInventories, StoredInventory};
 use crate::types::{Namespace, ProcId, Text};
 
 /// The options of a server.
@@ -263,7 +263,7 @@ impl ServerHandle {
 
     /// The inventories that were delivered last.
     #[must_use]
-    pub fn inventories(&self) -> Inventories {
+    pub fn inventories(&self) -> Arc<Inventories> {
         self.inventories.snapshot()
     }
 
@@ -386,7 +386,7 @@ fn complete(
     let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
     let (capabilities, contact) = (host.capabilities(), Some(contact(environment)));
     let fabric = fabric.map(KnownFabric::handle);
-    let kernel_inventory = Some(kernel_inventory(&environment.hostname));
+    let kernel_inventory = StoredInventory::new(kernel_inventory(&environment.hostname)).ok().map(Arc::new);
     ServerConfig { capabilities, commit_base, contact, fabric, kernel_inventory, ..within_descriptors(core) }
 }
 

@@ -527,6 +527,7 @@ impl ServerLoop {
                 self.connections.reply_large(peer, tag, Content::Process { description: None, answer });
             }
             Answer::Queries(answers) => self.reply(peer, tag, Content::Queries(answers)),
+            Answer::Hardware(answer) => self.reply(peer, tag, Content::Hardware(answer)),
             Answer::Topology(question) => self.answer_topology(peer, tag, question),
         }
     }

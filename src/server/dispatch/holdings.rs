@@ -11,6 +11,7 @@ impl<S: Datastore> ServerCore<S> {
         // A new table does not compile until it is listed here.
         let Self {
             config: _,
+            own_inventory: _,
             store: _,
             registry,
             peers,

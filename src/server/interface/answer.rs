@@ -1,5 +1,6 @@
 //! Answers to requests: complete replies, and content that the runtime completes.
 
+use super::hardware_value::HardwareAnswer;
 use super::job_data::JobData;
 use super::query_answers::QueryAnswers;
 use super::unread::ProcessAnswer;
@@ -24,8 +25,11 @@ pub enum Answer {
     JobData(JobData),
     /// Large data of a process. Another thread should read it.
     Process(ProcessAnswer),
-    /// Answers to queries. [`QueryAnswers::into_reply`] takes long if they have a table of a large job.
+    /// Answers to queries. [`QueryAnswers::into_reply`] takes long if they have a table of a large job, or data of
+    /// many nodes.
     Queries(QueryAnswers),
+    /// A value of the fabric or of inventories. [`HardwareAnswer::into_reply`] takes long for many nodes.
+    Hardware(Box<HardwareAnswer>),
     /// The node's topology.
     Topology(TopologyQuestion),
 }
@@ -41,6 +45,7 @@ impl Answer {
             Self::JobData(data) => Ok(data.into_reply(store)),
             Self::Process(answer) => Ok(answer.into_reply()),
             Self::Queries(answers) => Ok(answers.into_reply()),
+            Self::Hardware(answer) => Ok(answer.into_reply()),
             Self::JobInfo(_) | Self::Topology(_) => Err(self),
         }
     }

@@ -1,12 +1,13 @@
 //! The capabilities of the host, limits, and rules for tools.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::output_settings::{KEPT_BYTES_MAX, OutputSettings};
 use crate::fabric::FabricHandle;
 use crate::proto::{Service, with_services};
 use crate::storage;
-use crate::topo::inventory::{Inventory, SharedInventories};
+use crate::topo::inventory::{SharedInventories, StoredInventory};
 use crate::types::{ProcId, Text};
 
 macro_rules! capabilities {
@@ -112,7 +113,7 @@ pub struct ServerConfig {
     /// Delivered inventories, for the server's runtime to read. A clone of the configuration has the same.
     pub inventories: SharedInventories,
     /// The kernel's facts about this node, for queries where the topology has no more. `None`: queries find delivered inventories alone.
-    pub kernel_inventory: Option<Inventory>,
+    pub kernel_inventory: Option<Arc<StoredInventory>>,
     /// Whether the server's runtime answers queries about storage that the host leaves, after [`Output::LookAtStorage`].
     ///
     /// [`Output::LookAtStorage`]: crate::server::Output::LookAtStorage

@@ -13,6 +13,7 @@
 //! | `directives` | the directives of requests, read |
 //! | `cleanup` | files and directories that the runtime removes |
 //! | `job_data` | answers that begin with the description of a job |
+//! | `hardware_value` | values of the fabric and of inventories, written where nothing waits for them |
 //! | `query_answers` | answers to queries, with tables of processes in compact form |
 //! | `unread` | posted values that another thread reads |
 //! | `output_settings` | directives for kept output and for the size of deliveries |
@@ -24,6 +25,7 @@ pub(super) mod cleanup;
 pub(super) mod config;
 pub(super) mod connection;
 mod directives;
+pub(super) mod hardware_value;
 pub(super) mod host;
 pub(super) mod io;
 pub(super) mod job_data;
@@ -44,6 +46,7 @@ pub(super) use connection::{
 };
 pub(super) use directives::{GetDirectives, OwnedRealm, flag, processes};
 pub(crate) use directives::{find, requires_generated_info, requires_more_than, timeout};
+pub(super) use hardware_value::{AllNodes, HardwareAnswer, HardwareValue, described, facts};
 pub(super) use host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest,
     FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, OwnQuery, ProcessFacts, ProcessSet,

@@ -1,10 +1,12 @@
 //! Tables of processes, and the answers that contain them.
 //!
 //! A table of a large job has 100,000 rows. As values they would be several pieces of memory each. To free a million
-//! pieces stops the server for 30 ms. So rows stay compact until the answer is written, beside the server's loop.
+//! pieces stops the server for 30 ms. So rows stay compact until the answer is written, beside the server's loop. The same holds for data of
+//! many nodes.
 
 use rustc_hash::FxHashMap;
 
+use super::hardware_value::HardwareValue;
 use super::own_keys::INVENTORY;
 use crate::proto::Reply;
 use crate::types::{
@@ -120,6 +122,7 @@ fn table_of(elements: Vec<Value>) -> Value {
 pub(crate) enum QueryAnswer {
     Info(Info),
     Table(Key, Namespace, QueryTable),
+    Hardware(Key, HardwareValue),
 }
 
 impl QueryAnswer {
@@ -128,11 +131,12 @@ impl QueryAnswer {
         match self {
             Self::Info(info) => footprint(&info.value),
             Self::Table(_, _, table) => table.value_bytes(),
+            Self::Hardware(_, value) => value.value_bytes(),
         }
     }
 }
 
-/// The answers to the queries of one request, some of them tables of processes.
+/// The answers to the queries of one request, some of them tables of processes or data of many nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryAnswers {
     status: Status,
@@ -150,21 +154,18 @@ impl QueryAnswers {
         self.status
     }
 
-    /// Size of all tables as values, in bytes.
+    /// Size of the answers that are not yet infos, in bytes.
     #[must_use]
-    pub fn table_bytes(&self) -> usize {
-        let bytes = |answer: &QueryAnswer| match answer {
-            QueryAnswer::Info(_) => 0,
-            QueryAnswer::Table(_, _, table) => table.value_bytes().unwrap_or(usize::MAX),
-        };
-        self.answers.iter().map(bytes).fold(0, usize::saturating_add)
+    pub fn unwritten_bytes(&self) -> usize {
+        let unwritten = self.answers.iter().filter(|answer| !matches!(answer, QueryAnswer::Info(_)));
+        unwritten.map(|answer| answer.value_bytes().unwrap_or(usize::MAX)).fold(0, usize::saturating_add)
     }
 
-    /// The answers that are no tables.
+    /// The answers that are infos.
     pub fn infos(&self) -> impl Iterator<Item = &Info> {
         self.answers.iter().filter_map(|answer| match answer {
             QueryAnswer::Info(info) => Some(info),
-            QueryAnswer::Table(..) => None,
+            QueryAnswer::Table(..) | QueryAnswer::Hardware(..) => None,
         })
     }
 
@@ -180,6 +181,7 @@ impl QueryAnswers {
         let info = |answer| match answer {
             QueryAnswer::Info(info) => info,
             QueryAnswer::Table(key, namespace, table) => Info { key, flags: 0, value: table.into_value(&namespace) },
+            QueryAnswer::Hardware(key, value) => Info { key, flags: 0, value: value.into_value() },
         };
         (self.status, self.answers.into_iter().map(info).collect())
     }

@@ -55,6 +55,9 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn answer_deferred(&mut self, hardware: &NodeHardware) {
         let shared = hardware.0.as_ref().map(Arc::clone);
         let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));
+        if let Hardware::Known(machine) = hardware {
+            self.keep_own_inventory(machine);
+        }
         for request in self.deferred.take() {
             match request {
                 DeferredRequest::Queries(ticket, questions) => {
@@ -160,7 +163,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether a request means this node. Derived values are true for this node alone.
     pub(super) fn means_own_node(&self, requested: &RequestedData) -> bool {
-        let own_name = self.config.kernel_inventory.as_ref().map(|own| own.node.as_str());
+        let own_name = self.config.kernel_inventory.as_ref().map(|own| own.inventory().node.as_str());
         let job = &requested.proc.namespace;
         requested.directives.realm.as_request().is_of_own_node(own_name, |node| self.node_id(job, node))
     }

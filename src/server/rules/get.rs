@@ -56,7 +56,7 @@ impl<S: Datastore> ServerCore<S> {
             let data = RankData { proc: requested.proc, entries: vec![entry] };
             return self.outputs.reply(ticket, Reply::Data(vec![data]));
         }
-        let asker = self.answer_from_inventories(Asker::Peer(ticket), &requested, &directives);
+        let asker = self.answer_from_hardware(Asker::Peer(ticket), &requested, &directives);
         if let Some(asker) = asker {
             self.ask(now, asker, requested);
         }
@@ -70,7 +70,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         let read = GetDirectives::read(&directives, key.as_ref());
         let requested = RequestedData { proc, key, directives: read, reader: None };
-        let asker = self.answer_from_inventories(Asker::Own(ticket), &requested, &directives);
+        let asker = self.answer_from_hardware(Asker::Own(ticket), &requested, &directives);
         let asker = asker.and_then(|asker| self.answer_own_from_topology(asker, &requested, &directives));
         if let Some(asker) = asker {
             self.ask(now, asker, requested);

@@ -1,21 +1,20 @@
 //! The hardware of the nodes, from the fabric and from delivered inventories, and requests about it.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::get::GetVerdict;
 use crate::events::{DEVICE_FOUND, DEVICE_LOST, Event};
-use crate::fabric::{FabricHandle, LISTED_MAX};
+use crate::fabric::{self, FabricHandle, LISTED_MAX};
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
-use crate::proto::{RankData, Reply};
-use crate::server::interface::{HostCallId, HostResult, INVENTORY, Output, find};
+use crate::server::interface::{
+    AllNodes, Answer, HardwareAnswer, HardwareValue, HostCallId, HostResult, INVENTORY, Output, described, facts, find,
+};
 use crate::server::state::{Asker, Hardware, RequestedData, ServerCore};
-use crate::topo::InventoryError;
-use crate::topo::inventory::{Device, DeviceChange, Inventories, Inventory};
+use crate::topo::inventory::{Device, DeviceChange, Inventories, Inventory, StoredInventory};
+use crate::topo::{InventoryError, Machine};
 use crate::types::codes::range;
-use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Time, Value};
+use crate::types::{Info, Key, Kval, Status, Time};
 
 /// A query needs the topology.
 pub(super) struct TopologyNeeded;
@@ -26,9 +25,9 @@ impl<S: Datastore> ServerCore<S> {
         &mut self,
         now: Time,
         call: HostCallId,
-        blobs: &[Vec<u8>],
+        blobs: Vec<Vec<u8>>,
     ) -> HostResult {
-        let delivered = self.config.inventories.lock().deliver(blobs.iter().map(Vec::as_slice));
+        let delivered = self.config.inventories.deliver(blobs);
         match delivered {
             Ok(changes) => {
                 self.raise_changes(now, &changes);
@@ -58,141 +57,134 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
+    /// Keeps the inventory of this node from its topology.
+    pub(super) fn keep_own_inventory(&mut self, machine: &Machine) {
+        if let (None, Some(own)) = (&self.own_inventory, &self.config.kernel_inventory) {
+            let full = StoredInventory::new(Inventory::of(&own.inventory().node, machine));
+            self.own_inventory = full.ok().map(Arc::new);
+        }
+    }
+
     /// This node's own inventory for a query, if the query means it and it was not delivered. `Err`: the topology must be read first.
-    pub(super) fn own_inventory(
+    pub(super) fn own_inventory_for(
         &self,
         key: &Key,
         qualifiers: &[Info],
         hardware: Hardware<'_>,
-    ) -> Result<Option<Inventory>, TopologyNeeded> {
-        let node = find(qualifiers, keys::HOSTNAME).map(|info| info.value.as_str());
-        let is_meant = |own: &&Inventory| {
-            let is_named = node.is_none_or(|node| node == Some(&own.node));
-            key.as_str() == INVENTORY && is_named && self.config.inventories.lock().of(&own.node).is_none()
+    ) -> Result<Option<Arc<StoredInventory>>, TopologyNeeded> {
+        let node = text(qualifiers, keys::HOSTNAME);
+        let is_meant = |own: &&Arc<StoredInventory>| {
+            let own = &own.inventory().node;
+            let is_named = node.is_none_or(|node| node == own);
+            key.as_str() == INVENTORY && is_named && self.config.inventories.snapshot().of(own).is_none()
         };
-        let Some(own) = self.config.kernel_inventory.as_ref().filter(is_meant) else { return Ok(None) };
-        match hardware {
-            Hardware::Unasked => Err(TopologyNeeded),
-            Hardware::Known(machine) => Ok(Some(Inventory::of(&own.node, machine))),
-            Hardware::Absent => Ok(Some(own.clone())),
+        let Some(of_kernel) = self.config.kernel_inventory.as_ref().filter(is_meant) else { return Ok(None) };
+        match (&self.own_inventory, hardware) {
+            (Some(own), _) => Ok(Some(Arc::clone(own))),
+            (None, Hardware::Unasked) => Err(TopologyNeeded),
+            (None, Hardware::Known(_) | Hardware::Absent) => Ok(Some(Arc::clone(of_kernel))),
         }
-    }
-
-    /// The inventories of a node or of all: the fabric's, this node's own one, and the delivered ones. The later ones count. A large fabric is asked about node by node.
-    fn inventories_value(&self, delivered: &Inventories, node: Option<&str>, own: Option<&Inventory>) -> Option<Value> {
-        let fabric = self.config.fabric.as_ref();
-        if let Some(node) = node {
-            let own = own.filter(|own| own.node == node);
-            let known = delivered.of(node).or(own).map(Cow::Borrowed);
-            return blob(&*known.or_else(|| fabric?.inventory_of(node).map(Cow::Owned))?);
-        }
-        let is_short = |fabric: &&FabricHandle| fabric.device_count() <= LISTED_MAX;
-        let named = fabric.filter(is_short).map(|fabric| fabric.nodes()).unwrap_or_default();
-        let of_fabric =
-            named.into_iter().filter(|node| delivered.of(node).is_none() && own.is_none_or(|own| own.node != *node));
-        let mut blobs: BTreeMap<&str, Value> =
-            of_fabric.filter_map(|node| Some((node, blob(&fabric?.inventory_of(node)?)?))).collect();
-        let others = own.into_iter().chain(delivered.iter());
-        blobs.extend(others.filter_map(|inventory| Some((inventory.node.as_str(), blob(inventory)?))));
-        (!blobs.is_empty()).then(|| array(DataType::ByteObject, blobs.into_values().collect()))
     }
 
     /// A value from the fabric or the inventories, among them this node's `own` one; `None` for other keys, and for missing values.
-    pub(super) fn inventory_value(&self, key: &Key, qualifiers: &[Info], own: Option<&Inventory>) -> Option<Value> {
-        if let Some(value) = self.config.fabric.as_ref().and_then(|fabric| fabric.value(key.as_str(), qualifiers)) {
-            return Some(value);
+    pub(super) fn hardware_value(
+        &self,
+        key: &Key,
+        qualifiers: &[Info],
+        own: Option<Arc<StoredInventory>>,
+    ) -> Option<HardwareValue> {
+        let of_fabric = self.config.fabric.as_ref().and_then(|fabric| match fabric.list(key.as_str(), qualifiers) {
+            Some(list) => Some(HardwareValue::List(fabric.clone(), list)),
+            None => fabric.value(key.as_str(), qualifiers).map(HardwareValue::Short),
+        });
+        if of_fabric.is_some() {
+            return of_fabric;
         }
-        let of_inventories = [INVENTORY, keys::FABRIC_DEVICES.name(), keys::FABRIC_DEVICE.name()];
-        if !of_inventories.contains(&key.as_str()) {
-            return None;
-        }
-        let text = |key: TypedKey<str>| find(qualifiers, key).and_then(|info| info.value.as_str());
-        let (node, inventories) = (text(keys::HOSTNAME), self.config.inventories.lock());
-        let nodes = || inventories.iter().filter(move |inventory| node.is_none_or(|node| node == inventory.node));
-        let fabric = |inventory: &Inventory| {
-            let devices = inventory.devices.iter().filter(|device| device.is_of_network());
-            devices.map(|device| (inventory.node.clone(), device.clone())).collect::<Vec<_>>()
-        };
+        let (node, delivered) = (text(qualifiers, keys::HOSTNAME), self.config.inventories.snapshot());
         match key.as_str() {
-            INVENTORY => self.inventories_value(&inventories, node, own),
+            INVENTORY => self.inventories_value(delivered, node, own),
             name if name == keys::FABRIC_DEVICES.name() => {
-                let found: Vec<_> = nodes().flat_map(fabric).collect();
-                let infos = found.iter().map(|(node, device)| {
-                    Info::new(Key::from_static(keys::FABRIC_DEVICE.name()), described(node, device))
+                let count = node.map_or(delivered.network_count(), |node| {
+                    delivered.of(node).map_or(0, |inventory| inventory.networks().count())
                 });
-                (!found.is_empty()).then(|| Value::info_array(infos.collect()))
+                let is_listed = count > 0 && (node.is_some() || count <= LISTED_MAX);
+                is_listed.then(|| HardwareValue::Devices(delivered, node.map(str::to_owned)))
             }
             name if name == keys::FABRIC_DEVICE.name() => {
-                let (identity, name) = (text(keys::DEVICE_ID), text(keys::FABRIC_DEVICE_NAME));
-                // A device is identified by its id, or by its name on a node.
-                if identity.is_none() && (name.is_none() || node.is_none()) {
-                    return None;
-                }
-                let is_wanted = |(_, device): &(String, Device)| {
+                let (identity, name) = (text(qualifiers, keys::DEVICE_ID), text(qualifiers, keys::FABRIC_DEVICE_NAME));
+                let is_wanted = |device: &&Device| {
                     identity.is_none_or(|identity| identity == device.uuid)
                         && name.is_none_or(|name| name == device.name)
                 };
-                let (node, device) = nodes().flat_map(fabric).find(is_wanted)?;
-                Some(described(&node, &device))
+                // A device is identified by its id, or by its name on a node.
+                let (node, device) = match (node, identity) {
+                    (Some(node), _) if identity.or(name).is_some() => {
+                        (node, delivered.of(node)?.networks().find(is_wanted)?)
+                    }
+                    (None, Some(identity)) => delivered.network_device(identity, name)?,
+                    _ => return None,
+                };
+                Some(HardwareValue::Short(described(node, device)))
             }
             _ => None,
         }
     }
 
-    /// Answers a Get from the inventories, if no value is registered or posted under that key. Returns the asker if
+    /// The inventories of a node or of all. A large fabric is asked about node by node.
+    fn inventories_value(
+        &self,
+        delivered: Arc<Inventories>,
+        node: Option<&str>,
+        own: Option<Arc<StoredInventory>>,
+    ) -> Option<HardwareValue> {
+        let fabric = self.config.fabric.as_ref();
+        let of_fabric = fabric.and_then(FabricHandle::inventories);
+        if let Some(node) = node {
+            let own = own.filter(|own| own.inventory().node == node);
+            let known = delivered.stored(node).cloned().or(own);
+            let known = known.or_else(|| of_fabric?.stored(node).cloned());
+            let of_large = || StoredInventory::new(fabric?.inventory_of(node)?).ok().map(Arc::new);
+            return known.or_else(of_large).map(HardwareValue::Blob);
+        }
+        let is_known = !delivered.is_empty() || own.is_some() || of_fabric.is_some_and(|all| !all.is_empty());
+        is_known.then(|| HardwareValue::Blobs(AllNodes { delivered, own, of_fabric: of_fabric.cloned() }))
+    }
+
+    /// Answers a Get from the fabric and the inventories, if no value is registered or posted under that key. Returns the asker if
     /// they have no answer.
-    pub(super) fn answer_from_inventories(
+    pub(super) fn answer_from_hardware(
         &mut self,
         asker: Asker,
         requested: &RequestedData,
         directives: &[Info],
     ) -> Option<Asker> {
-        let found = requested.key.as_ref().and_then(|key| self.inventory_value(key, directives, None));
-        let (Some(key), Some(value)) = (&requested.key, found) else { return Some(asker) };
+        let is_about_hardware = |key: &&Key| key.as_str() == INVENTORY || fabric::KEYS.contains(&key.as_str());
+        let Some(key) = requested.key.as_ref().filter(is_about_hardware) else { return Some(asker) };
         if self.judge(&asker, requested) == GetVerdict::Found {
             return Some(asker);
         }
-        let entries = vec![Kval { key: key.clone(), value }];
+        let Some(value) = self.hardware_value(key, directives, None) else { return Some(asker) };
+        if value.value_bytes().is_none_or(|bytes| bytes > self.config.limits.query_bytes_max) {
+            self.refuse(asker, Status::ERR_OUT_OF_RESOURCE);
+            return None;
+        }
+        let key = key.clone();
         match asker {
             Asker::Peer(ticket) => {
-                self.outputs.reply(ticket, Reply::Data(vec![RankData { proc: requested.proc.clone(), entries }]));
+                let answer = HardwareAnswer { proc: requested.proc.clone(), key, value };
+                self.outputs.answer(ticket, Answer::Hardware(Box::new(answer)));
             }
-            Asker::Host(ticket) | Asker::Own(ticket) => self.outputs.complete(ticket, HostResult::Entries(entries)),
+            Asker::Host(ticket) | Asker::Own(ticket) => {
+                let entries = vec![Kval { key, value: value.into_value() }];
+                self.outputs.complete(ticket, HostResult::Entries(entries));
+            }
         }
         None
     }
 }
 
-fn blob(inventory: &Inventory) -> Option<Value> {
-    inventory.encode().ok().map(Value::ByteObject)
-}
-
-fn array(element_type: DataType, elements: Vec<Value>) -> Value {
-    Value::DataArray(Box::new(DataArray { element_type, elements }))
-}
-
-/// A device in the standard's form.
-fn described(node: &str, device: &Device) -> Value {
-    Value::info_array(facts(node, device))
-}
-
-/// The identity of a device, then the known details.
-fn facts(node: &str, device: &Device) -> Vec<Info> {
-    let text = |key: TypedKey<str>, value: &str| Info::new(Key::from_static(key.name()), value);
-    let mut infos = vec![
-        text(keys::DEVICE_ID, &device.uuid),
-        text(keys::HOSTNAME, node),
-        text(keys::FABRIC_DEVICE_NAME, &device.name),
-    ];
-    if let Some(vendor) = device.vendor {
-        infos.push(text(keys::FABRIC_DEVICE_VENDORID, &format!("0x{vendor:04x}")));
-    }
-    if !device.bus_address.is_empty() {
-        infos.push(text(keys::FABRIC_DEVICE_BUS_TYPE, "PCI"));
-        infos.push(text(keys::FABRIC_DEVICE_PCI_DEVID, &device.bus_address));
-    }
-    infos.push(Info::new(Key::from_static(keys::DEVICE_TYPE.name()), Value::DeviceType(device.device_types)));
-    infos
+fn text(qualifiers: &[Info], key: TypedKey<str>) -> Option<&str> {
+    find(qualifiers, key)?.value.as_str()
 }
 
 /// Devices of one kind of event in one delivery. A server keeps some recent events, and these must not be all.

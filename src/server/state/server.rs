@@ -31,6 +31,7 @@ use super::watches::Watches;
 use crate::gds::Datastore;
 use crate::proto::notification::RemovalNotice;
 use crate::server::interface::ServerConfig;
+use crate::topo::inventory::StoredInventory;
 use crate::types::Time;
 
 /// The server core over a datastore. See the module's documentation.
@@ -65,6 +66,8 @@ pub struct ServerCore<S: Datastore> {
     /// The time of the next step of handovers and notices.
     pub(in crate::server) fan_out_due: Option<Time>,
     pub(in crate::server) deferred: Deferred,
+    /// This node's inventory, once the topology was read for a request.
+    pub(in crate::server) own_inventory: Option<Arc<StoredInventory>>,
     pub(in crate::server) slices: Slices,
     pub(in crate::server) pace: Pace,
     pub(in crate::server) timers: Timers,
@@ -102,6 +105,7 @@ impl<S: Datastore> ServerCore<S> {
             removals: FanOut::default(),
             fan_out_due: None,
             deferred: Deferred::default(),
+            own_inventory: None,
             slices: Slices::default(),
             pace: Pace::default(),
             timers: Timers::default(),

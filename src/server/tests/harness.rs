@@ -55,6 +55,7 @@ impl Rig {
         match answer {
             Answer::JobData(data) => Answer::Reply(data.into_reply(self.server.store())),
             Answer::Queries(answers) => Answer::Reply(answers.into_reply()),
+            Answer::Hardware(answer) => Answer::Reply(answer.into_reply()),
             answer => answer,
         }
     }

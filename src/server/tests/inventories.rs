@@ -1,10 +1,16 @@
+use std::sync::Arc;
+
 use super::events::{register, told};
 use super::harness::*;
 use crate::events::{DEVICE_FOUND, DEVICE_LOST};
+use crate::fabric::CurrentFabric;
+use crate::fabric::providers::{Provider, TestFabric};
+use crate::gds::model::MapStore;
 use crate::keys;
-use crate::server::{Capabilities, HostCall, Output};
-use crate::topo::inventory::{Device, Inventory};
-use crate::types::{Info, Status};
+use crate::proto::{Get, QueryInfo, Reply, Request, Tag};
+use crate::server::{Answer, Capabilities, HostCall, INVENTORY, Input, Output, PeerId, ServerConfig, ToolPolicy};
+use crate::topo::inventory::{Device, Inventory, StoredInventory, encodings};
+use crate::types::{Info, ProcId, Query, Rank, Status, Text, Value};
 
 fn inventory(names: impl IntoIterator<Item = String>) -> HostCall {
     let device = |name: String| Device { device_types: 4, uuid: format!("id-{name}"), name, ..Device::default() };
@@ -53,4 +59,93 @@ fn one_event_stands_for_all_devices_beyond_the_bound() {
     let nameless = events.iter().filter(|info| text(info, keys::DEVICE_ID.name()).is_none()).count();
     assert_eq!((events.len(), nameless), (65, 1));
     assert!(text(events.last().unwrap(), keys::HOSTNAME.name()).is_none());
+}
+
+/// A server that knows 50 nodes of a fabric with 3 devices each, and the inventories of 50 others.
+fn of_100_nodes() -> (Rig, PeerId) {
+    let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
+    let fabric = Some(CurrentFabric::new(TestFabric.read("nodes:50;plane:d:3").unwrap()).handle());
+    let mut rig = Rig::with(ServerConfig { tools, fabric, ..ServerConfig::default() }, MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    let of_node = |number: u32| Inventory { node: format!("n{number}"), processors: 64, ..Inventory::default() };
+    let blobs = (0..50).map(|number| of_node(number).encode().unwrap()).collect();
+    rig.host(HostCall::DeliverInventories(blobs));
+    (rig, peer)
+}
+
+fn query(key: &'static str) -> Request {
+    Request::from(QueryInfo::new(vec![Query { keys: vec![Text::from(key)], qualifiers: Vec::new() }]))
+}
+
+fn get(key: &'static str) -> Request {
+    let proc = ProcId { rank: Rank::Wildcard, ..proc(0) };
+    Request::Get(Get { proc, directives: Vec::new(), key: Some(self::key(key)) })
+}
+
+/// The number of elements in the one value of a reply.
+fn count(outputs: &[Output]) -> usize {
+    let value = match outputs {
+        [Output::Answer(_, _, Answer::Reply(Reply::Infos(infos)))] => &infos[0].value,
+        [Output::Answer(_, _, Answer::Reply(Reply::Data(data)))] => &data[0].entries[0].value,
+        outputs => panic!("{outputs:?}"),
+    };
+    let Value::DataArray(array) = value else { panic!("{value:?}") };
+    array.elements.len()
+}
+
+/// Each request encoded all inventories again, on the server's thread, and beyond the limit of an answer, too.
+#[test]
+fn requests_about_all_nodes_encode_nothing_again() {
+    let (mut rig, peer) = of_100_nodes();
+    assert_eq!(count(&rig.request(peer, query(INVENTORY))), 100);
+    let before = encodings();
+    for request in [query, get] {
+        assert_eq!(count(&rig.request(peer, request(INVENTORY))), 100);
+    }
+    rig.server.config.limits.query_bytes_max = 1000;
+    for request in [query, get] {
+        let refused = rig.request(peer, request(INVENTORY));
+        assert_eq!(statuses(&refused), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+    }
+    assert_eq!(encodings() - before, 0);
+}
+
+/// The server's thread writes no list of a whole fabric. The limit counts before anything is written.
+#[test]
+fn a_list_of_all_devices_is_written_by_its_sender() {
+    let (mut rig, peer) = of_100_nodes();
+    let devices = keys::FABRIC_DEVICES.name();
+    for request in [query, get] {
+        rig.server.handle(rig.now, Input::Request(peer, Tag(7), request(devices)));
+        let answers: Vec<Output> = std::iter::from_fn(|| rig.server.poll_output()).collect();
+        match answers.as_slice() {
+            [Output::Answer(_, _, Answer::Queries(answers))] => {
+                assert_eq!(answers.infos().count(), 0);
+                assert!(answers.unwritten_bytes() > 150 * 1000);
+            }
+            [Output::Answer(_, _, Answer::Hardware(answer))] => assert!(answer.value_bytes() > 150 * 1000),
+            answers => panic!("{answers:?}"),
+        }
+        assert_eq!(count(&rig.request(peer, request(devices))), 150);
+    }
+    rig.server.config.limits.query_bytes_max = 1000;
+    for request in [query, get] {
+        let refused = rig.request(peer, request(devices));
+        assert_eq!(statuses(&refused), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+    }
+}
+
+/// The server's own topology is summed up once.
+#[test]
+fn the_own_inventory_is_encoded_once() {
+    let own = StoredInventory::new(Inventory { node: "here".to_owned(), ..Inventory::default() }).unwrap();
+    let config =
+        ServerConfig { answers_topology: true, kernel_inventory: Some(Arc::new(own)), ..ServerConfig::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    assert_eq!(rig.request(peer, query(INVENTORY)), [Output::WantTopology]);
+    let before = encodings();
+    let outputs = rig.input(Input::Topology(super::queries::hardware()));
+    assert_eq!((count(&outputs), encodings() - before), (1, 1));
+    assert_eq!((count(&rig.request(peer, query(INVENTORY))), encodings() - before), (1, 1));
 }

@@ -19,7 +19,7 @@ const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3"
     <object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object></object></topology>"#;
 const LOCALITY: &str = "hwloc:CR0:HT0";
 
-fn hardware() -> NodeHardware {
+pub(super) fn hardware() -> NodeHardware {
     let owner = ProcId::new(namespace("server"), 0);
     let topology = Topology { xml: Some(Text::from(XML)), support: Vec::new() };
     NodeHardware(Some(Arc::new(

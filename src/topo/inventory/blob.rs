@@ -105,12 +105,25 @@ pub enum InventoryError {
     },
 }
 
+#[cfg(test)]
+thread_local! {
+    static ENCODINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Number of encodings on this thread.
+#[cfg(test)]
+pub(crate) fn encodings() -> u64 {
+    ENCODINGS.get()
+}
+
 impl Inventory {
     /// The inventory as bytes.
     ///
     /// # Errors
     /// [`InventoryError::TooMany`].
     pub fn encode(&self) -> Result<Vec<u8>, InventoryError> {
+        #[cfg(test)]
+        ENCODINGS.set(ENCODINGS.get() + 1);
         let mut body = Vec::new();
         record(&mut body, tag::NODE, &text(&self.node));
         let totals = [self.packages, self.cores, self.processors];

@@ -11,8 +11,10 @@ mod tests;
 
 use crate::types::codes::device_type;
 
+#[cfg(test)]
+pub(crate) use blob::encodings;
 pub use blob::{BLOB_BYTES_MAX, InventoryError};
-pub use store::{DeviceChange, Inventories, NODES_MAX, SharedInventories};
+pub use store::{DeviceChange, Inventories, NODES_MAX, SharedInventories, StoredInventory};
 
 /// The hardware of a node according to hwloc.
 ///
@@ -45,6 +47,13 @@ pub struct Inventory {
     pub caches: Vec<Caches>,
     /// Devices of the operating system.
     pub devices: Vec<Device>,
+}
+
+impl Inventory {
+    /// The devices through which nodes reach each other.
+    pub(crate) fn networks(&self) -> impl Iterator<Item = &Device> {
+        self.devices.iter().filter(|device| device.is_of_network())
+    }
 }
 
 /// Memory of a NUMA node.

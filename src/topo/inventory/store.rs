@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::{Device, Inventory, InventoryError};
 
@@ -12,34 +12,63 @@ pub const NODES_MAX: usize = 1 << 16;
 /// Bytes of their inventories together, as blobs.
 const BYTES_MAX: usize = 256 << 20;
 
-/// Delivered inventories, by node. A node's newer inventory replaces the older one.
-#[derive(Clone, Debug, Default)]
+/// Inventories by node. A node's newer inventory replaces the older one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventories {
-    nodes: BTreeMap<Arc<str>, Arc<Kept>>,
+    nodes: BTreeMap<Arc<str>, Arc<StoredInventory>>,
+    /// Network devices: their identity, name and node.
+    networks: BTreeSet<(Arc<str>, Arc<str>, Arc<str>)>,
     size_bytes: usize,
     network_revision: u64,
 }
 
-#[derive(Debug)]
-struct Kept {
+/// An inventory and its blob. Answers share the blob, so it is encoded once.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StoredInventory {
     inventory: Inventory,
-    size_bytes: usize,
+    blob: Vec<u8>,
+}
+
+impl StoredInventory {
+    /// An inventory with its blob.
+    ///
+    /// # Errors
+    /// See [`Inventory::encode`].
+    pub fn new(inventory: Inventory) -> Result<Self, InventoryError> {
+        let blob = inventory.encode()?;
+        Ok(Self { inventory, blob })
+    }
+
+    /// The inventory.
+    #[must_use]
+    pub const fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn blob(&self) -> &[u8] {
+        &self.blob
+    }
 }
 
 /// The inventories that a server's core takes and its runtime reads. A clone is the same.
 #[derive(Clone, Debug, Default)]
-pub struct SharedInventories(Arc<Mutex<Inventories>>);
+pub struct SharedInventories(Arc<Mutex<Arc<Inventories>>>);
 
 impl SharedInventories {
-    /// The inventories, for a short look.
-    pub fn lock(&self) -> MutexGuard<'_, Inventories> {
-        self.0.lock()
-    }
-
     /// The inventories as they are now. A delivery never waits for the use of it.
     #[must_use]
-    pub fn snapshot(&self) -> Inventories {
-        self.lock().clone()
+    pub fn snapshot(&self) -> Arc<Inventories> {
+        Arc::clone(&self.0.lock())
+    }
+
+    /// See [`Inventories::deliver`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn deliver(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<DeviceChange>, InventoryError> {
+        Arc::make_mut(&mut self.0.lock()).deliver(blobs)
     }
 }
 
@@ -55,41 +84,51 @@ pub struct DeviceChange {
 }
 
 impl Inventories {
+    /// Encodes inventories. One that does not fit a blob is left out.
+    pub(crate) fn of_nodes(inventories: impl Iterator<Item = Inventory>) -> Self {
+        let mut all = Self::default();
+        for stored in inventories.filter_map(|inventory| StoredInventory::new(inventory).ok()) {
+            all.size_bytes = all.size_bytes.saturating_add(stored.blob.len());
+            all.replace(stored.inventory.node.as_str().into(), Arc::new(stored));
+        }
+        all
+    }
+
     /// Takes blobs, all of them or none. Returns the changes of devices that carry data or compute: of networks, and GPUs. A node's
     /// first inventory is no change.
     ///
     /// # Errors
     /// [`InventoryError`] if a blob is invalid, if two are of one node, or if the total exceeds the limit.
-    pub fn deliver<'a>(
-        &mut self,
-        blobs: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<Vec<DeviceChange>, InventoryError> {
+    pub fn deliver<B>(&mut self, blobs: impl IntoIterator<Item = B>) -> Result<Vec<DeviceChange>, InventoryError>
+    where
+        B: AsRef<[u8]> + Into<Vec<u8>>,
+    {
         let mut arrived = BTreeMap::new();
         for blob in blobs {
-            let inventory = Inventory::decode(blob)?;
+            let inventory = Inventory::decode(blob.as_ref())?;
             if let Some(device) = twice(&inventory) {
                 return Err(InventoryError::TwoDevices { node: inventory.node.clone(), device: device.to_owned() });
             }
             let node: Arc<str> = inventory.node.as_str().into();
-            let kept = Arc::new(Kept { inventory, size_bytes: blob.len() });
-            if arrived.insert(Arc::clone(&node), kept).is_some() {
+            let stored = Arc::new(StoredInventory { inventory, blob: blob.into() });
+            if arrived.insert(Arc::clone(&node), stored).is_some() {
                 return Err(InventoryError::TwoOfNode { node: node.as_ref().to_owned() });
             }
         }
         let (mut node_count, mut size_bytes) = (self.nodes.len(), self.size_bytes);
         let (mut changes, mut has_other_networks) = (Vec::new(), false);
-        for (node, kept) in &arrived {
+        for (node, newer) in &arrived {
             let older = self.nodes.get(node);
-            let known = older.map(|older| networks(&older.inventory)).into_iter().flatten();
-            has_other_networks |= !known.eq(networks(&kept.inventory));
+            let known = older.map(|older| older.inventory.networks()).into_iter().flatten();
+            has_other_networks |= !known.eq(newer.inventory.networks());
             match older {
                 Some(older) => {
-                    size_bytes = size_bytes.saturating_sub(older.size_bytes);
-                    changes.extend(compare(&older.inventory, &kept.inventory));
+                    size_bytes = size_bytes.saturating_sub(older.blob.len());
+                    changes.extend(compare(&older.inventory, &newer.inventory));
                 }
                 None => node_count += 1,
             }
-            size_bytes = size_bytes.saturating_add(kept.size_bytes);
+            size_bytes = size_bytes.saturating_add(newer.blob.len());
         }
         if node_count > NODES_MAX {
             return Err(InventoryError::TooMany { what: "nodes", max: NODES_MAX });
@@ -97,10 +136,24 @@ impl Inventories {
         if size_bytes > BYTES_MAX {
             return Err(InventoryError::TooMany { what: "bytes of all nodes", max: BYTES_MAX });
         }
-        self.nodes.extend(arrived);
+        for (node, newer) in arrived {
+            self.replace(node, newer);
+        }
         self.size_bytes = size_bytes;
         self.network_revision += u64::from(has_other_networks);
         Ok(changes)
+    }
+
+    fn replace(&mut self, node: Arc<str>, newer: Arc<StoredInventory>) {
+        let entry = |device: &Device| {
+            let [identity, name] = [&device.uuid, &device.name].map(|text| Arc::from(text.as_str()));
+            (identity, name, Arc::clone(&node))
+        };
+        for device in self.nodes.get(&node).into_iter().flat_map(|older| older.inventory.networks()) {
+            self.networks.remove(&entry(device));
+        }
+        self.networks.extend(newer.inventory.networks().map(entry));
+        self.nodes.insert(node, newer);
     }
 
     /// Grows with each delivery that changes network devices.
@@ -112,12 +165,45 @@ impl Inventories {
     /// The inventory of a node.
     #[must_use]
     pub fn of(&self, node: &str) -> Option<&Inventory> {
-        self.nodes.get(node).map(|kept| &kept.inventory)
+        self.stored(node).map(|stored| &stored.inventory)
+    }
+
+    /// The same with its blob.
+    #[must_use]
+    pub fn stored(&self, node: &str) -> Option<&Arc<StoredInventory>> {
+        self.nodes.get(node)
+    }
+
+    /// The node of the first network device with an identity and, if given, a name; and the device.
+    #[must_use]
+    pub fn network_device(&self, identity: &str, name: Option<&str>) -> Option<(&str, &Device)> {
+        let from: (Arc<str>, Arc<str>, Arc<str>) = (identity.into(), name.unwrap_or_default().into(), "".into());
+        let (found, of_name, node) = self.networks.range(from..).next()?;
+        let is_meant = **found == *identity && name.is_none_or(|name| **of_name == *name);
+        let device = self.of(node)?.networks().find(|device| *device.name == **of_name)?;
+        is_meant.then_some((node, device))
+    }
+
+    /// Number of network devices.
+    #[must_use]
+    pub fn network_count(&self) -> usize {
+        self.networks.len()
     }
 
     /// All inventories, by node name.
     pub fn iter(&self) -> impl Iterator<Item = &Inventory> {
-        self.nodes.values().map(|kept| &kept.inventory)
+        self.blobs().map(|stored| &stored.inventory)
+    }
+
+    /// The same with their blobs.
+    pub fn blobs(&self) -> impl Iterator<Item = &StoredInventory> {
+        self.nodes.values().map(|stored| &**stored)
+    }
+
+    /// Bytes of all blobs.
+    #[must_use]
+    pub const fn size_bytes(&self) -> usize {
+        self.size_bytes
     }
 
     /// Number of inventories.
@@ -133,14 +219,10 @@ impl Inventories {
     }
 }
 
-fn networks(inventory: &Inventory) -> impl Iterator<Item = &Device> {
-    inventory.devices.iter().filter(|device| device.is_of_network())
-}
-
 /// A name that two devices of networks have.
 fn twice(inventory: &Inventory) -> Option<&str> {
     let mut names = BTreeSet::new();
-    networks(inventory).find(|device| !names.insert(&device.name)).map(|device| device.name.as_str())
+    inventory.networks().find(|device| !names.insert(&device.name)).map(|device| device.name.as_str())
 }
 
 /// First the devices that are lost, then those that are found.

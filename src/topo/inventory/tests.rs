@@ -124,6 +124,25 @@ fn a_newer_inventory_tells_which_devices_are_lost_and_which_are_found() {
     assert_eq!(deliver(&with(vec![card, moved])), Ok(Vec::new()), "their order is nothing");
 }
 
+#[test]
+fn network_devices_are_found_by_identity_as_long_as_a_node_has_them() {
+    let mut known = Inventories::default();
+    let [network, card] = <[Device; 2]>::try_from(inventory("n0").devices).unwrap();
+    let named = |name: &str| Device { name: name.to_owned(), uuid: "id".to_owned(), ..network.clone() };
+    let with = |node: &str, devices: Vec<Device>| Inventory { devices, ..inventory(node) }.encode().unwrap();
+    known.deliver([with("n0", vec![named("b"), card.clone()]), with("n1", vec![named("a"), named("b")])]).unwrap();
+    let found = |known: &Inventories, name| {
+        known.network_device("id", name).map(|(node, device)| (node.to_owned(), device.name.clone()))
+    };
+    let pair = |node: &str, name: &str| Some((node.to_owned(), name.to_owned()));
+    assert_eq!((found(&known, None), known.network_count()), (pair("n1", "a"), 3));
+    assert_eq!((found(&known, Some("b")), found(&known, Some("c"))), (pair("n0", "b"), None));
+    assert_eq!(known.network_device(&card.uuid, None), None, "it is of no network");
+    assert_eq!(known.network_device("i", None), None);
+    known.deliver([with("n1", vec![named("c")]), with("n0", Vec::new())]).unwrap();
+    assert_eq!((found(&known, Some("b")), found(&known, None), known.network_count()), (None, pair("n1", "c"), 1));
+}
+
 /// A fabric of inventories is read again only for other network devices.
 #[test]
 fn deliveries_with_other_network_devices_raise_the_revision() {

@@ -168,7 +168,10 @@ impl<S: Datastore> ServerCore<S> {
                 }
                 Some(QueryAnswer::Table(key, namespace.clone(), progress.take_table()))
             }
-            None => self.fact(asking, &key)?.map(|value| QueryAnswer::Info(Info { key, flags: 0, value })),
+            None => match self.fact(asking, &key) {
+                Some(value) => Some(QueryAnswer::Info(Info { key, flags: 0, value })),
+                None => self.fact_about_hardware(asking, key)?,
+            },
         };
         let bytes_max = self.config.limits.query_bytes_max;
         match answer.map(|answer| progress.answer(answer, bytes_max)) {
@@ -179,42 +182,44 @@ impl<S: Datastore> ServerCore<S> {
         Ok(true)
     }
 
-    fn fact(&self, asking: &mut Asking<'_>, key: &Key) -> Result<Option<Value>, Unanswered> {
+    /// A fact that needs no look at the hardware.
+    fn fact(&self, asking: &mut Asking<'_>, key: &Key) -> Option<Value> {
         if let Some(value) = self.fact_about_jobs(asking, key) {
-            return Ok(Some(value));
+            return Some(value);
         }
         asking.aim(key);
         if let Some(value) = about_self(asking, key) {
-            return Ok(Some(value));
+            return Some(value);
         }
         // Values that the host has registered take precedence over other sources.
         let requested = &asking.requested;
-        let is_open = self.may(asking.requester, Action::Query, Object::Job(&requested.proc.namespace));
         let is_known = self.registry.registered(&requested.proc.namespace).is_some();
-        if is_open
-            && is_known
-            && let Some(value) = self.value_here(requested, key)
-        {
-            return Ok(Some(value));
-        }
-        if let Some(value) = self.fact_about_sets(asking, key).or_else(|| self.fact_about_server(asking, key)) {
-            return Ok(Some(value));
-        }
-        if !may_be_derived(asking.qualifiers, &requested.directives.qualifiers) {
+        let registered = if is_known && self.may_query(asking) { self.value_here(requested, key) } else { None };
+        registered.or_else(|| self.fact_about_sets(asking, key)).or_else(|| self.fact_about_server(asking, key))
+    }
+
+    /// A fact of the fabric, the inventories or the topology.
+    fn fact_about_hardware(&self, asking: &Asking<'_>, key: Key) -> Result<Option<QueryAnswer>, Unanswered> {
+        let Asking { qualifiers, hardware, requested, .. } = asking;
+        if !may_be_derived(qualifiers, &requested.directives.qualifiers) {
             return Ok(None);
         }
-        let own = self.own_inventory(key, asking.qualifiers, asking.hardware)?;
-        if let Some(value) = self.inventory_value(key, asking.qualifiers, own.as_ref()) {
-            return Ok(Some(value));
+        let own = self.own_inventory_for(&key, qualifiers, *hardware)?;
+        if let Some(value) = self.hardware_value(&key, qualifiers, own) {
+            return Ok(Some(QueryAnswer::Hardware(key, value)));
         }
-        let is_of_here = is_open && self.means_own_node(&asking.requested);
+        let is_of_here = self.may_query(asking) && self.means_own_node(requested);
         let Some(derivable) = Derivable::of(key.as_str()).filter(|_| is_of_here) else { return Ok(None) };
         let of = Derivation { asker: Some(&asking.requester.proc), proc: &asking.meant };
-        match self.derived(derivable, &of, asking.hardware) {
-            Derived::Value(value) => Ok(Some(value)),
+        match self.derived(derivable, &of, *hardware) {
+            Derived::Value(value) => Ok(Some(QueryAnswer::Info(Info { key, flags: 0, value }))),
             Derived::Nothing => Ok(None),
             Derived::NeedsTopology => Err(Unanswered::NeedsTopology),
         }
+    }
+
+    fn may_query(&self, asking: &Asking<'_>) -> bool {
+        self.may(asking.requester, Action::Query, Object::Job(&asking.requested.proc.namespace))
     }
 
     /// The value that a Get would find under a key without waiting.
