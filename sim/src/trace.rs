@@ -96,7 +96,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Unfinished(peer) => [20, peer.0, 0, 0],
         Output::Discard(_) => [21, 0, 0, 0],
         Output::TellRemoval(peer, _) => [25, peer.0, 0, 0],
-        Output::Inventories(call) => [27, call.0, 0, 0],
+        Output::Inventories => [27, 0, 0, 0],
         Output::LookAtFile(look, _) => [24, look.peer.0, look.number, 0],
         Output::LookAtStorage(upcall, ..) => [26, upcall.0, 0, 0],
     }

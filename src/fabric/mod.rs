@@ -75,5 +75,6 @@ pub use attributes::{KEYS, LISTED_MAX};
 pub use description::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 pub use error::FabricError;
 pub use plane::{BLOCK_CELLS_MAX, DEVICES_MAX, Device, NAME_BYTES_MAX, Plane, SWITCHES_MAX, UNREACHABLE};
+pub(crate) use revisions::FIRST_REVISION;
 pub use revisions::{CurrentFabric, Fabric, FabricHandle};
 pub use structure::{LEVELS_MAX, TABLE_SWITCHES_MAX};

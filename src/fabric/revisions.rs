@@ -62,6 +62,9 @@ impl Fabric {
     }
 }
 
+/// The number of the first revision.
+pub(crate) const FIRST_REVISION: u64 = 1;
+
 /// The newest revision of a fabric. Readers hold [`FabricHandle`]s, so an update never waits for them.
 #[derive(Debug)]
 pub struct CurrentFabric {
@@ -90,10 +93,10 @@ impl Revision {
 }
 
 impl CurrentFabric {
-    /// Begins with revision 1.
+    /// Begins with [`FIRST_REVISION`].
     #[must_use]
     pub fn new(fabric: Fabric) -> Self {
-        Self { newest: Arc::new(RwLock::new(Revision::new(1, fabric))) }
+        Self { newest: Arc::new(RwLock::new(Revision::new(FIRST_REVISION, fabric))) }
     }
 
     /// A handle of the newest revision.

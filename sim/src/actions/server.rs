@@ -244,7 +244,7 @@ impl World {
             // No process of the simulator keeps copies.
             | Output::TellRemoval(..)
             | Output::Raise(_)
-            | Output::Inventories(_)
+            | Output::Inventories
             | Output::Cleanup(_)
             | Output::Wake(_)
             | Output::LookAtFile(..)

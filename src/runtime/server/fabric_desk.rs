@@ -2,23 +2,26 @@
 //!
 //! A registration is answered from the newest revision. An update reads the description again, on a thread of its own, and
 //! one reading answers all updates that wait for it. A change is a new revision between two events. After an error the
-//! earlier revision stays. A fabric from inventories is read after each delivery with other network devices, too, and then the delivery
-//! ends.
+//! earlier revision stays.
+//!
+//! A delivery of inventories does not wait for the fabric that comes from them. The thread reads it afterwards, once for all deliveries that
+//! came meanwhile. A caller of this process that needs it earlier reads it itself.
 
 use std::io;
 use std::sync::Arc;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use parking_lot::Mutex;
 
 use super::fabric_source::{FabricSource, FabricSourceError};
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use super::service_desk::{ReplyTo, answer};
 use crate::events::Event;
-use crate::fabric::{CurrentFabric, Fabric, FabricHandle};
+use crate::fabric::{CurrentFabric, FIRST_REVISION, Fabric, FabricHandle};
 use crate::keys;
 use crate::proto::{FabricRegister, FabricUpdate};
 use crate::runtime::shared::threads::spawn;
-use crate::server::{HostCall, HostReply, HostResult, requires_more_than};
+use crate::server::{HostCall, HostReply, requires_more_than};
 use crate::topo::inventory::SharedInventories;
 use crate::types::codes::range::RANGE_LOCAL;
 use crate::types::{Info, Key, ProcId, Status};
@@ -29,22 +32,55 @@ pub(super) struct KnownFabric {
     source: FabricSource,
     inventories: SharedInventories,
     current: Arc<CurrentFabric>,
+    /// The revision of the inventories that was read last. It is locked during a reading.
+    read: Arc<Mutex<u64>>,
 }
 
 impl KnownFabric {
     /// Reads the fabric for the first time.
     pub(super) fn read(source: FabricSource, inventories: &SharedInventories) -> Result<Self, FabricSourceError> {
-        let current = Arc::new(CurrentFabric::new(source.read(inventories)?));
-        Ok(Self { source, inventories: inventories.clone(), current })
+        let known = inventories.snapshot();
+        let current = Arc::new(CurrentFabric::new(source.read(&known)?));
+        let read = Arc::new(Mutex::new(known.network_revision()));
+        Ok(Self { source, inventories: inventories.clone(), current, read })
     }
 
-    /// The newest revision.
+    /// The newest revision. It may be older than the inventories.
     pub(super) fn handle(&self) -> FabricHandle {
         self.current.handle()
     }
+
+    /// The newest revision, behind all inventories. The caller may read them.
+    pub(super) fn newest(&self) -> FabricHandle {
+        if self.source.is_of_inventories() {
+            let mut read = self.read.lock();
+            if *read != self.inventories.snapshot().network_revision() {
+                // The error is in the log.
+                let _ = self.read_again(&mut read);
+            }
+        }
+        self.handle()
+    }
+
+    /// Whether [`Self::newest`] would take long.
+    fn is_behind(&self) -> bool {
+        let has_newer = |read: u64| read != self.inventories.snapshot().network_revision();
+        self.source.is_of_inventories() && self.read.try_lock().is_none_or(|read| has_newer(*read))
+    }
+
+    /// Reads the fabric. After an error the earlier one stays, until the next change.
+    fn read_again(&self, read: &mut u64) -> Result<(), FabricSourceError> {
+        let inventories = self.inventories.snapshot();
+        *read = inventories.network_revision();
+        let fabric = self.source.read(&inventories).inspect_err(|error| {
+            tracing::error!("{error}; the fabric stays as it was");
+        })?;
+        self.current.replace(fabric);
+        Ok(())
+    }
 }
 
-/// The service. The first update starts its thread.
+/// The service. The first order starts its thread.
 pub(super) struct FabricDesk {
     loop_sender: LoopSender,
     server: ProcId,
@@ -52,12 +88,14 @@ pub(super) struct FabricDesk {
     orders: Option<Sender<Order>>,
 }
 
-/// A request for another reading.
+/// An order for the thread that reads.
 enum Order {
-    /// The number of the plane, and the receiver of its facts.
+    /// A reading, then the facts about the plane with this number.
     Update(u64, ReplyTo),
-    /// The end of a delivery of inventories.
-    Delivery(ResultReceiver),
+    /// The facts about a plane in the newest fabric.
+    Register(FabricRegister, ReplyTo),
+    /// The newest fabric for all.
+    Follow,
 }
 
 /// Directives of a registration.
@@ -78,31 +116,29 @@ impl FabricDesk {
     }
 
     /// Answers with the facts about the plane that the directives mean.
-    pub(super) fn register(&self, request: &FabricRegister, reply_to: ReplyTo) {
-        let fabric = self.known.handle();
-        let reply = if requires_more_than(&request.directives, &KNOWN) {
-            HostReply::Status(Status::ERR_NOT_SUPPORTED)
-        } else {
-            fabric.select(&request.directives).map_or_else(HostReply::Status, |plane| facts(&fabric, plane as u64))
-        };
-        answer(&self.loop_sender, reply_to, reply);
+    pub(super) fn register(&mut self, request: FabricRegister, reply_to: ReplyTo) {
+        if self.known.is_behind() {
+            return self.order_for(Order::Register(request, reply_to));
+        }
+        answer(&self.loop_sender, reply_to, registration(&self.known.handle(), &request));
     }
 
     /// Answers with the facts about a plane, after another reading.
     pub(super) fn update(&mut self, request: &FabricUpdate, reply_to: ReplyTo) {
-        if let Err(Order::Update(_, reply_to)) = self.order(Order::Update(request.index, reply_to)) {
-            answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
+        self.order_for(Order::Update(request.index, reply_to));
+    }
+
+    /// Lets the fabric follow the inventories, some time after this call.
+    pub(super) fn follow(&mut self) {
+        if self.known.is_behind() {
+            self.order_for(Order::Follow);
         }
     }
 
-    /// Ends a delivery of inventories after another reading. Returns the receiver if that is not needed, or not possible.
-    pub(super) fn read_behind(&mut self, receiver: ResultReceiver) -> Option<ResultReceiver> {
-        if !self.known.source.is_of_inventories() {
-            return Some(receiver);
-        }
-        match self.order(Order::Delivery(receiver)) {
-            Err(Order::Delivery(receiver)) => Some(receiver),
-            _ => None,
+    /// Gives an order to the thread. Without one the requester gets an error.
+    fn order_for(&mut self, order: Order) {
+        if let Err(Order::Update(_, reply_to) | Order::Register(_, reply_to)) = self.order(order) {
+            answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_OUT_OF_RESOURCE));
         }
     }
 
@@ -121,7 +157,8 @@ impl FabricDesk {
     fn start(&self) -> io::Result<Sender<Order>> {
         let (orders, receiver) = unbounded();
         let (loop_sender, server) = (self.loop_sender.clone(), self.server.clone());
-        let reader = Reader { loop_sender, server, known: self.known.clone() };
+        // The server began with the first revision.
+        let reader = Reader { loop_sender, server, known: self.known.clone(), announced: FIRST_REVISION };
         spawn("modex-fabric", move || reader.run(&receiver))?;
         Ok(orders)
     }
@@ -131,69 +168,85 @@ struct Reader {
     loop_sender: LoopSender,
     server: ProcId,
     known: KnownFabric,
+    /// The revision that the server's core has.
+    announced: u64,
 }
 
 impl Reader {
-    fn run(&self, orders: &Receiver<Order>) {
-        let mut last = None;
+    fn run(mut self, orders: &Receiver<Order>) {
         while let Ok(first) = orders.recv() {
             // Orders that come during the reading wait for the next one: the description may have changed behind it.
             let waiting: Vec<Order> = std::iter::once(first).chain(orders.try_iter()).collect();
-            let KnownFabric { source, inventories, .. } = &self.known;
-            let revision = Some(inventories.snapshot().network_revision());
-            let is_read = waiting.iter().any(|order| matches!(order, Order::Update(..))) || last != revision;
-            let read = if is_read { source.read(inventories).map(|fabric| self.take(fabric)) } else { Ok(()) };
-            if let Err(error) = &read {
-                tracing::error!("{error}; the fabric stays as it was");
-            }
-            last = revision;
+            let is_update = waiting.iter().any(|order| matches!(order, Order::Update(..)));
+            let is_read = !is_update || self.known.read_again(&mut self.known.read.lock()).is_ok();
+            let fabric = self.known.newest();
+            self.announce(&fabric);
             for order in waiting {
-                let fabric = self.known.handle();
-                match order {
-                    Order::Update(plane, reply_to) if read.is_ok() => {
-                        answer(&self.loop_sender, reply_to, facts(&fabric, plane));
-                    }
-                    Order::Update(_, reply_to) => {
-                        answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_BAD_PARAM));
-                    }
-                    Order::Delivery(receiver) => self.call(HostCall::Fabric(fabric), receiver),
-                }
+                let (reply_to, reply) = match order {
+                    Order::Update(plane, reply_to) if is_read => (reply_to, facts(&fabric, plane)),
+                    Order::Update(_, reply_to) => (reply_to, HostReply::Status(Status::ERR_BAD_PARAM)),
+                    Order::Register(request, reply_to) => (reply_to, registration(&fabric, &request)),
+                    Order::Follow => continue,
+                };
+                answer(&self.loop_sender, reply_to, reply);
             }
         }
     }
 
-    /// Replaces the fabric, if it has changed, between the two events.
-    fn take(&self, fabric: Fabric) {
-        if self.known.handle() == fabric {
-            return;
+    /// Gives a new revision to the core, between the two events.
+    fn announce(&mut self, fabric: &FabricHandle) {
+        if fabric.revision() != self.announced {
+            self.announced = fabric.revision();
+            self.notify(Status::FABRIC_UPDATE_PENDING, fabric);
+            self.call(HostCall::Fabric(fabric.clone()));
+            self.notify(Status::FABRIC_UPDATED, fabric);
         }
-        self.notify(Status::FABRIC_UPDATE_PENDING);
-        self.known.current.replace(fabric);
-        self.call(HostCall::Fabric(self.known.handle()), ignored());
-        self.notify(Status::FABRIC_UPDATED);
     }
 
-    fn notify(&self, status: Status) {
-        let identifier = self.known.handle().identifier().to_owned();
-        let info = vec![Info::new(Key::from_static(keys::FABRIC_IDENTIFIER.name()), identifier)];
-        let event = Event { status, source: Some(self.server.clone()), range: RANGE_LOCAL, info };
-        self.call(HostCall::NotifyEvent(event), ignored());
+    fn notify(&self, status: Status, fabric: &Fabric) {
+        let info = vec![Info::new(Key::from_static(keys::FABRIC_IDENTIFIER.name()), fabric.identifier().to_owned())];
+        self.call(HostCall::NotifyEvent(Event { status, source: Some(self.server.clone()), range: RANGE_LOCAL, info }));
     }
 
-    fn call(&self, call: HostCall, receiver: ResultReceiver) {
-        let unsent = self.loop_sender.give(LoopMessage::Call(call, receiver)).err();
-        // A loop that has ended has no fabric. It closes the channels of waiting threads.
-        if let Some(LoopMessage::Call(_, ResultReceiver::Callback(callback))) = unsent.map(|unsent| *unsent) {
-            callback(HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
-        }
+    fn call(&self, call: HostCall) {
+        // A loop that has ended has no fabric.
+        drop(self.loop_sender.give(LoopMessage::Call(call, ResultReceiver::Callback(Box::new(drop)))));
     }
 }
 
-fn ignored() -> ResultReceiver {
-    ResultReceiver::Callback(Box::new(drop))
+/// The facts about the plane that a registration means.
+fn registration(fabric: &Fabric, request: &FabricRegister) -> HostReply {
+    if requires_more_than(&request.directives, &KNOWN) {
+        return HostReply::Status(Status::ERR_NOT_SUPPORTED);
+    }
+    fabric.select(&request.directives).map_or_else(HostReply::Status, |plane| facts(fabric, plane as u64))
 }
 
 fn facts(fabric: &Fabric, plane: u64) -> HostReply {
     let found = usize::try_from(plane).ok().and_then(|plane| fabric.registration(plane));
     found.map_or(HostReply::Status(Status::ERR_NOT_FOUND), |info| HostReply::Infos { status: Status::SUCCESS, info })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topo::inventory::{Device, Inventory};
+    use crate::types::codes::device_type::DEVTYPE_NETWORK;
+
+    /// Each of many deliveries, one after the other, read all inventories.
+    #[test]
+    fn deliveries_without_a_reader_in_between_are_read_once() {
+        let inventories = SharedInventories::default();
+        let known = KnownFabric::read(FabricSource::inventories(), &inventories).unwrap();
+        for node in 0..100 {
+            let device = Device { device_types: DEVTYPE_NETWORK, name: "eth0".to_owned(), ..Device::default() };
+            let inventory = Inventory { node: format!("n{node}"), devices: vec![device], ..Inventory::default() };
+            inventories.deliver(vec![inventory.encode().unwrap()]).unwrap();
+            assert!(known.is_behind());
+        }
+        let fabric = known.newest();
+        assert_eq!((fabric.revision(), fabric.device_count()), (2, 100));
+        assert!(!known.is_behind());
+        assert_eq!(known.newest().revision(), 2);
+    }
 }

@@ -13,7 +13,7 @@ use crate::fabric::{Fabric, FabricError};
 use crate::runtime::shared::parameters::{
     PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, is_pnet_module_named, parameter_value,
 };
-use crate::topo::inventory::{Inventories, SharedInventories};
+use crate::topo::inventory::Inventories;
 
 /// The place of a fabric's description, and the form in which it is written.
 #[derive(Clone, Debug)]
@@ -71,7 +71,8 @@ impl FabricSource {
     }
 
     /// The inventories of [`Server::deliver_inventory`](crate::Server::deliver_inventory). The fabric has no planes before the first
-    /// network device was delivered. Each delivery ends when the fabric is the newer one. All inventories are read if network devices have changed.
+    /// network device was delivered. A thread reads all inventories after deliveries with other network devices, once for all of them.
+    /// [`Server::fabric`](crate::Server::fabric) reads them itself if that has not happened yet.
     #[must_use]
     pub const fn inventories() -> Self {
         Self(Source::Inventories)
@@ -118,8 +119,8 @@ impl FabricSource {
     ///
     /// # Errors
     /// [`FabricSourceError`].
-    pub(super) fn read(&self, inventories: &SharedInventories) -> Result<Fabric, FabricSourceError> {
-        let Source::Text(provider, place) = &self.0 else { return read_inventories(&inventories.snapshot()) };
+    pub(super) fn read(&self, inventories: &Inventories) -> Result<Fabric, FabricSourceError> {
+        let Source::Text(provider, place) = &self.0 else { return read_inventories(inventories) };
         let (text, place) = match place {
             Place::File(path) => {
                 let text = read_file(path);
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Fabric, FabricSourceError> {
-        FabricSource::parse(text).unwrap().read(&SharedInventories::default())
+        FabricSource::parse(text).unwrap().read(&Inventories::default())
     }
 
     #[test]

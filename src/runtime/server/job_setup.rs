@@ -352,7 +352,7 @@ impl JobSetup {
         };
         let mut allocated = if is_asked { allocate(infos, &layout, &inventories, ports, ask)? } else { Vec::new() };
         if let Some(fabric) = &self.fabric {
-            let values = endpoints::given(&fabric.handle(), layout.nodes(), infos, &inventories);
+            let values = endpoints::given(&fabric.newest(), layout.nodes(), infos, &inventories);
             if !values.is_empty() {
                 let secret = self.secrets.of(namespace)?;
                 allocated.push(endpoints::info(values, secret));

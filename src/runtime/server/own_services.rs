@@ -7,7 +7,7 @@ use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
 use super::fabric_desk::{FabricDesk, KnownFabric};
 use super::file_desk::FileDesk;
-use super::loop_messages::{LoopSender, ResultReceiver};
+use super::loop_messages::LoopSender;
 use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
 use super::storage_desk::{BoundedStorage, StorageDesk};
@@ -87,7 +87,7 @@ impl OwnServices {
             }
             (Service::GetCredential(request), _, Some(desk), ..) => desk.make(requester, &request, reply_to),
             (Service::ValidateCredential(request), _, Some(desk), ..) => desk.check(requester, request, reply_to),
-            (Service::FabricRegister(request), .., Some(desk), _) => desk.register(&request, reply_to),
+            (Service::FabricRegister(request), .., Some(desk), _) => desk.register(request, reply_to),
             (Service::FabricUpdate(request), .., Some(desk), _) => desk.update(&request, reply_to),
             // The server's own process asks for what its host and the core do not know.
             (Service::QueryInfo(QueryInfo { queries }), ..) => self.look_at_storage(requester, queries, reply_to),
@@ -106,12 +106,9 @@ impl OwnServices {
         }
     }
 
-    /// Ends a delivery of inventories once the fabric follows them. Returns the receiver if it need not wait.
-    pub(super) fn follow_inventories(&mut self, receiver: ResultReceiver) -> Option<ResultReceiver> {
-        match &mut self.fabric {
-            Some(desk) => desk.read_behind(receiver),
-            None => Some(receiver),
-        }
+    /// Lets the fabric follow the inventories.
+    pub(super) fn follow_inventories(&mut self) {
+        self.fabric.iter_mut().for_each(FabricDesk::follow);
     }
 
     /// Notes an admitted connection.

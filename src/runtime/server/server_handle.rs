@@ -258,7 +258,7 @@ impl ServerHandle {
     /// The newest revision of the fabric for which this server answers.
     #[must_use]
     pub fn fabric(&self) -> Option<FabricHandle> {
-        self.fabric.as_ref().map(KnownFabric::handle)
+        self.fabric.as_ref().map(KnownFabric::newest)
     }
 
     /// The inventories that were delivered last.

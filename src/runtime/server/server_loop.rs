@@ -504,7 +504,7 @@ impl ServerLoop {
             Output::Notify(peer, delivery) => self.connections.notify(peer, &delivery),
             Output::TellRemoval(peer, removal) => self.connections.tell_removal(peer, &removal),
             Output::Raise(event) => self.raise(event, origin),
-            Output::Inventories(id) => self.follow_inventories(id),
+            Output::Inventories => self.own_services.follow_inventories(),
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),
             Output::LookAtFile(look, path) => self.look_at(look, path),
@@ -672,14 +672,6 @@ impl ServerLoop {
     fn clean_up(&mut self, cleanup: Cleanup) {
         if let Err(error) = self.cleaner.order(cleanup) {
             tracing::error!(%error, "the files of an ended process stay");
-        }
-    }
-
-    /// Completes a delivery of inventories when the fabric follows them.
-    fn follow_inventories(&mut self, id: HostCallId) {
-        let Some((receiver, ended)) = self.calls.result_receivers.remove(&id) else { return };
-        if let Some(receiver) = self.own_services.follow_inventories(receiver) {
-            self.calls.result_receivers.insert(id, (receiver, ended));
         }
     }
 

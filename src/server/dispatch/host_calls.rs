@@ -59,7 +59,7 @@ impl<S: Datastore> ServerCore<S> {
                 return self.outputs.complete(ticket, result);
             }
             HostCall::DeliverInventories(blobs) => {
-                let result = self.deliver_inventories(now, call, blobs);
+                let result = self.deliver_inventories(now, blobs);
                 return self.outputs.complete(ticket, result);
             }
         };

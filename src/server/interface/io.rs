@@ -94,8 +94,8 @@ pub enum Output {
     Raise(Event),
     /// Complete a call of the host.
     Complete(HostCallId, HostResult<HostData>),
-    /// A call has changed the inventories of nodes. Its [`Output::Complete`] follows.
-    Inventories(HostCallId),
+    /// Inventories of nodes were delivered.
+    Inventories,
     /// Remove what a process, or its job, left behind.
     Cleanup(Cleanup),
     /// Data of this namespace was published: wake the sleepers on its segment.

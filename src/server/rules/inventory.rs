@@ -8,7 +8,7 @@ use crate::fabric::{self, FabricHandle, LISTED_MAX};
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
-    AllNodes, Answer, HardwareAnswer, HardwareValue, HostCallId, HostResult, INVENTORY, Output, described, facts, find,
+    AllNodes, Answer, HardwareAnswer, HardwareValue, HostResult, INVENTORY, Output, described, facts, find,
 };
 use crate::server::state::{Asker, Hardware, RequestedData, ServerCore};
 use crate::topo::inventory::{Device, DeviceChange, Inventories, Inventory, StoredInventory};
@@ -21,17 +21,12 @@ pub(super) struct TopologyNeeded;
 
 impl<S: Datastore> ServerCore<S> {
     /// Stores inventories, all of them or none. Processes of this node get an event for each device that is lost or found.
-    pub(in crate::server) fn deliver_inventories(
-        &mut self,
-        now: Time,
-        call: HostCallId,
-        blobs: Vec<Vec<u8>>,
-    ) -> HostResult {
+    pub(in crate::server) fn deliver_inventories(&mut self, now: Time, blobs: Vec<Vec<u8>>) -> HostResult {
         let delivered = self.config.inventories.deliver(blobs);
         match delivered {
             Ok(changes) => {
                 self.raise_changes(now, &changes);
-                self.outputs.push(Output::Inventories(call));
+                self.outputs.push(Output::Inventories);
                 HostResult::Status(Status::SUCCESS)
             }
             Err(error) => {
