@@ -8,6 +8,7 @@
 //! came meanwhile. A caller of this process that needs it earlier reads it itself.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -178,7 +179,9 @@ impl Reader {
             // Orders that come during the reading wait for the next one: the description may have changed behind it.
             let waiting: Vec<Order> = std::iter::once(first).chain(orders.try_iter()).collect();
             let is_update = waiting.iter().any(|order| matches!(order, Order::Update(..)));
-            let is_read = !is_update || self.known.read_again(&mut self.known.read.lock()).is_ok();
+            // The panic hook reports a panic of a provider, and the earlier fabric stays.
+            let read = || self.known.read_again(&mut self.known.read.lock()).is_ok();
+            let is_read = !is_update || catch_unwind(AssertUnwindSafe(read)).unwrap_or(false);
             let fabric = self.known.newest();
             self.announce(&fabric);
             for order in waiting {
@@ -229,9 +232,48 @@ fn facts(fabric: &Fabric, plane: u64) -> HostReply {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
+    use crate::fabric::FabricDescription;
+    use crate::fabric::providers::{Provider, ProviderError, TestFabric};
+    use crate::runtime::server::poller::{Poller, Token, Waker};
     use crate::topo::inventory::{Device, Inventory};
+    use crate::types::Namespace;
     use crate::types::codes::device_type::DEVTYPE_NETWORK;
+
+    /// A provider with a defect, which a text shows.
+    #[derive(Debug)]
+    struct Broken;
+
+    impl Provider for Broken {
+        fn describe(&self, text: &str) -> Result<FabricDescription, ProviderError> {
+            assert!(!text.contains("defect"), "a defect of a provider");
+            TestFabric.describe(text)
+        }
+    }
+
+    /// The thread ended, and no later update had an answer from it.
+    #[test]
+    fn a_panic_of_a_provider_ends_one_update_with_an_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let write = |text: &str| std::fs::write(file.path(), text).unwrap();
+        write("nodes:2;plane:d:3");
+        let known = KnownFabric::read(FabricSource::file(Broken, file.path()), &SharedInventories::default()).unwrap();
+        let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let mut desk = FabricDesk::new(loop_sender, ProcId::new(Namespace::new("server").unwrap(), 0), known);
+        let mut update = || {
+            let (sender, replies) = mpsc::channel();
+            let reply_to = ReplyTo::Caller(Box::new(move |reply| drop(sender.send(reply))));
+            desk.update(&FabricUpdate { index: 0 }, reply_to);
+            replies.recv().map(|reply| matches!(reply, HostReply::Infos { .. }))
+        };
+        assert_eq!(update(), Ok(true));
+        write("defect");
+        assert_eq!([update(), update()], [Ok(false); 2]);
+        write("nodes:2;plane:d:3");
+        assert_eq!(update(), Ok(true));
+    }
 
     /// Each of many deliveries, one after the other, read all inventories.
     #[test]
