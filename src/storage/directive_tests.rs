@@ -278,6 +278,30 @@ fn a_file_that_changes_meanwhile_is_not_taken() {
     }
 }
 
+/// Only the size and the time of the content were compared.
+#[test]
+fn a_file_that_changes_meanwhile_is_not_taken_although_its_time_is_set_again() {
+    let place = Place::new();
+    let looks = AtomicUsize::new(0);
+    let change = || {
+        if looks.fetch_add(1, Ordering::Relaxed) == 3 {
+            let before = fs::metadata(&place.file).unwrap();
+            let inode_time = |found: &fs::Metadata| (found.ctime(), found.ctime_nsec());
+            // The kernel's clock has ticks.
+            while inode_time(&fs::metadata(&place.file).unwrap()) == inode_time(&before) {
+                fs::write(&place.file, vec![0; content().len()]).unwrap();
+                let file = fs::File::options().write(true).open(&place.file).unwrap();
+                file.set_modified(before.modified().unwrap()).unwrap();
+            }
+        }
+        None
+    };
+    let staged = order(&[info(STAGE, text(&place.file)), info(TARGET, text(&place.target))]);
+    let result = place.storage.carry_out(&staged, &change);
+    assert_eq!(failure(&result).0, Status::ERR_RESOURCE_BUSY);
+    assert_eq!(place.names(), [""; 0]);
+}
+
 #[test]
 fn a_request_is_one_action_with_one_target_and_one_name_for_each_file() {
     let [file, same, other] = ["/a/file", "/b/file", "/c/other"].map(Path::new);

@@ -125,8 +125,10 @@ fn is_same_file(one: &Stat, other: &Stat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
+/// Whether the content is the same, as far as the kernel tells. A process may set the time of the content, but not that of the inode.
 fn is_same_state(one: &Stat, other: &Stat) -> bool {
-    let state = |found: &Stat| (found.st_size, found.st_mtime, found.st_mtime_nsec);
+    let times = |found: &Stat| (found.st_mtime, found.st_mtime_nsec, found.st_ctime, found.st_ctime_nsec);
+    let state = |found: &Stat| (found.st_size, times(found));
     is_same_file(one, other) && state(one) == state(other)
 }
 
@@ -266,6 +268,11 @@ impl Drop for Temporary<'_> {
 fn copy(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedFd) -> Result<(), FileError> {
     let size_bytes = u64::try_from(source.found.st_size).unwrap_or(u64::MAX);
     let mut target = Temporary::new(directory)?;
+    // Before the first byte is there.
+    if rustix::fs::fstat(&target.file)?.st_mode & 0o077 != 0 {
+        let reason = "the target's file system keeps no modes, so other users could read the copy";
+        return Err(FileError::new(Status::ERR_NOT_SUPPORTED, reason));
+    }
     let space = rustix::fs::fstatvfs(&target.file)?;
     // Some file systems do not count.
     if space.f_blocks > 0 && space.f_bfree.saturating_mul(space.f_frsize) < size_bytes {
