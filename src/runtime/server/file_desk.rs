@@ -1,13 +1,16 @@
 //! The server's own service for files: processes have files staged, moved and cached, each request on a thread of its own.
 //!
 //! Requests are for the server's own user alone: the server acts with its own rights. A request ends with its time limit, with its
-//! cancellation, and with the last connection of its process. Its thread looks for that between two pieces of a file.
+//! cancellation, and with the last connection of its process. Its thread looks for that between two pieces of a file. One that still waits
+//! for a thread ends at once. The end of the server waits a moment for the threads, so that they remove their temporary files. A dead file
+//! system holds it up no longer.
 //!
 //! The requester's job hears of the end by an event, if the request has a code for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use nix::unistd::geteuid;
 use parking_lot::Mutex;
@@ -23,11 +26,14 @@ use crate::storage::{Directive, FileOrder, OrderResult, Storage};
 use crate::types::codes::range::RANGE_CUSTOM;
 use crate::types::{Info, Key, ProcId, Rank, Status, Text};
 
-/// Threads for requests about files. One user alone may have half of them.
+/// Threads for requests about files.
 const THREADS_MAX: usize = 16;
 
-/// Requests that wait for a thread. One user alone may have half of them.
+/// Requests that wait for a thread.
 const WAITING_MAX: usize = 256;
+
+/// Time that the end of the server gives to the threads.
+const END_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The service.
 pub(super) struct FileDesk {
@@ -39,6 +45,7 @@ pub(super) struct FileDesk {
     storage: Storage,
     threads: Arc<Threads>,
     open: Arc<OpenRequests>,
+    end_wait_max: Duration,
 }
 
 /// The requests that have not ended, by number.
@@ -52,18 +59,17 @@ struct OpenRequest {
 }
 
 impl OpenRequests {
-    /// Ends the requests of a process: all, or those with a name.
-    fn end(&self, proc: &ProcId, name: Option<&Text>, status: Status) {
-        let is_meant = |request: &&OpenRequest| {
-            request.proc == *proc && name.is_none_or(|name| request.name.as_ref() == Some(name))
+    /// Ends requests. The first reason counts. Returns their numbers.
+    fn end(&self, is_meant: impl Fn(&OpenRequest) -> bool, status: Status) -> BTreeSet<u64> {
+        let requests = self.0.lock();
+        let meant = requests.1.iter().filter(|(_, request)| is_meant(request));
+        let end = |(number, request): (&u64, &OpenRequest)| {
+            let (none, status) = (Status::SUCCESS.to_raw(), status.to_raw());
+            let _ = request.end.compare_exchange(none, status, Ordering::Relaxed, Ordering::Relaxed);
+            *number
         };
-        self.0.lock().1.values().filter(is_meant).for_each(|request| end(&request.end, status));
+        meant.map(end).collect()
     }
-}
-
-/// Ends a request. The first reason counts.
-fn end(place: &AtomicI32, status: Status) {
-    let _ = place.compare_exchange(Status::SUCCESS.to_raw(), status.to_raw(), Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// A place among the open requests, as long as it lives.
@@ -99,7 +105,8 @@ impl Drop for Place {
 impl FileDesk {
     pub(super) fn new(loop_sender: LoopSender, clock: Clock, server: ProcId, storage: Storage) -> Self {
         let threads = Threads::new(THREADS_MAX, WAITING_MAX);
-        Self { uid: geteuid().as_raw(), loop_sender, clock, server, storage, threads, open: Arc::default() }
+        let (uid, open, end_wait_max) = (geteuid().as_raw(), Arc::default(), END_WAIT_MAX);
+        Self { uid, loop_sender, clock, server, storage, threads, open, end_wait_max }
     }
 
     /// Whether a process has the user of this server, which has not changed since its start.
@@ -115,7 +122,8 @@ impl FileDesk {
             _ if has_targets => Status::ERR_BAD_PARAM,
             Ok(Directive::Carry(order)) => return self.carry_out(requester, order, reply_to),
             Ok(Directive::Cancel(name)) => {
-                self.open.end(&requester.proc, name.as_ref(), Status::ERR_JOB_CANCELED);
+                let has_name = |request: &OpenRequest| name.is_none() || request.name == name;
+                self.end(|request| request.proc == requester.proc && has_name(request), Status::ERR_JOB_CANCELED);
                 Status::SUCCESS
             }
             Err(status) => status,
@@ -127,23 +135,31 @@ impl FileDesk {
         let place = Place::new(&self.open, &requester.proc, order.name.as_ref());
         let (clock, storage) = (self.clock, self.storage.clone());
         let deadline = order.timeout.map(|timeout| clock.now() + timeout);
+        let number = place.number;
         let mut outcome = Outcome {
+            place: Some(place),
             receiver: Receiver::new(self.loop_sender.clone(), reply_to),
             loop_sender: self.loop_sender.clone(),
             server: self.server.clone(),
             requester: requester.proc.clone(),
             name: order.name.clone(),
             event: order.event,
-            result: Some(OrderResult::without_files(Status::ERR_OUT_OF_RESOURCE)),
+            result: None,
         };
         let work = move || {
-            outcome.set(OrderResult::without_files(Status::ERROR));
+            outcome.result = Some(OrderResult::without_files(Status::ERROR));
             let is_late = || deadline.is_some_and(|deadline| clock.now() >= deadline);
-            let end = || place.reason().or_else(|| is_late().then_some(Status::ERR_TIMEOUT));
-            outcome.set(storage.carry_out(&order, &end));
-            drop(place);
+            let end = || outcome.reason().or_else(|| is_late().then_some(Status::ERR_TIMEOUT));
+            let result = storage.carry_out(&order, &end);
+            outcome.result = Some(result);
         };
-        self.threads.run(requester.uid, Box::new(work));
+        self.threads.run(requester.uid, number, Box::new(work));
+    }
+
+    /// Ends requests: those that wait now, and those that run after their next piece.
+    fn end(&self, is_meant: impl Fn(&OpenRequest) -> bool, status: Status) {
+        let ended = self.open.end(is_meant, status);
+        self.threads.withdraw(&ended);
     }
 
     /// Whether a process has open requests.
@@ -153,31 +169,37 @@ impl FileDesk {
 
     /// The last connection of a process has ended.
     pub(super) fn note_end(&self, proc: &ProcId) {
-        self.open.end(proc, None, Status::ERR_LOST_CONNECTION);
+        self.end(|request| request.proc == *proc, Status::ERR_LOST_CONNECTION);
     }
 }
 
 /// The end of the server ends all requests.
 impl Drop for FileDesk {
     fn drop(&mut self) {
-        self.open.0.lock().1.values().for_each(|request| end(&request.end, Status::ERR_SERVER_NOT_AVAIL));
+        self.end(|_| true, Status::ERR_SERVER_NOT_AVAIL);
+        self.threads.wait_until_idle(self.end_wait_max);
     }
 }
 
 /// A result that is told in any case: a provider may panic, and a request may get no thread.
 struct Outcome {
+    place: Option<Place>,
     receiver: Receiver,
     loop_sender: LoopSender,
     server: ProcId,
     requester: ProcId,
     name: Option<Text>,
     event: Option<Status>,
+    /// `None`: it has no thread yet.
     result: Option<OrderResult>,
 }
 
 impl Drop for Outcome {
     fn drop(&mut self) {
-        let Some(result) = self.result.take() else { return };
+        let refusal = self.reason().unwrap_or(Status::ERR_OUT_OF_RESOURCE);
+        let result = self.result.take().unwrap_or_else(|| OrderResult::without_files(refusal));
+        // The process may ask again as soon as it has the answer.
+        self.place = None;
         if let Some(status) = self.event {
             let ignored = ResultReceiver::Callback(Box::new(|_| {}));
             let event = HostCall::NotifyEvent(self.event_of(status, &result));
@@ -189,8 +211,9 @@ impl Drop for Outcome {
 }
 
 impl Outcome {
-    fn set(&mut self, result: OrderResult) {
-        self.result = Some(result);
+    /// The reason to end.
+    fn reason(&self) -> Option<Status> {
+        self.place.as_ref().and_then(Place::reason)
     }
 
     /// The event for the requester's job.
@@ -208,6 +231,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
 
     use super::*;
@@ -215,9 +239,12 @@ mod tests {
     use crate::storage::{FileError, FileTask, Provider, StorageSystem, Usage};
     use crate::types::{Namespace, Value};
 
-    /// Storage that never has read a file, and one file with a defect.
-    #[derive(Debug)]
-    struct Endless;
+    /// Storage that never has read a file. One file has a defect, and one is on a dead file system.
+    #[derive(Debug, Default)]
+    struct Endless {
+        ended: Arc<AtomicUsize>,
+        alive: Mutex<Option<mpsc::Receiver<()>>>,
+    }
 
     impl Provider for Endless {
         fn systems(&self) -> Vec<StorageSystem> {
@@ -230,8 +257,13 @@ mod tests {
 
         fn carry_out(&self, task: &FileTask<'_>) -> Option<Result<PathBuf, FileError>> {
             assert!(!task.file.ends_with("defect"), "a defect of a provider");
+            if task.file.ends_with("dead") {
+                // The end of the sender is the answer.
+                let _ = self.alive.lock().as_ref().map(mpsc::Receiver::recv);
+            }
             loop {
                 if let Err(error) = task.check() {
+                    self.ended.fetch_add(1, Ordering::SeqCst);
                     return Some(Err(error));
                 }
                 std::thread::yield_now();
@@ -240,9 +272,13 @@ mod tests {
     }
 
     fn desk() -> FileDesk {
+        desk_with(Endless::default())
+    }
+
+    fn desk_with(provider: Endless) -> FileDesk {
         let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
         let mut storage = Storage::default();
-        storage.add(Endless);
+        storage.add(provider);
         FileDesk::new(loop_sender, Clock::start(), proc(9), storage)
     }
 
@@ -308,14 +344,58 @@ mod tests {
         assert_eq!(status(&at_end), Status::ERR_SERVER_NOT_AVAIL);
     }
 
+    /// It ended when a thread was free.
     #[test]
-    fn a_panic_of_a_provider_ends_one_request_and_waiting_ones_are_bounded() {
+    fn a_cancelled_request_that_waits_is_answered_at_once() {
         let desk = desk();
-        assert_eq!(status(&own(&desk, 0, &cache("/defect", &[]))), Status::ERROR);
-        let many: Vec<_> = (0..THREADS_MAX + WAITING_MAX).map(|_| own(&desk, 0, &cache("/a", &[]))).collect();
-        assert_eq!(status(&many[THREADS_MAX + WAITING_MAX - 1]), Status::ERR_OUT_OF_RESOURCE);
+        let running: Vec<_> = (0..THREADS_MAX).map(|_| own(&desk, 0, &cache("/a", &[]))).collect();
+        let [cancelled, orphan, kept] = [1, 2, 3].map(|rank| own(&desk, rank, &cache("/a", &[])));
+        assert_eq!(status(&own(&desk, 1, &[info("modex.storage.cancel", true)])), Status::SUCCESS);
+        desk.note_end(&proc(2));
+        let ended = |status| Ok(HostReply::Infos { status, info: Vec::new() });
+        assert_eq!(cancelled.try_recv(), ended(Status::ERR_JOB_CANCELED));
+        assert_eq!(orphan.try_recv(), ended(Status::ERR_LOST_CONNECTION));
+        for open in running.iter().chain([&kept]) {
+            assert_eq!(open.try_recv(), Err(mpsc::TryRecvError::Empty));
+        }
+        assert_eq!([1, 2, 3].map(|rank| desk.has(&proc(rank))), [false, false, true]);
+    }
+
+    /// A copy that was still under way left its temporary file.
+    #[test]
+    fn the_end_of_a_server_stops_its_requests_but_waits_for_no_dead_file_system() {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let mut desk = desk_with(Endless { ended: Arc::clone(&ended), ..Endless::default() });
+        desk.end_wait_max = Duration::from_hours(1);
+        let open: Vec<_> = (0..=THREADS_MAX).map(|_| own(&desk, 0, &cache("/a", &[]))).collect();
         drop(desk);
-        let mut answered = many[..THREADS_MAX + WAITING_MAX - 1].iter().map(status);
-        assert!(answered.all(|status| status != Status::SUCCESS));
+        assert_eq!(ended.load(Ordering::SeqCst), THREADS_MAX, "the last one waited for a thread");
+        assert!(open.iter().all(|open| status(open) == Status::ERR_SERVER_NOT_AVAIL));
+
+        let (alive, dead) = mpsc::channel();
+        let desk = desk_with(Endless { alive: Mutex::new(Some(dead)), ..Endless::default() });
+        let kept = own(&desk, 0, &cache("/dead", &[]));
+        drop(desk);
+        assert_eq!(kept.try_recv(), Err(mpsc::TryRecvError::Empty));
+        drop(alive);
+        assert_eq!(status(&kept), Status::ERR_SERVER_NOT_AVAIL);
+    }
+
+    #[test]
+    fn a_panic_of_a_provider_ends_one_request() {
+        let desk = desk();
+        for _ in 0..3 {
+            assert_eq!(status(&own(&desk, 0, &cache("/defect", &[]))), Status::ERROR);
+        }
+    }
+
+    #[test]
+    fn waiting_requests_are_bounded() {
+        let desk = desk();
+        let many: Vec<_> = (0..=THREADS_MAX + WAITING_MAX).map(|_| own(&desk, 0, &cache("/a", &[]))).collect();
+        let (beyond, within) = many.split_last().unwrap();
+        assert_eq!(status(beyond), Status::ERR_OUT_OF_RESOURCE);
+        drop(desk);
+        assert!(within.iter().all(|open| status(open) == Status::ERR_SERVER_NOT_AVAIL));
     }
 }

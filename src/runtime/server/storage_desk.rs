@@ -1,33 +1,35 @@
 //! The server's own service of storage: queries that the host leaves are answered on threads of their own.
 //!
 //! A file system may answer late, or never: the server of a network file system may be down. So a look has a thread until it ends.
-//! Threads are bounded, and each user has a share of them. Further requests wait, a bounded number for each user.
+//! Threads are bounded, and each user has a share of them. Further requests wait, a bounded number for each user. Root and the server's user
+//! may take all.
 //!
 //! Lists and fixed facts need no look. They have threads of their own, so looks do not hold them up.
 //!
 //! Questions about files are for the server's own user alone: the server looks with its own rights.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::unistd::geteuid;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::loop_messages::LoopSender;
-use super::service_desk::{ReplyTo, answer};
+use super::service_desk::{ReplyTo, answer, may_take_all};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{HostReply, UserShares};
 use crate::storage::{FILE_KEYS, Storage};
 use crate::types::{Query, Status, Text};
 
-/// Threads for looks at file systems. One user alone may have half of them.
+/// Threads for looks at file systems.
 const LOOKS_MAX: usize = 64;
 
 /// Threads for lists and fixed facts.
 const LISTS_MAX: usize = 4;
 
-/// Requests that wait for threads of one kind. One user alone may have half of them.
+/// Requests that wait for threads of one kind.
 const WAITING_MAX: usize = 2048;
 
 /// Storage, and the most bytes of an answer about it.
@@ -74,7 +76,7 @@ impl StorageDesk {
             let info = storage.answer(&queries, &hostname, bytes_max);
             receiver.answer(HostReply::Infos { status, info });
         };
-        threads.run(uid, Box::new(work));
+        threads.run(uid, LOOK, Box::new(work));
     }
 }
 
@@ -112,6 +114,8 @@ pub(super) struct Threads {
     threads_max: usize,
     waiting_max: usize,
     state: Mutex<Requests>,
+    /// A request has ended.
+    ended: Condvar,
 }
 
 #[derive(Default)]
@@ -119,29 +123,52 @@ struct Requests {
     /// By user.
     running: UserShares,
     waiting_shares: UserShares,
-    waiting: VecDeque<(u32, Work)>,
+    /// With the user, and the caller's number.
+    waiting: VecDeque<(u32, u64, Work)>,
 }
+
+/// Nothing withdraws a look, so it needs no number.
+const LOOK: u64 = 0;
 
 impl Threads {
     pub(super) fn new(threads_max: usize, waiting_max: usize) -> Arc<Self> {
-        Arc::new(Self { threads_max, waiting_max, state: Mutex::default() })
+        Arc::new(Self { threads_max, waiting_max, state: Mutex::default(), ended: Condvar::new() })
     }
 
     /// Answers a request of a user, now or after others. One beyond the share is dropped.
-    pub(super) fn run(self: &Arc<Self>, uid: u32, work: Work) {
+    pub(super) fn run(self: &Arc<Self>, uid: u32, number: u64, work: Work) {
         let mut state = self.state.lock();
-        if state.running.permit(uid, 1, self.threads_max) {
+        if has_share(&state.running, uid, self.threads_max) {
             state.running.take(uid, 1);
             drop(state);
             return self.start(uid, work);
         }
-        if state.waiting_shares.permit(uid, 1, self.waiting_max) {
+        if has_share(&state.waiting_shares, uid, self.waiting_max) {
             state.waiting_shares.take(uid, 1);
-            return state.waiting.push_back((uid, work));
+            return state.waiting.push_back((uid, number, work));
         }
         // The receiver may ask again.
         drop(state);
         drop(work);
+    }
+
+    /// Drops the requests with these numbers that still wait.
+    pub(super) fn withdraw(&self, numbers: &BTreeSet<u64>) {
+        let mut state = self.state.lock();
+        let all = std::mem::take(&mut state.waiting);
+        let (withdrawn, kept): (VecDeque<_>, _) = all.into_iter().partition(|(_, number, _)| numbers.contains(number));
+        state.waiting = kept;
+        for (uid, ..) in &withdrawn {
+            state.waiting_shares.give_back(*uid, 1);
+        }
+        drop(state);
+        drop(withdrawn);
+    }
+
+    /// Waits until no request runs, up to a time.
+    pub(super) fn wait_until_idle(&self, time_max: Duration) {
+        let mut state = self.state.lock();
+        self.ended.wait_while_for(&mut state, |state| state.running.sum() > 0, time_max);
     }
 
     fn start(self: &Arc<Self>, uid: u32, work: Work) {
@@ -170,13 +197,18 @@ impl Threads {
     fn end(&self, uid: u32) -> Option<(u32, Work)> {
         let mut state = self.state.lock();
         state.running.give_back(uid, 1);
-        let has_share = |(uid, _): &(u32, Work)| state.running.permit(*uid, 1, self.threads_max);
-        let at = state.waiting.iter().position(has_share)?;
-        let (uid, work) = state.waiting.remove(at)?;
+        self.ended.notify_all();
+        let may_run = |(uid, ..): &(u32, u64, Work)| has_share(&state.running, *uid, self.threads_max);
+        let at = state.waiting.iter().position(may_run)?;
+        let (uid, _, work) = state.waiting.remove(at)?;
         state.waiting_shares.give_back(uid, 1);
         state.running.take(uid, 1);
         Some((uid, work))
     }
+}
+
+fn has_share(shares: &UserShares, uid: u32, max: usize) -> bool {
+    if may_take_all(uid) { shares.sum() < max } else { shares.permit(uid, 1, max) }
 }
 
 #[cfg(test)]
