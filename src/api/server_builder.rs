@@ -303,6 +303,21 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets processes of the server's user stage, move and cache files by directives of `PMIx_Job_control`, with the providers of
+    /// [`Self::storage`]. Without this call a server with storage answers queries alone, and changes no file.
+    ///
+    /// ```
+    /// use modex::storage_systems::MountTable;
+    /// use modex::{LocalHost, Server};
+    ///
+    /// let server = Server::builder().storage(MountTable::new()).file_staging().start(LocalHost)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn file_staging(mut self) -> Self {
+        self.core.stages_files = true;
+        self
+    }
+
     /// Starts the server. Clients can connect when this returns.
     ///
     /// # Errors

@@ -350,6 +350,9 @@ static void with_host(void)
     if (count == 1) CHECK_TEXT("of-host", found[0].value.data.string);
     PMIX_INFO_FREE(found, count);
     figures();
+    /* This host has not switched the directives on. */
+    static struct end end;
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, carry(&end, "modex.storage.cache", "/etc/passwd", NULL));
 }
 
 /* Without the info the library knows no storage. */
@@ -414,12 +417,14 @@ static int tool(void)
     return finish();
 }
 
-static void start(pmix_server_module_t *module, bool has_storage)
+/* A server with storage, if `switches` is 1, and with its directives, if it is 2. */
+static void start(pmix_server_module_t *module, size_t switches)
 {
-    pmix_info_t info[2];
+    pmix_info_t info[3];
     PMIX_INFO_LOAD(&info[0], PMIX_SERVER_SYSTEM_SUPPORT, NULL, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[1], "modex.storage", NULL, PMIX_BOOL);
-    host_start_with(module, info, has_storage ? 2 : 1);
+    PMIX_INFO_LOAD(&info[2], "modex.storage.directives", NULL, PMIX_BOOL);
+    host_start_with(module, info, 1 + switches);
 }
 
 static int host(void)
@@ -427,20 +432,20 @@ static int host(void)
     static pmix_server_module_t module;
 
     if (stock()) return host_idle(); /* it leaves storage to its host */
-    start(&module, true);
+    start(&module, 2);
     everything();
     host_run("of-client", 1, 1, "client");
     if (!getenv("CAPI_CLIENT_LIBRARY_PATH")) CHECK_NUMBER(0, host_run_tool("tool"));
     host_stop();
 
     module.query = up_query;
-    start(&module, true);
+    start(&module, 1);
     with_host();
     host_run("of-with-host", 1, 1, "with-host");
     host_stop();
 
     module.query = NULL;
-    start(&module, false);
+    start(&module, 0);
     nothing();
     host_run("of-nothing", 1, 1, "nothing");
     host_stop();

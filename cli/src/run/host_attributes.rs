@@ -8,8 +8,8 @@ use super::{control_request, debug_daemons, io_request, log_request, spawn_reque
 /// The facts about the launcher.
 pub(super) fn facts() -> HostFacts {
     let facts = HostFacts::default();
-    // The launcher's servers always have storage.
-    facts.note_storage();
+    // The launcher's servers always have storage, and stage files.
+    facts.note_storage(true);
     for (function, attributes) in functions() {
         let attributes = attributes.into_iter().map(str::to_owned).collect();
         if let Err(error) = facts.register_attributes(function, attributes) {

@@ -243,7 +243,8 @@ fn start_server(settings: &Settings, directory: &SessionDirectory, host: Launche
         .file_monitor()
         .resource_monitor()
         .credentials(Some(Arc::new(MungePrograms)))
-        .storage(MountTable::new());
+        .storage(MountTable::new())
+        .file_staging();
     let Some(interfaces) = settings.remote_tools.clone() else { return Ok(server.start(host)?) };
     Ok(server.prover(Arc::new(MungePrograms)).remote_connections(interfaces, true).start(host)?)
 }

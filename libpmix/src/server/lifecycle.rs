@@ -142,6 +142,8 @@ struct Options {
     has_credentials: bool,
     /// Whether the library answers queries about storage.
     has_storage: bool,
+    /// Whether it also stages files.
+    stages_files: bool,
     /// The fabric for which the library answers.
     fabric: Option<FabricSource>,
     /// Ports for jobs that ask for some.
@@ -280,6 +282,7 @@ impl Options {
             (RESOURCE_MONITOR, &mut self.has_resource_monitor),
             (CREDENTIALS, &mut self.has_credentials),
             (STORAGE, &mut self.has_storage),
+            (STORAGE_DIRECTIVES, &mut self.stages_files),
         ];
         flags.into_iter().find(|(key, _)| *key == name).map(|(_, flag)| flag)
     }
@@ -327,6 +330,7 @@ impl Options {
         let builder = if self.has_resource_monitor { builder.resource_monitor() } else { builder };
         let builder = if self.has_credentials { builder.credentials(Some(munge::prover())) } else { builder };
         let builder = if self.has_storage { builder.storage(MountTable::new()) } else { builder };
+        let builder = if self.stages_files { builder.file_staging() } else { builder };
         let builder = builder.static_ports(self.static_ports);
         let builder = match self.fabric {
             Some(fabric) => builder.fabric(fabric),
@@ -378,6 +382,9 @@ const CREDENTIALS: &str = "modex.credentials";
 
 /// Our own info: whether the library answers queries about storage that the host leaves.
 const STORAGE: &str = "modex.storage";
+
+/// Our own info: whether the library with storage also stages, moves and caches files.
+const STORAGE_DIRECTIVES: &str = "modex.storage.directives";
 
 /// Our own info: the fabric for which the library answers where the host's table has no function, as `FORM:PATH`.
 const FABRIC: &str = "modex.fabric";
@@ -508,7 +515,7 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
     options.take_file_of_environment();
     let bridge = Bridge::new(module, options.exchange.unwrap_or_default()).with_gateway(options.is_gateway);
     if options.has_storage {
-        bridge.facts.note_storage();
+        bridge.facts.note_storage(options.stages_files);
     }
     let bridge = Arc::new(bridge);
     let sharing = options.topology.sharing();

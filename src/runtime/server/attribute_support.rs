@@ -36,6 +36,8 @@ pub(super) struct HostAttributes {
     pub(super) by_function: BTreeMap<String, Vec<String>>,
     /// Whether the server answers queries about storage.
     pub(super) has_storage: bool,
+    /// Whether it also stages files.
+    pub(super) stages_files: bool,
 }
 
 /// The attributes that this library honours itself. The lists are those of the code that reads them, where it has one.
@@ -269,7 +271,7 @@ fn by_level(question: &Question<'_>, host: &HostAttributes) -> Option<Info> {
 /// The function whose attributes are qualifiers of queries.
 const QUERY_FUNCTION: &str = "PMIx_Query_info";
 
-/// The function for control of jobs, and of files where the server has storage.
+/// The function for control of jobs, and of files where the server stages them.
 const CONTROL_FUNCTION: &str = "PMIx_Job_control";
 
 /// The word for every function in the value of a qualifier.
@@ -320,9 +322,9 @@ impl Level {
         }
         let row = OF_LIBRARY.iter().find(|(level, name, _)| *level == self && *name == function);
         let of_storage: Vec<&str> = match function {
-            _ if !host.has_storage || self != Self::Server => Vec::new(),
-            QUERY_FUNCTION => storage::qualifiers().collect(),
-            CONTROL_FUNCTION => storage::directives().collect(),
+            _ if self != Self::Server => Vec::new(),
+            QUERY_FUNCTION if host.has_storage => storage::qualifiers().collect(),
+            CONTROL_FUNCTION if host.stages_files => storage::directives().collect(),
             _ => Vec::new(),
         };
         row.map(|(.., lists)| lists.concat().into_iter().chain(of_storage).collect())
@@ -356,7 +358,7 @@ mod tests {
 
     fn host() -> HostAttributes {
         let by_function = [("PMIx_Spawn".to_owned(), vec!["PMIX_TIMEOUT".to_owned(), "host.own".to_owned()])].into();
-        HostAttributes { by_function, has_storage: false }
+        HostAttributes { by_function, has_storage: false, stages_files: false }
     }
 
     fn qualifier(key: &'static str, value: impl Into<Value>) -> Info {
@@ -426,13 +428,13 @@ mod tests {
     #[test]
     fn qualifiers_of_storage_are_those_of_a_server_with_storage() {
         let is_known = |function, key| {
-            [false, true].map(|has_storage| {
-                let host = HostAttributes { has_storage, ..host() };
+            [(false, false), (true, false), (true, true)].map(|(has_storage, stages_files)| {
+                let host = HostAttributes { has_storage, stages_files, ..host() };
                 Level::Server.attributes(function, &host).unwrap().contains(&key)
             })
         };
-        assert_eq!(is_known("PMIx_Query_info", keys::STORAGE_ID.name()), [false, true]);
-        assert_eq!(is_known("PMIx_Job_control", "modex.storage.stage"), [false, true]);
+        assert_eq!(is_known("PMIx_Query_info", keys::STORAGE_ID.name()), [false, true, true]);
+        assert_eq!(is_known("PMIx_Job_control", "modex.storage.stage"), [false, false, true]);
     }
 
     #[test]

@@ -121,9 +121,11 @@ impl HostFacts {
         Ok(())
     }
 
-    /// Notes that the server answers queries about storage. Lists of supported keys and attributes then name those of storage.
-    pub fn note_storage(&self) {
-        self.attributes.lock().has_storage = true;
+    /// Notes that the server answers queries about storage, and whether it stages files. Lists of supported keys and attributes then
+    /// name those of storage.
+    pub fn note_storage(&self, stages_files: bool) {
+        let mut attributes = self.attributes.lock();
+        (attributes.has_storage, attributes.stages_files) = (true, stages_files);
     }
 
     /// Answers queries about these facts. Returns the other queries with a responder for them, which adds the answers

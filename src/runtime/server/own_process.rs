@@ -51,6 +51,7 @@ pub struct OwnProcess {
     /// Services that the server answers if the host does not.
     own_services: Capabilities,
     answers_storage: bool,
+    stages_files: bool,
 }
 
 /// Arguments of a Get of the server's own process. Without a process it means this process's namespace; without a key,
@@ -83,13 +84,13 @@ impl OwnProcess {
         events: Arc<EventHub>,
         environment: &ServerEnvironment,
         (capabilities, own_services): (Capabilities, Capabilities),
-        answers_storage: bool,
+        (answers_storage, stages_files): (bool, bool),
     ) -> Self {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
         let capabilities = AtomicU32::new(capabilities.bits());
         let pulls = Arc::default();
-        Self { host, loop_sender, events, values, pulls, capabilities, own_services, answers_storage }
+        Self { host, loop_sender, events, values, pulls, capabilities, own_services, answers_storage, stages_files }
     }
 
     /// Notes the host's capabilities. The core gets them by a call.
@@ -296,7 +297,7 @@ impl OwnProcess {
         let needs = service.needs();
         let service = service.of_server(&requester);
         let is_own = is_own_service(needs, self.own_services, self.capabilities());
-        if is_own || self.answers_storage && is_about_files(&service) {
+        if is_own || self.stages_files && is_about_files(&service) {
             return ask_own_service(&self.loop_sender, requester, service, receive);
         }
         let receive = match &service {

@@ -51,7 +51,7 @@ impl OwnServices {
             loop_sender: loop_sender.clone(),
             usage: is_on(Capabilities::MONITOR).then(usage),
             credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
-            files: (!storage.storage.is_empty())
+            files: (storage.stages_files && !storage.storage.is_empty())
                 .then(|| FileDesk::new(loop_sender.clone(), clock, server.clone(), storage.storage.clone())),
             fabric: fabric.map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known)),
             storage: (!storage.storage.is_empty())

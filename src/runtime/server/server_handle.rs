@@ -102,7 +102,8 @@ pub struct ServerOptions {
 
 impl ServerOptions {
     fn bounded_storage(&self) -> BoundedStorage {
-        BoundedStorage { storage: self.storage.clone(), bytes_max: self.core.limits.query_bytes_max }
+        let (storage, bytes_max) = (self.storage.clone(), self.core.limits.query_bytes_max);
+        BoundedStorage { storage, bytes_max, stages_files: self.core.stages_files }
     }
 
     fn node_topology(&self, clock: Clock, loop_sender: LoopSender) -> NodeTopology {
@@ -197,7 +198,7 @@ impl ServerHandle {
         let server = environment.address.server.clone();
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
-        let answers_storage = core.answers_storage;
+        let storage = (core.answers_storage, core.stages_files);
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, fabric.as_ref(), &*host, &environment);
         let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
@@ -226,7 +227,7 @@ impl ServerHandle {
             names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
-        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services, answers_storage));
+        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services, storage));
         Ok(Self {
             loop_sender,
             environment,

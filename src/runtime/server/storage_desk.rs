@@ -32,10 +32,11 @@ const LISTS_MAX: usize = 4;
 /// Requests that wait for threads of one kind.
 const WAITING_MAX: usize = 2048;
 
-/// Storage, and the most bytes of an answer about it.
+/// Storage, the most bytes of an answer about it, and whether it takes directives.
 pub(super) struct BoundedStorage {
     pub(super) storage: Storage,
     pub(super) bytes_max: usize,
+    pub(super) stages_files: bool,
 }
 
 /// The service.
@@ -50,7 +51,7 @@ pub(super) struct StorageDesk {
 
 impl StorageDesk {
     pub(super) fn new(loop_sender: LoopSender, hostname: String, source: BoundedStorage) -> Self {
-        let BoundedStorage { storage, bytes_max } = source;
+        let BoundedStorage { storage, bytes_max, .. } = source;
         let [looks, lists] = [LOOKS_MAX, LISTS_MAX].map(|threads_max| Threads::new(threads_max, WAITING_MAX));
         Self { loop_sender, hostname, storage, bytes_max, looks, lists }
     }
@@ -237,6 +238,10 @@ mod tests {
         }
     }
 
+    fn bounded(storage: Storage) -> BoundedStorage {
+        BoundedStorage { storage, bytes_max: usize::MAX, stages_files: false }
+    }
+
     fn ask(desk: &StorageDesk, uid: u32, key: &str) -> mpsc::Receiver<HostReply> {
         let (sender, replies) = mpsc::channel();
         let reply_to = ReplyTo::Caller(Box::new(move |reply| drop(sender.send(reply))));
@@ -256,7 +261,7 @@ mod tests {
         let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
         let mut storage = Storage::default();
         storage.add(Dead(Mutex::new(mpsc::channel().1)));
-        let desk = StorageDesk::new(loop_sender, "here".to_owned(), BoundedStorage { storage, bytes_max: usize::MAX });
+        let desk = StorageDesk::new(loop_sender, "here".to_owned(), bounded(storage));
         let own = geteuid().as_raw();
         for key in FILE_KEYS {
             let refused = HostReply::Infos { status: Status::ERR_NO_PERMISSIONS, info: Vec::new() };
@@ -272,7 +277,7 @@ mod tests {
         let (alive, dead) = mpsc::channel();
         let mut storage = Storage::default();
         storage.add(Dead(Mutex::new(dead)));
-        (StorageDesk::new(loop_sender, "here".to_owned(), BoundedStorage { storage, bytes_max: usize::MAX }), alive)
+        (StorageDesk::new(loop_sender, "here".to_owned(), bounded(storage)), alive)
     }
 
     #[test]
@@ -323,7 +328,7 @@ mod tests {
         let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
         let mut storage = Storage::default();
         storage.add(Broken);
-        let desk = StorageDesk::new(loop_sender, "here".to_owned(), BoundedStorage { storage, bytes_max: usize::MAX });
+        let desk = StorageDesk::new(loop_sender, "here".to_owned(), bounded(storage));
         for key in [keys::QUERY_STORAGE_LIST.name(), keys::STORAGE_OBJECT_LIMIT.name()] {
             for _ in 0..3 {
                 assert_eq!(ask(&desk, 66, key).recv(), Ok(HostReply::Status(Status::ERROR)));

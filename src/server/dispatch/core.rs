@@ -104,7 +104,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether the runtime answers this service, because the host does not.
     pub(crate) fn is_own_service(&self, service: &Service) -> bool {
         is_own_service(service.needs(), self.config.own_services, self.config.capabilities)
-            || self.config.answers_storage && is_about_files(service)
+            || self.config.stages_files && is_about_files(service)
     }
 
     /// The process of a connection.

@@ -79,7 +79,7 @@ pub(crate) const fn is_own_service(needs: Capabilities, own: Capabilities, host:
     own.contains(needs) && !host.contains(needs)
 }
 
-/// Whether a service is about files. The runtime of a server with storage answers it, also if the host controls jobs.
+/// Whether a service is about files. The runtime of a server that stages files answers it, also if the host controls jobs.
 pub(crate) fn is_about_files(service: &Service) -> bool {
     matches!(service, Service::JobControl(control) if storage::has_directive(&control.directives))
 }
@@ -118,6 +118,8 @@ pub struct ServerConfig {
     ///
     /// [`Output::LookAtStorage`]: crate::server::Output::LookAtStorage
     pub answers_storage: bool,
+    /// Whether the server's runtime stages, moves and caches files for the server's user.
+    pub stages_files: bool,
     /// The name and address under which processes find this server. `None`: they do not find it.
     pub contact: Option<Contact>,
 }

@@ -81,7 +81,7 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(info) = self.number_for_group(&requester.proc, &control) {
             return self.outputs.reply(ticket, Reply::Infos(vec![info]));
         }
-        if self.config.answers_storage && has_directive(&control.directives) {
+        if self.config.stages_files && has_directive(&control.directives) {
             return self.pass_file_order(now, ticket, requester, control);
         }
         control.targets = match self.with_members(control.targets, &requester.proc) {

@@ -365,16 +365,16 @@ fn peers_are_resolved_only_in_namespaces_that_are_known() {
     }
 }
 
-/// The runtime of a server with storage acts, also if the host controls jobs. Without storage the host decides.
+/// The runtime of a server that stages files acts, also if the host controls jobs. Otherwise the host decides, also with storage.
 #[test]
-fn requests_about_files_are_the_runtimes_of_a_server_with_storage() {
+fn requests_about_files_are_the_runtimes_of_a_server_that_stages_files() {
     let stage = |seconds| {
         let infos = vec![Info::new(key("modex.storage.cache"), "/a/file"), timeout(seconds)];
         Request::from(JobControl { targets: Vec::new(), directives: infos })
     };
-    let rig = |capabilities, answers_storage| {
-        let mut rig =
-            Rig::with(ServerConfig { capabilities, answers_storage, ..ServerConfig::default() }, MapStore::new());
+    let rig = |capabilities, stages_files| {
+        let config = ServerConfig { capabilities, answers_storage: true, stages_files, ..ServerConfig::default() };
+        let mut rig = Rig::with(config, MapStore::new());
         rig.register("job", Some(1), Some(1));
         rig.register_client(&proc(0));
         let peer = rig.join(&proc(0), SOCKET);
