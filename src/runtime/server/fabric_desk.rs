@@ -95,7 +95,7 @@ enum Order {
     Update(u64, ReplyTo),
     /// The facts about a plane in the newest fabric.
     Register(FabricRegister, ReplyTo),
-    /// The newest fabric for all.
+    /// The newest fabric for the server's core.
     Follow,
 }
 
@@ -129,9 +129,9 @@ impl FabricDesk {
         self.order_for(Order::Update(request.index, reply_to));
     }
 
-    /// Lets the fabric follow the inventories, some time after this call.
+    /// Lets the fabric follow the inventories, some time after this call. A caller of this process may have read it, but announced nothing.
     pub(super) fn follow(&mut self) {
-        if self.known.is_behind() {
+        if self.known.source.is_of_inventories() {
             self.order_for(Order::Follow);
         }
     }
@@ -275,15 +275,42 @@ mod tests {
         assert_eq!(update(), Ok(true));
     }
 
+    fn deliver(inventories: &SharedInventories, node: usize) {
+        let device = Device { device_types: DEVTYPE_NETWORK, name: "eth0".to_owned(), ..Device::default() };
+        let inventory = Inventory { node: format!("n{node}"), devices: vec![device], ..Inventory::default() };
+        inventories.deliver(vec![inventory.encode().unwrap()]).unwrap();
+    }
+
+    /// The core and the processes learn of a revision also if a caller of this process was the first that read it.
+    #[test]
+    fn a_revision_is_announced_whoever_has_read_it() {
+        let inventories = SharedInventories::default();
+        let known = KnownFabric::read(FabricSource::inventories(), &inventories).unwrap();
+        let (loop_sender, receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let mut desk = FabricDesk::new(loop_sender, ProcId::new(Namespace::new("server").unwrap(), 0), known.clone());
+        deliver(&inventories, 0);
+        assert_eq!(known.newest().device_count(), 1);
+        desk.follow();
+        let calls = std::iter::repeat_with(|| {
+            std::thread::yield_now();
+            receiver.take()
+        });
+        let told = |message| match message {
+            LoopMessage::Call(HostCall::NotifyEvent(event), _) => (event.status, 0),
+            LoopMessage::Call(HostCall::Fabric(fabric), _) => (Status::SUCCESS, fabric.device_count()),
+            _ => panic!("another message"),
+        };
+        let expected = [(Status::FABRIC_UPDATE_PENDING, 0), (Status::SUCCESS, 1), (Status::FABRIC_UPDATED, 0)];
+        assert_eq!(calls.flatten().take(3).map(told).collect::<Vec<_>>(), expected);
+    }
+
     /// Each of many deliveries, one after the other, read all inventories.
     #[test]
     fn deliveries_without_a_reader_in_between_are_read_once() {
         let inventories = SharedInventories::default();
         let known = KnownFabric::read(FabricSource::inventories(), &inventories).unwrap();
         for node in 0..100 {
-            let device = Device { device_types: DEVTYPE_NETWORK, name: "eth0".to_owned(), ..Device::default() };
-            let inventory = Inventory { node: format!("n{node}"), devices: vec![device], ..Inventory::default() };
-            inventories.deliver(vec![inventory.encode().unwrap()]).unwrap();
+            deliver(&inventories, node);
             assert!(known.is_behind());
         }
         let fabric = known.newest();

@@ -12,6 +12,7 @@ use crate::types::{DataArray, DataType, Info, Key, Kval, ProcId, Value, footprin
 /// A value of the fabric or of inventories.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum HardwareValue {
+    /// A value that is written already.
     Short(Value),
     /// A list of the fabric.
     List(FabricHandle, FabricList),
@@ -40,14 +41,9 @@ impl HardwareValue {
             Self::List(_, list) => of_devices(list.entry_count),
             Self::Blob(stored) => Some(size_of::<Value>().saturating_add(stored.blob().len())),
             Self::Blobs(AllNodes { delivered, own, of_fabric }) => {
-                let sizes = |all: &Inventories| all.size_bytes().saturating_add(all.len() * size_of::<Value>());
-                let own = own.as_ref().map_or(0, |own| size_of::<Value>().saturating_add(own.blob().len()));
-                Some(
-                    of_fabric
-                        .as_ref()
-                        .map_or(own, |all| sizes(all).saturating_add(own))
-                        .saturating_add(sizes(delivered)),
-                )
+                let sizes = |all: &Inventories| all.size_bytes() + all.len() * size_of::<Value>();
+                let own = own.as_ref().map_or(0, |own| size_of::<Value>() + own.blob().len());
+                Some(own + sizes(delivered) + of_fabric.as_ref().map_or(0, |all| sizes(all)))
             }
             Self::Devices(inventories, Some(node)) => of_devices(inventories.of(node)?.networks().count()),
             Self::Devices(inventories, None) => of_devices(inventories.network_count()),
