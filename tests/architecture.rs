@@ -23,7 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("events", &["types", "keys"]),
     ("fabric", &["topo", "types", "keys"]),
     ("storage", &["types", "keys"]),
-    ("server", &["events", "fabric", "storage", "topo", "gds", "proto", "regex", "types", "keys"]),
+    ("server", &["events", "fabric", "storage", "topo", "usage", "gds", "proto", "regex", "types", "keys"]),
     ("names", &["server", "proto", "types", "keys"]),
     ("usage", &["types", "keys"]),
     ("client", &["gds", "proto", "types", "keys"]),

@@ -98,7 +98,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::TellRemoval(peer, _) => [25, peer.0, 0, 0],
         Output::Inventories => [27, 0, 0, 0],
         Output::LookAtFile(look, _) => [24, look.peer.0, look.number, 0],
-        Output::LookAtStorage(upcall, ..) => [26, upcall.0, 0, 0],
+        Output::Look(upcall, ..) => [26, upcall.0, 0, 0],
     }
 }
 

@@ -76,7 +76,7 @@ pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
 pub use interface::unread::{AnswerData, CommittedValues, ProcessAnswer};
 pub(crate) use interface::{find, requires_more_than, timeout};
-pub(crate) use state::about_storage;
+pub(crate) use state::for_runtime;
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
 pub(crate) use state::{

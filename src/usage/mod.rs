@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `machine` | the figures of the node, its disks and its networks |
 //! | `process` | the figures of a process |
+//! | `query` | queries that samples answer: [`UsageQuestion`] |
 //! | `request` | the request: [`UsageRequest`] |
 //! | `sampler` | the samples as the standard's arrays: [`Sampler`] |
 //!
@@ -15,9 +16,11 @@
 
 mod machine;
 mod process;
+mod query;
 mod request;
 mod sampler;
 
 pub use process::{ProcessStat, process_bytes, process_stat, seconds_since_boot, ticks_per_second};
+pub use query::{QUERY_KEYS, QUERY_QUALIFIERS, Subject, UsageQuestion, answers};
 pub use request::{UsageKind, UsageRequest};
-pub use sampler::{Sampler, Target, resident_megabytes};
+pub use sampler::{Sampler, Target};

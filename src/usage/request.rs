@@ -65,17 +65,27 @@ impl UsageRequest {
         Some(Self::read_kind(kind, &monitor.value, directives, hostname))
     }
 
-    fn read_kind(kind: UsageKind, value: &Value, directives: &[Info], hostname: &str) -> Result<Self, Status> {
-        let mut request = Self {
+    /// One sample of figures for a query: of the node, or of processes with all figures or their resident memory alone.
+    pub(crate) fn of_query(kind: UsageKind, has_all: bool) -> Self {
+        let figures = (!has_all).then(|| BTreeSet::from([keys::PROC_RSS.name()]));
+        Self { figures, ..Self::of_all(kind) }
+    }
+
+    const fn of_all(kind: UsageKind) -> Self {
+        Self {
             kind,
-            figures: figures(kind, value)?,
+            figures: None,
             name: None,
             period: None,
             procs: Vec::new(),
             pids: Vec::new(),
             devices: None,
             needs_all_devices: false,
-        };
+        }
+    }
+
+    fn read_kind(kind: UsageKind, value: &Value, directives: &[Info], hostname: &str) -> Result<Self, Status> {
+        let mut request = Self { figures: figures(kind, value)?, ..Self::of_all(kind) };
         for directive in directives {
             request.take(directive, hostname)?;
         }

@@ -133,12 +133,6 @@ impl Sampler {
     }
 }
 
-/// The resident memory of a process in megabytes; `None` if there is no such process.
-#[must_use]
-pub fn resident_megabytes(pid: u32) -> Option<f32> {
-    sizes(pid).resident.map(megabytes)
-}
-
 /// The samples of disks or networks.
 fn of_devices(request: &UsageRequest, seconds: u64) -> Vec<Info> {
     let filter = request.device_filter();

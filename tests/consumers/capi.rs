@@ -36,7 +36,7 @@ chapters!(
     badinput, blocking, callbacks, cancel, client, dangling, data, endpoints, events, fabric, forking, forks, forms,
     forwarding, groups, launch, launcher, limits, listening, loaded, modex, module, named, names, newer, output,
     parameters, peers, ports, progress, reinit, removals, scheduler, server, services, singleton, storage, tools,
-    topology, values,
+    topology, usage, values,
 );
 
 fn chapter(name: &str) {

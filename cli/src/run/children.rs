@@ -263,11 +263,6 @@ impl Children {
         of_first_job.map(|(_, state)| state).find(|state| !state.ended).map(|state| state.process.id())
     }
 
-    /// The ranks that have not ended, with their processes.
-    pub(super) fn all_running(&self) -> impl Iterator<Item = (RankId, u32)> {
-        self.ranks.iter().filter(|(_, state)| !state.ended).map(|(rank, state)| (*rank, state.process.id()))
-    }
-
     /// The process of a rank that has not ended.
     pub(super) fn running(&self, rank: RankId) -> Option<u32> {
         let state = self.ranks.get(&rank)?;

@@ -45,7 +45,6 @@ use super::job_record::JobRecord;
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
 use super::line_prefix::{LineMarks, LinePrefix};
-use super::memory_usage::MemoryUsage;
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
@@ -190,8 +189,6 @@ pub(super) struct LaunchedJob {
     news: Receiver<News>,
     /// Queries for facts of the launcher.
     queries: FairQueue<QueryCall>,
-    /// The memory of the ranks, if a query has asked for it.
-    memory: Option<MemoryUsage>,
     /// Requests to control processes.
     controls: FairQueue<ControlCall>,
     /// Requests to log.
@@ -284,7 +281,6 @@ impl LaunchedJob {
             last_read: 0,
             news,
             queries: FairQueue::default(),
-            memory: None,
             controls: FairQueue::default(),
             logs: FairQueue::default(),
             can_log: false,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modex::types::{DataArray, DataType, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
+use modex::types::{DataArray, DataType, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text, Value};
 use modex::{QueryInfo, keys};
 
 /// The key of a query for the texts about the operations that wait.
@@ -27,25 +27,11 @@ pub(super) enum Fact {
     TimeRemaining,
     /// Each job and its command lines.
     NamespaceInfo,
-    /// The memory of ranks.
-    MemoryUsage,
-    /// The memory of the launcher.
-    DaemonMemory,
-    /// The mean memory of all ranks.
-    ClientMemory,
 }
 
 impl Fact {
-    const ALL: [Self; 8] = [
-        Self::Operations,
-        Self::RequestCounts,
-        Self::JobStatus,
-        Self::TimeRemaining,
-        Self::NamespaceInfo,
-        Self::MemoryUsage,
-        Self::DaemonMemory,
-        Self::ClientMemory,
-    ];
+    const ALL: [Self; 5] =
+        [Self::Operations, Self::RequestCounts, Self::JobStatus, Self::TimeRemaining, Self::NamespaceInfo];
 
     /// The keys of all facts.
     pub(super) fn keys() -> impl Iterator<Item = &'static str> {
@@ -59,48 +45,29 @@ impl Fact {
             Self::JobStatus => keys::QUERY_JOB_STATUS.name(),
             Self::TimeRemaining => keys::TIME_REMAINING.name(),
             Self::NamespaceInfo => keys::QUERY_NAMESPACE_INFO.name(),
-            Self::MemoryUsage => keys::QUERY_MEMORY_USAGE.name(),
-            Self::DaemonMemory => keys::DAEMON_MEMORY.name(),
-            Self::ClientMemory => keys::CLIENT_AVG_MEMORY.name(),
         }
     }
 
     /// Whether this fact depends on a qualifier, or honours it anyway.
     fn honours(self, qualifier: &str) -> bool {
         const OF_JOB: [&str; 2] = [keys::NSPACE.name(), keys::PROCID.name()];
-        const OF_NODE: [&str; 2] = [keys::HOSTNAME.name(), keys::NODEID.name()];
-        const OF_RANKS: [&str; 3] =
-            [keys::RANK.name(), keys::QUERY_REPORT_AVG.name(), keys::QUERY_REPORT_MINMAX.name()];
-        // The client honours the time limit. The figures of memory alone may be some moments old.
-        let is_fresh = qualifier == keys::QUERY_REFRESH_CACHE.name();
-        qualifier == keys::TIMEOUT.name()
-            || match self {
-                Self::JobStatus => is_fresh || OF_JOB.contains(&qualifier),
-                Self::MemoryUsage => [&OF_JOB[..], &OF_NODE, &OF_RANKS].concat().contains(&qualifier),
-                Self::DaemonMemory | Self::ClientMemory => OF_NODE.contains(&qualifier),
-                Self::Operations | Self::RequestCounts | Self::TimeRemaining | Self::NamespaceInfo => is_fresh,
-            }
+        // The client honours the time limit, and facts are always new.
+        [keys::TIMEOUT.name(), keys::QUERY_REFRESH_CACHE.name()].contains(&qualifier)
+            || (self == Self::JobStatus && OF_JOB.contains(&qualifier))
     }
 
     /// The subject of this fact in a query. `None`: the launcher can't tell it.
     fn subject(self, query: &Query, requester: &ProcId) -> Option<Subject> {
         match self {
-            Self::JobStatus => Some(Subject::Job(target(query, requester)?.namespace)),
-            Self::MemoryUsage => {
-                let is_mean = has_flag(query, keys::QUERY_REPORT_AVG.name());
-                let node = node(query)?;
-                let is_known = !has_flag(query, keys::QUERY_REPORT_MINMAX.name());
-                is_known.then_some(Subject::Ranks { target: target(query, requester)?, node, is_mean })
-            }
-            Self::DaemonMemory | Self::ClientMemory => Some(node(query)?.map_or(Subject::Launcher, Subject::Node)),
+            Self::JobStatus => Some(Subject::Job(job(query, requester)?)),
             Self::Operations | Self::RequestCounts | Self::TimeRemaining | Self::NamespaceInfo => {
                 Some(Subject::Launcher)
             }
         }
     }
 
-    /// The fact that a key of a query asks for, and its subject. Others are left to the server: the least and the largest memory,
-    /// and another node's, which are unknown. It also answers queries with qualifiers that the launcher does not honour.
+    /// The fact that a key of a query asks for, and its subject. Others are left to the server. It also answers queries with qualifiers
+    /// that the launcher does not honour.
     fn of(key: &Text, query: &Query, requester: &ProcId) -> Option<(Self, Subject)> {
         let fact = Self::ALL.into_iter().find(|fact| fact.key().as_bytes() == key.as_bytes())?;
         if query.qualifiers.iter().any(|info| keys::is_unmet(info, |key| fact.honours(key))) {
@@ -121,27 +88,6 @@ pub(super) enum Subject {
     /// The launcher, or all of its jobs.
     Launcher,
     Job(Namespace),
-    /// Ranks of a job.
-    Ranks {
-        target: ProcId,
-        /// The name of their node, if one is named.
-        node: Option<String>,
-        /// Whether their mean alone is asked for.
-        is_mean: bool,
-    },
-    /// A node of this name.
-    Node(String),
-}
-
-impl Subject {
-    /// The name of the node, if one is named.
-    pub(super) fn node(&self) -> Option<&str> {
-        match self {
-            Self::Ranks { node, .. } => node.as_deref(),
-            Self::Node(name) => Some(name),
-            Self::Launcher | Self::Job(_) => None,
-        }
-    }
 }
 
 /// A query for facts of the launcher.
@@ -182,38 +128,17 @@ fn qualifier<'a>(query: &'a Query, key: &str) -> Option<&'a Value> {
     query.qualifiers.iter().find(|info| info.key.as_str() == key).map(|info| &info.value)
 }
 
-fn has_flag(query: &Query, key: &str) -> bool {
-    qualifier(query, key).and_then(Value::as_bool) == Some(true)
-}
-
-/// The processes that the qualifiers name, else those of the requester's job. `None`: a name is not valid.
-fn target(query: &Query, requester: &ProcId) -> Option<ProcId> {
+/// The job that the qualifiers name, else that of the requester. `None`: the name is not valid.
+fn job(query: &Query, requester: &ProcId) -> Option<Namespace> {
     match qualifier(query, keys::PROCID.name()) {
-        Some(Value::Proc(proc)) => return Some(ProcId::clone(proc)),
+        Some(Value::Proc(proc)) => return Some(proc.namespace.clone()),
         Some(_) => return None,
         None => {}
     }
-    let namespace = match qualifier(query, keys::NSPACE.name()) {
-        Some(Value::ProcNamespace(name)) => name.clone(),
-        Some(name) => Namespace::new(name.as_str()?).ok()?,
-        None => requester.namespace.clone(),
-    };
-    let rank = match qualifier(query, keys::RANK.name()) {
-        Some(Value::ProcRank(rank)) => *rank,
-        Some(number) => Rank::from_raw(number.as_u32()?).ok()?,
-        None => Rank::Wildcard,
-    };
-    Some(ProcId::new(namespace, rank))
-}
-
-/// The name of the node, if one is named. `None`: it is another node, or its name is not valid.
-fn node(query: &Query) -> Option<Option<String>> {
-    if qualifier(query, keys::NODEID.name()).is_some_and(|node| node.as_u32() != Some(0)) {
-        return None;
-    }
-    match qualifier(query, keys::HOSTNAME.name()) {
-        Some(name) => Some(Some(name.as_str()?.to_owned())),
-        None => Some(None),
+    match qualifier(query, keys::NSPACE.name()) {
+        Some(Value::ProcNamespace(name)) => Some(name.clone()),
+        Some(name) => Namespace::new(name.as_str()?).ok(),
+        None => Some(requester.namespace.clone()),
     }
 }
 
@@ -286,31 +211,6 @@ mod tests {
         assert_eq!(query.facts.into_iter().collect::<Vec<_>>(), [(Fact::RequestCounts, Subject::Launcher)]);
     }
 
-    #[test]
-    fn memory_is_that_of_the_named_ranks_or_their_mean() {
-        let memory = keys::QUERY_MEMORY_USAGE.name();
-        let qualifier = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
-        let job = |rank| ProcId::new(Namespace::new("a").unwrap(), rank);
-        let name = || qualifier(keys::NSPACE.name(), Value::from("a"));
-        for (qualifiers, target, is_mean) in [
-            (vec![name()], job(Rank::Wildcard), false),
-            (vec![name(), qualifier(keys::RANK.name(), 1_u32.into())], job(Rank::Process(1)), false),
-            (vec![name(), qualifier(keys::RANK.name(), Rank::Process(1).into())], job(Rank::Process(1)), false),
-            (vec![name(), qualifier(keys::QUERY_REPORT_AVG.name(), true.into())], job(Rank::Wildcard), true),
-        ] {
-            let query = read(&[memory], qualifiers).unwrap();
-            let subject = Subject::Ranks { target, node: None, is_mean };
-            assert_eq!(query.facts.into_iter().next(), Some((Fact::MemoryUsage, subject)));
-        }
-        let elsewhere = read(&[memory], vec![qualifier(keys::HOSTNAME.name(), "n1".into())]).unwrap();
-        assert_eq!(elsewhere.facts.first().and_then(|(_, subject)| subject.node()), Some("n1"));
-        for (key, value) in [(keys::NODEID.name(), 1_u32.into()), (keys::RANK.name(), Value::from("1"))] {
-            assert_eq!(read(&[memory], vec![qualifier(key, value)]), None, "{key}");
-        }
-        assert_eq!(read(&[memory], vec![qualifier(keys::QUERY_REPORT_MINMAX.name(), true.into())]), None);
-        assert_eq!(read(&[keys::DAEMON_MEMORY.name()], vec![qualifier(keys::NODEID.name(), 1_u32.into())]), None);
-    }
-
     /// Regression: the launcher answered without a look at required qualifiers.
     #[test]
     fn a_required_qualifier_is_honoured_or_left_to_the_server() {
@@ -323,9 +223,7 @@ mod tests {
         assert!(with(time, keys::GROUP_ID.name(), 0));
         assert!(!with(time, keys::GROUP_ID.name(), required));
         assert!(!with(time, keys::HOSTNAME.name(), required));
-        assert!(!with(keys::QUERY_MEMORY_USAGE.name(), keys::QUERY_REPORT_AVG.name(), required));
         assert!(with(time, keys::QUERY_REFRESH_CACHE.name(), required));
-        assert!(with(keys::DAEMON_MEMORY.name(), keys::HOSTNAME.name(), required));
         assert!(with(keys::QUERY_JOB_STATUS.name(), keys::NSPACE.name(), required));
     }
 

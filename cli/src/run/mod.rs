@@ -40,7 +40,6 @@ mod life_events;
 mod line_prefix;
 mod lines;
 mod log_request;
-mod memory_usage;
 mod mpi_library;
 mod orphans;
 mod output_locks;

@@ -248,7 +248,7 @@ impl World {
             | Output::Cleanup(_)
             | Output::Wake(_)
             | Output::LookAtFile(..)
-            | Output::LookAtStorage(..)
+            | Output::Look(..)
             | Output::Discard(_) => {}
         }
         None

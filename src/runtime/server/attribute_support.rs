@@ -19,7 +19,7 @@ use crate::server::{
     UNDERSTOOD_OF_NEW_TOOLS, UNDERSTOOD_OF_OUTPUT,
 };
 use crate::types::{DataArray, DataType, Info, Key, Regattr, Text, Value};
-use crate::{keys, storage};
+use crate::{keys, storage, usage};
 
 /// A party that honours attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +111,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
         "PMIx_Query_info",
         &[
             &QUERY_QUALIFIERS,
+            &usage::QUERY_QUALIFIERS,
             &[
                 keys::QUERY_ATTRIBUTE_SUPPORT.name(),
                 keys::CLIENT_ATTRIBUTES.name(),

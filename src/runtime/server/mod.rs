@@ -45,6 +45,7 @@ pub(super) mod topology;
 pub(super) mod topology_answers;
 pub(super) mod turns;
 pub(super) mod usage_desk;
+pub(super) mod usage_queries;
 pub(super) mod work;
 pub(super) mod writes;
 pub(super) mod written_events;

@@ -34,7 +34,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
     AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, IofOutput,
-    OwnGet, OwnQuery, Requester, about_storage, is_about_files, is_own_service,
+    OwnGet, OwnQuery, Requester, for_runtime, is_about_files, is_own_service,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value, ranks_in};
 use output::{OwnOutputHandler, OwnPulls};
@@ -317,23 +317,22 @@ impl OwnProcess {
                 HostReply::Infos { status, info } if OwnQuery::is_left(status) => (status, info),
                 reply => return receive(reply),
             };
-            let mut for_storage =
-                if answers_storage { about_storage(&requester, &queries, &host_answers) } else { Vec::new() };
+            let mut for_runtime = for_runtime(&requester, &queries, &host_answers, answers_storage);
             // Nothing ends the wait of this process for a file system.
             let requires_limit = |info: &Info| keys::is_unmet(info, |key| key != keys::TIMEOUT.name());
-            for_storage.retain(|query| !query.qualifiers.iter().any(requires_limit));
-            let query = OwnQuery { requester, queries, host_status: Some(status), host_answers, storage_refusal: None };
-            if for_storage.is_empty() {
+            for_runtime.retain(|query| !query.qualifiers.iter().any(requires_limit));
+            let query = OwnQuery { requester, queries, host_status: Some(status), host_answers, runtime_refusal: None };
+            if for_runtime.is_empty() {
                 return ask_core(&loop_sender, query, receive);
             }
             let requester = query.requester.clone();
             let of_core = loop_sender.clone();
-            let with_storage = Box::new(move |reply: HostReply| {
-                let (found, storage_refusal) = reply.into_storage();
+            let with_looks = Box::new(move |reply: HostReply| {
+                let (found, runtime_refusal) = reply.into_looks();
                 let host_answers = query.host_answers.into_iter().chain(found).collect();
-                ask_core(&of_core, OwnQuery { host_answers, storage_refusal, ..query }, receive);
+                ask_core(&of_core, OwnQuery { host_answers, runtime_refusal, ..query }, receive);
             });
-            ask_own_service(&loop_sender, requester, Service::QueryInfo(QueryInfo::new(for_storage)), with_storage);
+            ask_own_service(&loop_sender, requester, Service::QueryInfo(QueryInfo::new(for_runtime)), with_looks);
         })
     }
 

@@ -13,24 +13,25 @@ use super::service_desk::{ReplyTo, answer};
 use super::storage_desk::{BoundedStorage, StorageDesk};
 use super::turns::Share;
 use super::usage_desk::UsageDesk;
+use super::usage_queries::{answer_from_samples, divided, numbered, parts_of};
 use crate::gds::Store;
 use crate::keys;
 use crate::proto::{JobControl, Monitor, QueryInfo, Service};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{
-    Capabilities, HostReply, MONITORED_MAX, MonitoredProcess, PeerId, Requester, ServerCore, requires_more_than,
-};
+use crate::server::{Capabilities, HostReply, MONITORED_MAX, PeerId, Requester, ServerCore, requires_more_than};
 use crate::types::{Info, ProcId, Query, Rank, Status, Value};
 use crate::usage::{UsageKind, UsageRequest};
 
 /// The services that are switched on.
 pub(super) struct OwnServices {
     loop_sender: LoopSender,
-    usage: Option<UsageDesk>,
+    usage: UsageDesk,
     credentials: Option<CredentialDesk>,
     fabric: Option<FabricDesk>,
     storage: Option<StorageDesk>,
+    /// The most bytes of values for a query.
+    query_bytes_max: usize,
     files: Option<FileDesk>,
     /// The processes of admitted connections.
     processes: BTreeMap<PeerId, ProcId>,
@@ -45,14 +46,14 @@ impl OwnServices {
         (munge, fabric, storage): (Option<Arc<dyn Prover>>, Option<KnownFabric>, BoundedStorage),
     ) -> Self {
         let is_on = |service| switched_on.contains(service);
-        let usage = || UsageDesk::new(loop_sender.clone(), clock, server.clone(), hostname.to_owned());
         let credentials = || CredentialDesk::new(loop_sender.clone(), munge);
         Self {
             loop_sender: loop_sender.clone(),
-            usage: is_on(Capabilities::MONITOR).then(usage),
+            usage: UsageDesk::new(loop_sender.clone(), clock, server.clone(), hostname.to_owned()),
             credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
             files: (storage.stages_files && !storage.storage.is_empty())
                 .then(|| FileDesk::new(loop_sender.clone(), clock, server.clone(), storage.storage.clone())),
+            query_bytes_max: storage.bytes_max,
             fabric: fabric.map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known)),
             storage: (!storage.storage.is_empty())
                 .then(|| StorageDesk::new(loop_sender.clone(), hostname.to_owned(), storage)),
@@ -69,28 +70,28 @@ impl OwnServices {
         service: Service,
         reply_to: ReplyTo,
     ) {
-        match (service, &mut self.usage, &mut self.credentials, &mut self.fabric, &self.files) {
-            (Service::Monitor(monitor), Some(usage), ..) => {
-                let asked = measure(usage, core, connections, requester, &monitor);
+        match (service, &mut self.credentials, &mut self.fabric, &self.files) {
+            (Service::Monitor(monitor), ..) => {
+                let asked = measure(&self.usage, core, connections, requester, &monitor);
                 match asked {
                     Ok(Asked::Sample(request, targets)) => {
                         let is_own = monitor.error != Status::SUCCESS;
                         let alert = if is_own { monitor.error } else { Status::MONITOR_RESUSAGE_UPDATE };
-                        let Requester { proc, uid, .. } = requester;
-                        let account = account.unwrap_or_else(|| Account::Process(proc.clone()));
-                        let asker = (proc.clone(), Share { uid: *uid, account });
-                        usage.sample(asker, request, alert, targets, reply_to);
+                        let asker = (requester.proc.clone(), share_of(requester, account));
+                        self.usage.sample(asker, request, alert, targets, reply_to);
                     }
-                    Ok(Asked::Cancel(name)) => usage.cancel(requester.proc.clone(), name, reply_to),
+                    Ok(Asked::Cancel(name)) => self.usage.cancel(requester.proc.clone(), name, reply_to),
                     Err(status) => answer(&self.loop_sender, reply_to, HostReply::Status(status)),
                 }
             }
-            (Service::GetCredential(request), _, Some(desk), ..) => desk.make(requester, &request, reply_to),
-            (Service::ValidateCredential(request), _, Some(desk), ..) => desk.check(requester, request, reply_to),
+            (Service::GetCredential(request), Some(desk), ..) => desk.make(requester, &request, reply_to),
+            (Service::ValidateCredential(request), Some(desk), ..) => desk.check(requester, request, reply_to),
             (Service::FabricRegister(request), .., Some(desk), _) => desk.register(request, reply_to),
             (Service::FabricUpdate(request), .., Some(desk), _) => desk.update(&request, reply_to),
             // The server's own process asks for what its host and the core do not know.
-            (Service::QueryInfo(QueryInfo { queries }), ..) => self.look_at_storage(requester, queries, reply_to),
+            (Service::QueryInfo(QueryInfo { queries }), ..) => {
+                self.look(core, connections, (requester, account), queries, reply_to);
+            }
             (Service::JobControl(JobControl { targets, directives }), .., Some(desk)) => {
                 desk.ask(requester, !targets.is_empty(), &directives, reply_to);
             }
@@ -98,8 +99,30 @@ impl OwnServices {
         }
     }
 
-    /// Answers queries about storage, now or later.
-    pub(super) fn look_at_storage(&self, requester: &Requester, queries: Vec<Query>, reply_to: ReplyTo) {
+    /// Answers queries about storage and the use of resources, now or later.
+    pub(super) fn look(
+        &mut self,
+        core: &ServerCore<Store>,
+        connections: &Connections,
+        (requester, account): (&Requester, Option<Account>),
+        queries: Vec<Query>,
+        reply_to: ReplyTo,
+    ) {
+        let (about_usage, about_storage) = divided(queries);
+        if about_usage.is_empty() {
+            return self.look_at_storage(requester, about_storage, reply_to);
+        }
+        let mut parts = parts_of(&self.loop_sender, reply_to, 1 + usize::from(!about_storage.is_empty())).into_iter();
+        let asker = (requester, share_of(requester, account));
+        if let Some(part) = parts.next() {
+            answer_from_samples(&mut self.usage, (core, connections), asker, &about_usage, self.query_bytes_max, part);
+        }
+        if let Some(part) = parts.next() {
+            self.look_at_storage(requester, about_storage, part);
+        }
+    }
+
+    fn look_at_storage(&self, requester: &Requester, queries: Vec<Query>, reply_to: ReplyTo) {
         match &self.storage {
             Some(desk) => desk.ask(requester.uid, queries, reply_to),
             None => answer(&self.loop_sender, reply_to, HostReply::Status(Status::ERR_NOT_SUPPORTED)),
@@ -113,23 +136,27 @@ impl OwnServices {
 
     /// Notes an admitted connection.
     pub(super) fn note_arrival(&mut self, peer: PeerId, proc: &ProcId) {
-        if self.usage.is_some() || self.credentials.is_some() || self.files.is_some() {
-            self.processes.insert(peer, proc.clone());
-        }
+        self.processes.insert(peer, proc.clone());
     }
 
     /// Notes the end of a connection. The last one of a process ends the requests and credentials of that process.
     pub(super) fn note_departure(&mut self, core: &ServerCore<Store>, peer: PeerId) {
         let Some(proc) = self.processes.remove(&peer) else { return };
-        let has_state = self.usage.as_ref().is_some_and(|usage| usage.has_asker(&proc))
+        let has_state = self.usage.has_asker(&proc)
             || self.credentials.as_ref().is_some_and(|credentials| credentials.has(&proc))
             || self.files.as_ref().is_some_and(|files| files.has(&proc));
         if has_state && !core.has_connection(&proc) {
-            self.usage.iter_mut().for_each(|usage| usage.note_end(&proc));
+            self.usage.note_end(&proc);
             self.credentials.iter_mut().for_each(|credentials| credentials.note_end(&proc));
             self.files.iter().for_each(|files| files.note_end(&proc));
         }
     }
+}
+
+/// The share in which a request counts. Without an account it counts for its process.
+fn share_of(requester: &Requester, account: Option<Account>) -> Share {
+    let account = account.unwrap_or_else(|| Account::Process(requester.proc.clone()));
+    Share { uid: requester.uid, account }
 }
 
 /// A request of the service of resource usage.
@@ -151,10 +178,7 @@ fn measure(
     let request = UsageRequest::read(monitor, directives, usage.hostname()).ok_or(Status::ERR_NOT_SUPPORTED)??;
     let mut targets = Vec::new();
     if request.kind == UsageKind::Processes {
-        let numbered = |process: MonitoredProcess| {
-            let of_connection = || process.peer.and_then(|peer| connections.pid_of(peer));
-            Some((process.proc, process.pid.or_else(of_connection)?))
-        };
+        let numbered = |process| numbered(connections, process);
         let procs = match (&request.procs[..], &request.pids[..]) {
             ([], []) => vec![ProcId { namespace: requester.proc.namespace.clone(), rank: Rank::Wildcard }],
             (procs, _) => procs.to_vec(),

@@ -508,9 +508,10 @@ impl ServerLoop {
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),
             Output::LookAtFile(look, path) => self.look_at(look, path),
-            Output::LookAtStorage(id, requester, queries) => {
+            Output::Look(id, requester, queries) => {
                 self.count(id, origin);
-                self.own_services.look_at_storage(&requester, queries, ReplyTo::Core(id));
+                let asker = (&requester, origin.map(|origin| origin.account.clone()));
+                self.own_services.look(&self.core, &self.connections, asker, queries, ReplyTo::Core(id));
             }
             Output::Discard(garbage) => self.connections.discard(garbage),
             // No process sleeps to wait for a publication.

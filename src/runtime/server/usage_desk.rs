@@ -55,6 +55,14 @@ impl UsageDesk {
         &self.hostname
     }
 
+    pub(super) const fn server(&self) -> &ProcId {
+        &self.server
+    }
+
+    pub(super) const fn loop_sender(&self) -> &LoopSender {
+        &self.loop_sender
+    }
+
     /// Measures these processes, if the request is about processes.
     pub(super) fn sample(
         &mut self,

@@ -114,9 +114,9 @@ pub struct ServerConfig {
     pub inventories: SharedInventories,
     /// The kernel's facts about this node, for queries where the topology has no more. `None`: queries find delivered inventories alone.
     pub kernel_inventory: Option<Arc<StoredInventory>>,
-    /// Whether the server's runtime answers queries about storage that the host leaves, after [`Output::LookAtStorage`].
+    /// Whether the server's runtime answers queries about storage that the host leaves, after [`Output::Look`].
     ///
-    /// [`Output::LookAtStorage`]: crate::server::Output::LookAtStorage
+    /// [`Output::Look`]: crate::server::Output::Look
     pub answers_storage: bool,
     /// Whether the server's runtime stages, moves and caches files for the server's user.
     pub stages_files: bool,

@@ -94,8 +94,8 @@ pub struct OwnQuery {
     pub host_status: Option<Status>,
     /// The host's answers.
     pub host_answers: Vec<Info>,
-    /// The reason for missing values of storage.
-    pub storage_refusal: Option<Status>,
+    /// The reason for missing values of the runtime.
+    pub runtime_refusal: Option<Status>,
 }
 
 impl OwnQuery {
@@ -470,8 +470,8 @@ pub enum HostReply {
 }
 
 impl HostReply {
-    /// The found values of storage, and the reason for missing ones. The rest of the queries has its answers.
-    pub(crate) fn into_storage(self) -> (Vec<Info>, Option<Status>) {
+    /// The values that the runtime has found, and the reason for missing ones. The rest of the queries has its answers.
+    pub(crate) fn into_looks(self) -> (Vec<Info>, Option<Status>) {
         match self {
             Self::Infos { status, info } => (info, Some(status).filter(|status| *status != Status::SUCCESS)),
             other => (Vec::new(), Some(other.status())),

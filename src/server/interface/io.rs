@@ -104,8 +104,8 @@ pub enum Output {
     Discard(Garbage),
     /// Look at the file at this path for a process of the server's user, and return its state by [`Input::FileSeen`].
     LookAtFile(FileLook, Text),
-    /// Answer queries about storage for a process, and return the found values by [`Input::Completed`].
-    LookAtStorage(UpcallId, Requester, Vec<Query>),
+    /// Answer queries about storage and the use of resources for a process, and return the found values by [`Input::Completed`].
+    Look(UpcallId, Requester, Vec<Query>),
 }
 
 /// Identifies the watch that wants to know a file's state.

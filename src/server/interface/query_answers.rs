@@ -12,7 +12,7 @@ use crate::proto::Reply;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint, process_footprint,
 };
-use crate::{fabric, keys, storage};
+use crate::{fabric, keys, storage, usage};
 
 /// Keys outside job data that the server answers.
 const OWN_KEYS: [&str; 6] = [
@@ -39,7 +39,7 @@ const SET_KEYS: [&str; 9] = [
 
 /// The keys outside job data that a server answers itself.
 pub(crate) fn supported_keys() -> impl Iterator<Item = &'static str> {
-    OWN_KEYS.into_iter().chain(fabric::KEYS).chain(storage::keys()).chain(SET_KEYS)
+    OWN_KEYS.into_iter().chain(fabric::KEYS).chain(storage::keys()).chain(usage::QUERY_KEYS).chain(SET_KEYS)
 }
 
 /// The rows of a table, by rank.
@@ -187,7 +187,7 @@ impl QueryAnswers {
     }
 }
 
-/// Qualifiers of queries that the server answers, without those of storage.
+/// Qualifiers of queries that the server answers, without those of storage and of the use of resources.
 pub(crate) const QUERY_QUALIFIERS: [&str; 24] = [
     keys::HOSTNAME.name(),
     keys::NSPACE.name(),

@@ -8,7 +8,7 @@ use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{
     Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId, timeout,
 };
-use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, SpawnedOutput, Ticket, about_storage};
+use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, SpawnedOutput, Ticket, for_runtime};
 use crate::storage::has_directive;
 use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
 
@@ -138,13 +138,12 @@ impl<S: Datastore> ServerCore<S> {
         self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
     }
 
-    /// Answers what the host has left. Storage comes first, because a file system may answer late: outside the core, without the
+    /// Answers what the host has left. The runtime comes first, because a file system may answer late: outside the core, without the
     /// host's time limit.
     fn answer_rest(&mut self, ticket: Ticket, questions: Questions) {
         let Questions { requester, queries, host_answers, .. } = &questions;
-        let is_on = self.config.answers_storage;
-        let mut about_storage = if is_on { about_storage(requester, queries, host_answers) } else { Vec::new() };
-        if about_storage.is_empty() {
+        let mut for_runtime = for_runtime(requester, queries, host_answers, self.config.answers_storage);
+        if for_runtime.is_empty() {
             return self.answer_queries(ticket, questions);
         }
         // The runtime does not know the numbers of nodes, which are those of a job.
@@ -152,11 +151,11 @@ impl<S: Datastore> ServerCore<S> {
         let is_of_own_node = |info: &Info| {
             info.key.as_str() == keys::NODEID.name() && own_node.is_some() && info.value.as_u64() == own_node
         };
-        about_storage.iter_mut().for_each(|query| query.qualifiers.retain(|info| !is_of_own_node(info)));
+        for_runtime.iter_mut().for_each(|query| query.qualifiers.retain(|info| !is_of_own_node(info)));
         let requester = requester.clone();
-        let purpose = Purpose::Passed(ticket, Expected::Storage(Box::new(questions)));
+        let purpose = Purpose::Passed(ticket, Expected::Looks(Box::new(questions)));
         let id = self.upcalls.insert(purpose, None);
-        self.outputs.push(Output::LookAtStorage(id, requester, about_storage));
+        self.outputs.push(Output::Look(id, requester, for_runtime));
     }
 
     /// Whether a request has too many queries, keys or qualifiers.
@@ -206,10 +205,10 @@ impl<S: Datastore> ServerCore<S> {
                 let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
                 return self.answer_rest(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
             }
-            (Expected::Storage(mut asked), reply) => {
-                let (found, refusal) = reply.into_storage();
+            (Expected::Looks(mut asked), reply) => {
+                let (found, refusal) = reply.into_looks();
                 asked.host_answers.extend(found);
-                asked.storage_refusal = refusal;
+                asked.runtime_refusal = refusal;
                 return self.answer_queries(ticket, *asked);
             }
             (Expected::Spawned(output), HostReply::Spawned(namespace)) => {

@@ -3,8 +3,8 @@
 use super::access::{Action, Object};
 use crate::gds::Datastore;
 use crate::server::interface::{PeerId, Requester};
-use crate::server::state::{Presence, RegisteredClient, RegisteredJob, ServerCore};
-use crate::types::{ProcId, Rank, Status};
+use crate::server::state::{Presence, QueryScope, RegisteredClient, RegisteredJob, ServerCore};
+use crate::types::{ProcId, Query, Rank, Status};
 
 /// A local process: its number from the host, and its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,23 @@ impl<S: Datastore> ServerCore<S> {
             Some(running(self.registry.job(namespace)?, &all).collect::<Vec<_>>())
         });
         jobs.flatten().collect()
+    }
+
+    /// The processes that a query about the use of resources means: without a name those of the requester's job.
+    ///
+    /// # Errors
+    /// The status for the requester: the qualifiers are invalid.
+    pub(crate) fn measured_target(&self, requester: &Requester, query: &Query) -> Result<ProcId, Status> {
+        let QueryScope { namespace, rank, .. } = QueryScope::of(query, requester, 0, self.config.answers_storage)?;
+        let rank = if rank == Rank::Undefined { Rank::Wildcard } else { rank };
+        Ok(ProcId { namespace, rank })
+    }
+
+    /// Whether a job, if all of it is named, has processes on other nodes.
+    pub(crate) fn runs_elsewhere(&self, proc: &ProcId) -> bool {
+        let job = self.registry.job(&proc.namespace).filter(|_| proc.rank == Rank::Wildcard);
+        let sizes = job.and_then(|job| Some((usize::try_from(job.job_size()?).ok()?, job.clients().len())));
+        sizes.is_some_and(|(all, here)| all > here)
     }
 
     /// Whether a process has a connection.

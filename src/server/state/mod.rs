@@ -104,7 +104,7 @@ pub(super) use pace::{LOOKS_PER_STEP, OUTPUTS_PER_STEP};
 pub(super) use peer::{Peer, PeerStage};
 pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose, SpawnedOutput};
 pub(super) use query_scope::QueryScope;
-pub(crate) use questions::about_storage;
+pub(crate) use questions::for_runtime;
 pub(super) use questions::{Answering, QueryProgress, Questions};
 pub(super) use registry::{RegisteredJob, Registry, Remote};
 pub(super) use reviews::{Concerned, HeldGetId};

@@ -33,8 +33,8 @@ pub(crate) enum Expected {
     Answer(AnswerForm),
     /// Infos; this server answers what the host does not, as far as it can.
     Queries(Box<Questions>),
-    /// Values of storage for queries that the host has left.
-    Storage(Box<Questions>),
+    /// Values of the runtime for queries that the host has left.
+    Looks(Box<Questions>),
     /// Success, which grants the pull that the host was asked for.
     Pull,
     /// The namespace of a job with these directives for its output.

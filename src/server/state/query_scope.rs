@@ -3,7 +3,7 @@
 use crate::server::interface::query_answers::QUERY_QUALIFIERS;
 use crate::server::interface::{OwnedRealm, Requester, find, flag};
 use crate::types::{Info, InfoFlags, Namespace, Query, Rank, Status, Text, Value};
-use crate::{keys, storage};
+use crate::{keys, storage, usage};
 
 /// The qualifiers of a query.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,17 +24,24 @@ pub(crate) struct QueryScope {
     pub(crate) audience: Option<u8>,
     /// Only values that are here.
     pub(crate) is_optional: bool,
-    /// The index of a query for values with qualifiers, or for storage. Such queries are not compared.
+    /// The index of a query for values with qualifiers, or with those of storage or usage. Such queries are not compared.
     pub(crate) qualified: Option<usize>,
 }
 
 impl QueryScope {
-    /// Reads the qualifiers of a query with a place among others. Those of storage count for queries about storage alone.
+    /// Reads the qualifiers of a query with a place among others. Those of storage count for queries about storage alone, and so do
+    /// those of the use of resources.
     pub(crate) fn of(query: &Query, requester: &Requester, index: usize, has_storage: bool) -> Result<Self, Status> {
         let Query { keys: names, qualifiers } = query;
         let is_of_storage = |name: &Text| name.to_str().is_ok_and(storage::is_key);
         let is_about_storage = has_storage && names.iter().all(is_of_storage);
-        let is_known = |key: &str| QUERY_QUALIFIERS.contains(&key) || (is_about_storage && storage::is_qualifier(key));
+        let is_of_usage = |name: &Text| name.to_str().is_ok_and(|key| usage::QUERY_KEYS.contains(&key));
+        let is_about_usage = names.iter().all(is_of_usage);
+        let is_known = |key: &str| {
+            QUERY_QUALIFIERS.contains(&key)
+                || (is_about_storage && storage::is_qualifier(key))
+                || (is_about_usage && usage::QUERY_QUALIFIERS.contains(&key))
+        };
         let is_unmet = |info: &Info| {
             let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
             !is_of_value && keys::is_unmet(info, is_known)
@@ -66,8 +73,12 @@ impl QueryScope {
             _ => None,
         });
         let is_optional = flag(qualifiers, keys::OPTIONAL);
-        let is_special =
-            |info: &Info| info.flags().contains(InfoFlags::QUALIFIER) || storage::is_qualifier(info.key.as_str());
+        let is_special = |info: &Info| {
+            let key = info.key.as_str();
+            info.flags().contains(InfoFlags::QUALIFIER)
+                || storage::is_qualifier(key)
+                || usage::QUERY_QUALIFIERS.contains(&key)
+        };
         let qualified = qualifiers.iter().any(is_special).then_some(index);
         let is_unnamed = proc.is_none() && namespace.is_none() && rank.is_none();
         let scope = |namespace, rank| {

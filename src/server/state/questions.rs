@@ -7,7 +7,7 @@ use super::outputs::Ticket;
 use super::query_scope::QueryScope;
 use crate::server::interface::{Garbage, ProcessRow, QueryAnswer, QueryAnswers, QueryTable, Requester};
 use crate::types::{Info, Key, Query, Status, Text, Value};
-use crate::{keys, storage};
+use crate::{keys, storage, usage};
 
 /// The queries of one request, and the host's answers.
 #[derive(Debug)]
@@ -20,24 +20,32 @@ pub(crate) struct Questions {
     pub(crate) verdict: Option<Status>,
     /// Some queries were withheld from the host.
     pub(crate) is_withheld: bool,
-    /// The reason for missing values of storage.
-    pub(crate) storage_refusal: Option<Status>,
+    /// The reason for missing values of the runtime.
+    pub(crate) runtime_refusal: Option<Status>,
 }
 
 impl Questions {
     pub(crate) const fn new(requester: Requester, queries: Vec<Query>) -> Self {
-        Self { requester, queries, host_answers: Vec::new(), verdict: None, is_withheld: false, storage_refusal: None }
+        Self { requester, queries, host_answers: Vec::new(), verdict: None, is_withheld: false, runtime_refusal: None }
     }
 }
 
-/// The part of valid queries that is about storage, without keys that the host has answered, as [`QueryProgress`] counts them.
-pub(crate) fn about_storage(requester: &Requester, queries: &[Query], host_answers: &[Info]) -> Vec<Query> {
+/// The part of valid queries that the runtime answers: about the use of resources, and about storage if it has some. Keys that the
+/// host has answered are left out, as [`QueryProgress`] counts them.
+pub(crate) fn for_runtime(
+    requester: &Requester,
+    queries: &[Query],
+    host_answers: &[Info],
+    has_storage: bool,
+) -> Vec<Query> {
+    let is_known =
+        |key: &Key| usage::QUERY_KEYS.contains(&key.as_str()) || (has_storage && storage::is_key(key.as_str()));
     let (mut counts, mut asked) = (counts(host_answers), BTreeSet::new());
     let part = |(index, query): (usize, &Query)| {
-        let scope = QueryScope::of(query, requester, index, true).ok()?;
+        let scope = QueryScope::of(query, requester, index, has_storage).ok()?;
         let mut keys = query.keys.clone();
         keys.retain(|name| {
-            let key = Key::from_bytes(name.as_bytes()).ok().filter(|key| storage::is_key(key.as_str()));
+            let key = Key::from_bytes(name.as_bytes()).ok().filter(is_known);
             let Some(key) = key.filter(|_| asked.insert((scope.clone(), name.clone()))) else { return false };
             let answers = counts.get_mut(&key).filter(|answers| **answers > 0);
             let is_open = answers.is_none();
@@ -191,11 +199,12 @@ impl QueryProgress {
         (self.query, self.key) = (self.query.saturating_add(1), 0);
     }
 
-    /// The answers and their status. Without any answer a refusal by storage is the status.
-    pub(crate) fn end(self, verdict: Option<Status>, storage_refusal: Option<Status>) -> QueryAnswers {
-        let status = match (self.found.len(), storage_refusal) {
+    /// The answers and their status. Without any answer a refusal by the runtime is the status.
+    pub(crate) fn end(self, verdict: Option<Status>, runtime_refusal: Option<Status>) -> QueryAnswers {
+        let status = match (self.found.len(), runtime_refusal) {
             (0, Some(refusal)) => refusal,
             (0, None) => of_nothing(verdict, self.refused, self.understood),
+            (_, Some(_)) => Status::ERR_PARTIAL_SUCCESS,
             _ if self.lacks_some => Status::ERR_PARTIAL_SUCCESS,
             _ => Status::SUCCESS,
         };

@@ -15,7 +15,7 @@ use crate::proto::{
 use crate::server::rules::access::{Action, Object, Relation, Trust};
 use crate::server::{
     Capabilities, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient, RegisterNamespace,
-    ServerConfig, ToolAdmission, ToolPolicy, UpcallId,
+    Requester, ServerConfig, ToolAdmission, ToolPolicy, UpcallId,
 };
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, InfoFlags, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
@@ -247,6 +247,20 @@ fn every_request_asks_the_table() {
 }
 
 /// A refusal reveals nothing: it is the same for an unknown name.
+/// Queries about the use of resources are answered beside the core, for these processes.
+#[test]
+fn a_process_has_those_measured_that_it_may_monitor() {
+    let (rig, peers) = world();
+    for (who, _) in peers {
+        let requester = Requester { proc: who.proc(), object: 0, uid: who.uid, gid: who.uid };
+        let named = rig.server.monitored(&requester, &[alices()]).map(|found| found.len());
+        let expected = if who.may(Action::Monitor) { Ok(1) } else { Err(Status::ERR_NO_PERMISSIONS) };
+        let all = rig.server.all_monitored(&requester);
+        assert_eq!(named, expected, "{who:?}");
+        assert_eq!(all.iter().any(|process| process.proc == alices()), expected.is_ok(), "{who:?}");
+    }
+}
+
 #[test]
 fn a_strangers_job_looks_as_one_that_does_not_exist() {
     for action in Action::ALL {

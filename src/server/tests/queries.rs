@@ -8,7 +8,7 @@ use crate::keys;
 use crate::proto::{QueryInfo, Reply, Request, Version};
 use crate::server::{
     Capabilities, Credentials, Hello, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet, PeerId,
-    RegisterClient, RegisterNamespace, Requester, ServerConfig, ToolAdmission, ToolHello, ToolPolicy, about_storage,
+    RegisterClient, RegisterNamespace, Requester, ServerConfig, ToolAdmission, ToolHello, ToolPolicy, for_runtime,
 };
 use crate::shmem::SegmentOptions;
 use crate::topo::SharedMachine;
@@ -341,7 +341,7 @@ fn storage_is_looked_at_for_what_the_host_leaves() {
     let strange = Info { flags: InfoFlags::REQUIRED.bits(), ..info("strange", true) };
     let queries = [asked(&[LIST, PATH, JOB_SIZE.as_str()], Vec::new()), asked(&[PATH], vec![strange])];
     let look = |outputs: &[Output], expected: &[Query]| match outputs {
-        [Output::LookAtStorage(id, requester, queries)] => {
+        [Output::Look(id, requester, queries)] => {
             assert_eq!((&requester.proc, &queries[..]), (&proc(0), expected));
             *id
         }
@@ -405,6 +405,37 @@ fn a_qualifier_of_storage_counts_for_queries_about_storage() {
     }
 }
 
+/// A mean was the answer to a query for each process, because the queries named the same processes.
+#[test]
+fn use_of_resources_is_measured_for_what_the_host_leaves() {
+    const MEMORY: &str = keys::QUERY_MEMORY_USAGE.name();
+    let required = |key: keys::TypedKey<bool>| Info { flags: InfoFlags::REQUIRED.bits(), ..info(key.name(), true) };
+    let of = |keys: &[&str], qualifiers: Vec<Info>| Query {
+        keys: keys.iter().copied().map(Text::from).collect(),
+        qualifiers,
+    };
+    let mut rig = Rig::with(ServerConfig::default(), MapStore::new());
+    register_bound(&mut rig, "job");
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    let queries = [
+        of(&[MEMORY, MEMORY], Vec::new()),
+        of(&[MEMORY], vec![required(keys::QUERY_REPORT_AVG)]),
+        of(&[MEMORY], vec![required(keys::QUERY_REPORT_MINMAX)]),
+    ];
+    let outputs = rig.request(peer, Request::from(QueryInfo::new(queries.to_vec())));
+    let [Output::Look(id, _, asked)] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(asked.iter().map(|query| query.keys.len()).collect::<Vec<_>>(), [1, 1, 1]);
+    // Processes of other nodes are missing: the values stay, and the status says so.
+    let (status, found) = (Status::ERR_PARTIAL_SUCCESS, vec![info(MEMORY, 1_u32); 3]);
+    let outputs = rig.complete(*id, HostReply::Infos { status, info: found.clone() });
+    assert_eq!(replies(&outputs), [(peer, Reply::Partial { status, results: Box::new(Reply::Infos(found)) })]);
+    // The switches are those of such keys alone.
+    let mixed = of(&[MEMORY, JOB_SIZE.as_str()], vec![required(keys::QUERY_REPORT_AVG)]);
+    let outputs = rig.request(peer, Request::from(QueryInfo::new(vec![mixed])));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
+}
+
 /// A host that answers one of two queries for a key left the other one without an answer.
 #[test]
 fn each_query_about_storage_counts_for_itself() {
@@ -415,6 +446,6 @@ fn each_query_about_storage_counts_for_itself() {
     let requester = Requester { proc: proc(0), object: 0, uid: 1, gid: 1 };
     let queries = [of("a"), of("b")];
     let of_host = |count| vec![info(keys::STORAGE_CAPACITY_LIMIT.name(), 7_u64); count];
-    let left = |count| about_storage(&requester, &queries, &of_host(count));
+    let left = |count| for_runtime(&requester, &queries, &of_host(count), true);
     assert_eq!([0, 1, 2].map(left), [queries.to_vec(), vec![of("b")], Vec::new()]);
 }

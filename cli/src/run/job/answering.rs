@@ -10,7 +10,6 @@ use super::LaunchedJob;
 use crate::run::apps::App;
 use crate::run::jobs::Job;
 use crate::run::launcher_query::{self, Fact, LauncherQuery, Subject};
-use crate::run::memory_usage::{self, MemoryUsage};
 
 /// A query that waits for its turn.
 #[derive(Debug)]
@@ -81,20 +80,7 @@ impl LaunchedJob {
         Some(Value::Status(self.job_end(number).status.to_raw()))
     }
 
-    /// The memory of the ranks and the launcher, now or a moment ago.
-    fn memory(&mut self) -> &MemoryUsage {
-        let now = self.clock.now();
-        let fresh = self.memory.take().filter(|usage| usage.is_fresh(now));
-        self.memory.insert(fresh.unwrap_or_else(|| {
-            let ranks = self.children.all_running();
-            MemoryUsage::take(now, ranks.filter_map(|(rank, pid)| Some((self.jobs.proc(rank)?, pid))))
-        }))
-    }
-
     fn fact(&mut self, fact: Fact, subject: &Subject) -> Option<Value> {
-        if subject.node().is_some_and(|name| name != self.server.hostname()) {
-            return None;
-        }
         match fact {
             Fact::Operations => Some(launcher_query::operations(&self.what_waits())),
             Fact::RequestCounts => {
@@ -105,15 +91,6 @@ impl LaunchedJob {
                 Subject::Job(job) => self.job_status(job),
                 _ => None,
             },
-            Fact::MemoryUsage => match subject {
-                Subject::Ranks { target, is_mean: true, .. } => {
-                    self.memory().mean(|proc| target.covers(proc)).map(memory_usage::mean_alone)
-                }
-                Subject::Ranks { target, is_mean: false, .. } => self.memory().samples(|proc| target.covers(proc)),
-                _ => None,
-            },
-            Fact::DaemonMemory => self.memory().launcher.map(Value::Float),
-            Fact::ClientMemory => self.memory().mean(|_| true).map(Value::Float),
             Fact::TimeRemaining => {
                 let seconds = self.verdict.time_left(self.clock.now())?.as_secs();
                 Some(Value::Uint32(u32::try_from(seconds).unwrap_or(u32::MAX)))
@@ -137,20 +114,20 @@ fn command_lines(job: &Job) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use modex::types::{Key, ProcId, Query, Rank};
+    use modex::types::{Key, ProcId, Query};
     use modex::{QueryInfo, keys};
 
     use super::*;
 
-    /// Regression: one request with a query for each rank was answered in one turn.
+    /// Regression: one request with a query for each job was answered in one turn.
     #[test]
     fn a_query_with_many_facts_is_answered_in_some_turns() {
-        let proc = |rank| ProcId::new(Namespace::new("job").unwrap(), Rank::Process(rank));
-        let one = |rank| Query {
-            keys: vec![keys::QUERY_MEMORY_USAGE.name().into()],
-            qualifiers: vec![Info::new(Key::from_static(keys::PROCID.name()), proc(rank))],
+        let one = |number: u32| Query {
+            keys: vec![keys::QUERY_JOB_STATUS.name().into()],
+            qualifiers: vec![Info::new(Key::from_static(keys::NSPACE.name()), format!("job{number}").as_str())],
         };
-        let query = LauncherQuery::read(&proc(0), &QueryInfo::new((0..7).map(one).collect())).unwrap();
+        let requester = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let query = LauncherQuery::read(&requester, &QueryInfo::new((0..7).map(one).collect())).unwrap();
         let mut answers = Answers::default();
         let mut turn = |mut left| {
             let has_all = answers.go_on(&query, &mut left, |_, _| Some(Value::Float(1.0)));

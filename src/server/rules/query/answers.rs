@@ -12,9 +12,9 @@ use crate::server::state::{
     Answering, Presence, QueryProgress, QueryScope, Questions, RegisteredClient, RegisteredJob, RequestedData, Rest,
     ServerCore, Ticket, Topology,
 };
-use crate::storage;
 use crate::topo::derived::Derivable;
 use crate::types::{Info, Key, Namespace, Query, Rank, Status, Text, Value};
+use crate::{storage, usage};
 
 /// Reasons for missing answers.
 enum Unanswered {
@@ -83,7 +83,7 @@ impl<S: Datastore> ServerCore<S> {
         match outcome {
             Ok(_) => {
                 self.outputs
-                    .answer(ticket, Answer::Queries(progress.end(questions.verdict, questions.storage_refusal)));
+                    .answer(ticket, Answer::Queries(progress.end(questions.verdict, questions.runtime_refusal)));
             }
             Err(_) => self.defer_queries(ticket, questions),
         }
@@ -92,7 +92,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Answers queries of the server's own process at once: the host itself waits. Values that need the topology are not
     /// found; the host has functions for it.
     pub(in crate::server) fn answer_queries_of_host(&self, query: OwnQuery) -> HostResult {
-        let OwnQuery { requester, queries, host_status: verdict, host_answers, storage_refusal } = query;
+        let OwnQuery { requester, queries, host_status: verdict, host_answers, runtime_refusal } = query;
         if self.is_beyond_limits(&queries) {
             return HostResult::Status(Status::ERR_OUT_OF_RESOURCE);
         }
@@ -106,7 +106,7 @@ impl<S: Datastore> ServerCore<S> {
                 Err(Unanswered::NeedsTopology) => return HostResult::Status(Status::ERR_NOT_FOUND),
             }
         }
-        let (status, infos) = progress.end(verdict, storage_refusal).into_parts();
+        let (status, infos) = progress.end(verdict, runtime_refusal).into_parts();
         if infos.is_empty() { HostResult::Status(status) } else { HostResult::Answers(status, infos) }
     }
 
@@ -241,7 +241,8 @@ impl<S: Datastore> ServerCore<S> {
         }
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
             let of_storage = storage::qualifiers().filter(|_| self.config.answers_storage);
-            let known: Vec<&str> = QUERY_QUALIFIERS.into_iter().chain(of_storage).collect();
+            let known: Vec<&str> =
+                QUERY_QUALIFIERS.into_iter().chain(usage::QUERY_QUALIFIERS).chain(of_storage).collect();
             return Some(Value::from(known.join(",")));
         }
         None
