@@ -1,6 +1,8 @@
 /* Put, commit, fence and get between the ranks of a job, blocking and not; the job's own data; Init counted; threads. */
 #include "host.h"
 
+#include <fcntl.h>
+
 #define SIZE 4
 
 static atomic_int connected, finalized, aborts;
@@ -273,10 +275,49 @@ static void threads(void)
     for (int i = 0; i < 4; i++) pthread_join(all[i], NULL);
 }
 
+/* Enters a fence, which the parent wants with all of its clones. */
+static void fence_of_clones(bool is_parent)
+{
+    pmix_info_t info;
+
+    PMIX_INFO_LOAD(&info, PMIX_ALL_CLONES_PARTICIPATE, NULL, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&info);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(NULL, 0, &info, is_parent ? 1 : 0));
+    PMIX_INFO_DESTRUCT(&info);
+}
+
+/* The parent's fence ends behind its clone's note. The clone writes it when the parent sleeps in the fence, or is about to. */
+static int clones(void)
+{
+    int connected_ends[2], notes[2], starts[2];
+    char note;
+
+    CHECK(pipe(connected_ends) == 0 && pipe(notes) == 0 && pipe(starts) == 0);
+    pid_t clone = fork();
+    client_start();
+    CHECK_NUMBER(0, me.rank);
+    if (clone == 0) {
+        CHECK_NUMBER(1, write(connected_ends[1], "c", 1));
+        CHECK_NUMBER(1, read(starts[0], &note, 1));
+        for (int i = 0; i < 100; i++) sched_yield();
+        CHECK_NUMBER(1, write(notes[1], "n", 1));
+        fence_of_clones(false);
+        return client_end();
+    }
+    CHECK_NUMBER(1, read(connected_ends[0], &note, 1));
+    CHECK_NUMBER(1, write(starts[1], "s", 1));
+    fence_of_clones(true);
+    CHECK_NUMBER(0, fcntl(notes[0], F_SETFL, O_NONBLOCK));
+    CHECK_NUMBER(1, read(notes[0], &note, 1));
+    host_wait(clone, 0);
+    return client_end();
+}
+
 static int client(const char *role)
 {
     pmix_proc_t again = proc_of("wrong", 9);
 
+    if (strcmp(role, "clones") == 0) return clones();
     client_start();
     if (strcmp(role, "abort") == 0) {
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Abort(77, me.rank == 0 ? "the end" : NULL, NULL, 0));
@@ -330,6 +371,7 @@ int main(int argc, char **argv)
     CHECK_NUMBER(SIZE + 4, atomic_load(&finalized));
     host_run("aborting", 2, 2, "abort");
     CHECK_NUMBER(2, atomic_load(&aborts));
+    if (!stock()) host_run("cloned", 1, 1, "clones"); /* stock ignores the directive */
     host_stop();
     return finish();
 }

@@ -23,10 +23,15 @@ pub(super) fn texts(operations: &[OpenOperation], jobs: &Jobs, pid_of: impl Fn(R
 }
 
 fn line(operation: &OpenOperation, jobs: &Jobs, pid_of: &impl Fn(RankId) -> Option<u32>) -> String {
-    let OpenOperation { kind, participants, arrived, missing, age } = operation;
+    let OpenOperation { kind, participants, arrived, missing, lacking_clones, age } = operation;
     let seconds = age.as_secs_f64();
     let who = participants.iter().map(|proc| name(proc, jobs)).take(NAMED_MAX).collect::<Vec<_>>().join(", ");
-    let awaited = if missing.is_empty() { "the host".to_owned() } else { awaited(missing, jobs, pid_of) };
+    let ranks = (!missing.is_empty()).then(|| awaited(missing, jobs, pid_of));
+    let clones = lacking_clones.iter().take(NAMED_MAX).map(|rank| format!("clones of {}", name(rank, jobs)));
+    let more = lacking_clones.len().checked_sub(NAMED_MAX).filter(|more| *more > 0);
+    let all: Vec<String> =
+        ranks.into_iter().chain(clones).chain(more.map(|more| format!("those of {more} more"))).collect();
+    let awaited = if all.is_empty() { "the host".to_owned() } else { all.join(", ") };
     if let OperationKind::Get(_) = kind {
         let asker = if participants.is_empty() { "the host" } else { &who };
         return format!("{kind} by {asker}: {seconds:.1} s; waiting for {awaited}");
@@ -87,6 +92,7 @@ mod tests {
             participants: ranks.iter().copied().map(proc).collect(),
             arrived,
             missing: missing.iter().map(|rank| proc(Rank::Process(*rank))).collect(),
+            lacking_clones: Vec::new(),
             age: Duration::from_millis(4_200),
         }
     }
@@ -109,6 +115,13 @@ mod tests {
             (
                 operation(OperationKind::Get(Some(key)), &[Rank::Process(0)], 1, &[3]),
                 "Get of \"address\" by rank 0: 4.2 s; waiting for rank 3 (ended)",
+            ),
+            (
+                OpenOperation {
+                    lacking_clones: vec![ProcId::new(plan.namespace.clone(), 0)],
+                    ..operation(OperationKind::Fence, &[Rank::Wildcard], 2, &[])
+                },
+                "fence of all ranks: 2 of 2 arrived, 4.2 s; waiting for clones of rank 0",
             ),
         ] {
             assert_eq!(texts(&[operation], &jobs, |_| None), [expected]);

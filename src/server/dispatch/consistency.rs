@@ -122,7 +122,10 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn lacks_somebody(&self, id: OperationId, operation: &Collective) -> bool {
-        if self.mourning.holds_up(id, operation.signature()) {
+        if self.mourning.holds_up(id, operation.signature()) || !operation.lacking_clones(&self.registry).is_empty() {
+            return true;
+        }
+        if self.collectives.follows_gathering(id) {
             return true;
         }
         if let Some(group) = operation.group().filter(|_| operation.awaits_decisions()) {

@@ -35,6 +35,7 @@ impl<S: Datastore> ServerCore<S> {
             participants: signature.procs.to_vec(),
             arrived: operation.contributed().len(),
             missing: local.into_iter().filter(|proc| !has_come(proc)).collect(),
+            lacking_clones: operation.lacking_clones(&self.registry),
             age: now.since(operation.opened()),
         }
     }
@@ -49,6 +50,7 @@ impl<S: Datastore> ServerCore<S> {
             participants: asker.into_iter().collect(),
             arrived: 1,
             missing: if held.via.is_some() { Vec::new() } else { vec![held.requested.proc.clone()] },
+            lacking_clones: Vec::new(),
             age: now.since(held.since),
         }
     }

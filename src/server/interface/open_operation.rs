@@ -14,8 +14,11 @@ pub struct OpenOperation {
     pub participants: Vec<ProcId>,
     /// The number of local participants that have arrived.
     pub arrived: usize,
-    /// The processes that it waits for: local participants, or the process of a Get. Empty: it waits for the host.
+    /// The processes that it waits for: local participants, or the process of a Get. Empty, as is
+    /// [`OpenOperation::lacking_clones`]: it waits for the host.
     pub missing: Vec<ProcId>,
+    /// The ranks whose clones it waits for, too (`PMIX_ALL_CLONES_PARTICIPATE`).
+    pub lacking_clones: Vec<ProcId>,
     /// The time since its begin.
     pub age: Duration,
 }

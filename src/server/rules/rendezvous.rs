@@ -124,7 +124,12 @@ impl<S: Datastore> ServerCore<S> {
         directives: Vec<Info>,
     ) {
         let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
+        let with_clones = flag(&directives, keys::ALL_CLONES_PARTICIPATE).then(|| proc.clone());
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
+        // The standard lists this directive for fences alone.
+        if let Some(rank) = with_clones.filter(|_| operation.signature().kind == CollectiveKind::Fence) {
+            operation.await_clones(rank);
+        }
         let timeout = timeout(&directives);
         if operation.signature().kind.merges_directives() {
             operation.group_mut().into_iter().zip(leader).for_each(|(group, leader)| group.add_leader(leader));
@@ -234,6 +239,21 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
+    /// A connection of a process that has others has ended: fences may have lacked it.
+    pub(super) fn go_on_without_clone(&mut self, now: Time, proc: &ProcId) {
+        if self.collectives.await_clones_of(proc) {
+            self.advance_with(now, &proc.namespace);
+        }
+    }
+
+    /// An operation gathers no more. A later turn advances those that wait behind it because it lacked clones.
+    fn advance_followers(&mut self, now: Time, signature: &Signature) {
+        if let Some(namespace) = signature.procs.namespaces().next() {
+            self.collectives.note_change(namespace);
+            self.set_next_advances(now);
+        }
+    }
+
     /// Completes the local phase if all participants that can arrive have arrived.
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         self.advance_behind_elders(now, id);
@@ -272,7 +292,7 @@ impl<S: Datastore> ServerCore<S> {
         if !is_complete {
             return self.ask_ahead(now, id);
         }
-        if operation.awaits_decisions() {
+        if operation.awaits_decisions() || self.collectives.follows_gathering(id) {
             return;
         }
         // Processes of this node have all that this server generates.
@@ -335,6 +355,9 @@ impl<S: Datastore> ServerCore<S> {
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
         self.collectives.hand_to_host(id, upcall, fence);
         self.ask_for_parts(now, id);
+        if let Some(operation) = self.collectives.get(id).filter(|operation| operation.awaits_clones()) {
+            self.advance_followers(now, &operation.signature().clone());
+        }
     }
 
     /// Handles the host's answer.
@@ -408,6 +431,9 @@ impl<S: Datastore> ServerCore<S> {
         let ending = self.ending(&operation, status, info);
         if brings_about(status) {
             self.tie(&operation);
+        }
+        if operation.awaits_clones() {
+            self.advance_followers(now, operation.signature());
         }
         let (signature, tickets) = operation.into_parts();
         for ticket in tickets {

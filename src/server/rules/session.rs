@@ -92,6 +92,7 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(client) = self.registry.client_mut(&proc) {
             client.connect(id);
         }
+        self.collectives.note_clone(&proc);
         self.outputs.push(Output::Admit(id, number));
         if maps_segments {
             // A process that has its own segment must have the others already.
@@ -154,6 +155,7 @@ impl<S: Datastore> ServerCore<S> {
             self.end_invitations_of(now, proc);
             self.untie(now, proc);
         }
+        self.go_on_without_clone(now, proc);
         self.review(now, about(proc));
     }
 
@@ -195,6 +197,8 @@ impl<S: Datastore> ServerCore<S> {
             self.untie(now, proc);
             self.registry.touch();
             self.review_namespace(now, &proc.namespace);
+        } else {
+            self.go_on_without_clone(now, proc);
         }
     }
 

@@ -201,6 +201,29 @@ impl Collectives {
         signature.and_then(|signature| self.by_signature.get(signature)?.first()) == Some(&id)
     }
 
+    /// Whether the operation before this one of the same signature still gathers: it lacks clones. Those before that one gather only
+    /// if it does.
+    pub(crate) fn follows_gathering(&self, id: OperationId) -> bool {
+        let ids = self.operations.get(&id).and_then(|operation| self.by_signature.get(operation.signature()));
+        let elder = ids.and_then(|ids| self.operations.get(ids.range(..id).next_back()?));
+        elder.is_some_and(|elder| elder.stage() == OperationStage::Gathering)
+    }
+
+    /// A clone of a process has connected: operations may await it.
+    pub(crate) fn note_clone(&mut self, proc: &ProcId) {
+        let ids = self.by_proc.get(proc).into_iter().flatten();
+        for id in ids {
+            if let Some(operation) = self.operations.get_mut(id) {
+                operation.note_clone(proc);
+            }
+        }
+    }
+
+    /// Whether an operation awaits the clones of a process.
+    pub(crate) fn await_clones_of(&self, proc: &ProcId) -> bool {
+        self.of_process(proc).any(|(_, operation)| operation.awaits_clones_of(proc))
+    }
+
     pub(crate) fn remove(&mut self, id: OperationId) -> Option<Collective> {
         let operation = self.operations.remove(&id)?;
         for peer in operation.waiting_peers() {

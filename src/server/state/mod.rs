@@ -31,10 +31,12 @@
 //! | `signature`, `transitions` | kind and participants of an operation; the effects of events on it |
 //! | `operation`, `collectives`, `early_connect` | one operation of many processes; all of them; the state of one that goes to the host early |
 //! | `merged_directives` | the directives of an operation's participants |
+//! | `awaited_clones` | the ranks of a fence that lack clones |
 //! | `exchanges`, `missed_fences` | commits that participants have of each other; fences that this server missed |
 //! | `group` | groups and invitations |
 //! | `sizes`, `index` | the memory of participants and infos; sets of ids by key |
 
+mod awaited_clones;
 mod changes;
 mod cleanups;
 mod client;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::awaited_clones::AwaitedClones;
 use super::client::Presence;
 use super::early_connect::EarlyConnect;
 use super::group::progress::GroupProgress;
@@ -42,6 +43,7 @@ pub(crate) struct Collective {
     /// Memory of its participants and directives, in bytes.
     size_bytes: usize,
     tickets: BTreeMap<PeerId, Ticket>,
+    clones: AwaitedClones,
     /// The participants, as of a revision of the registry, if all their jobs are known.
     members: Option<(u64, Option<Membership>)>,
     particular: Particular,
@@ -112,6 +114,7 @@ impl Collective {
             user,
             size_bytes,
             tickets: BTreeMap::new(),
+            clones: AwaitedClones::default(),
             members: None,
             particular,
         }
@@ -243,6 +246,34 @@ impl Collective {
         self.tickets.contains_key(&peer)
     }
 
+    /// Awaits all clones of a rank that has arrived.
+    pub(crate) fn await_clones(&mut self, rank: ProcId) {
+        self.clones.add(rank);
+    }
+
+    /// Whether it awaits clones of a rank.
+    pub(crate) fn awaits_clones_of(&self, rank: &ProcId) -> bool {
+        self.clones.contains(rank)
+    }
+
+    /// Whether it awaits clones.
+    pub(crate) fn awaits_clones(&self) -> bool {
+        !self.clones.is_empty()
+    }
+
+    /// A clone of a rank has connected.
+    pub(crate) fn note_clone(&mut self, rank: &ProcId) {
+        self.clones.reopen(rank);
+    }
+
+    /// The ranks that lack clones while it gathers.
+    pub(crate) fn lacking_clones(&self, registry: &Registry) -> Vec<ProcId> {
+        match self.phase() {
+            CollectivePhase::Gathering => self.clones.lacking(registry, |peer| self.waits(peer)),
+            CollectivePhase::Closed => Vec::new(),
+        }
+    }
+
     /// Takes back a connection's ticket. Its contribution stays.
     pub(crate) fn withdraw(&mut self, peer: PeerId) -> Option<Ticket> {
         self.tickets.remove(&peer)
@@ -293,12 +324,17 @@ impl Collective {
         }
     }
 
-    /// Records local and departed participants. Returns whether all participants that can arrive have arrived.
+    /// Records local and departed participants. Returns whether all participants that can arrive have arrived, and the clones of those
+    /// that ask for them.
     pub(crate) fn is_locally_complete(&mut self, registry: &Registry, table: TransitionTable) -> bool {
         if !self.is_up_to_date(registry) {
             let members = self.signature.membership(registry);
             members.iter().for_each(|members| self.note_departures(registry, table, &members.local));
             self.members = Some((registry.revision(), members));
+        }
+        let tickets = &self.tickets;
+        if !self.clones.are_here(registry, |peer| tickets.contains_key(&peer)) {
+            return false;
         }
         let Some((_, Some(members))) = &self.members else { return false };
         let arrived = self.contributed.len().saturating_add(self.departed.len());

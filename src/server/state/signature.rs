@@ -217,8 +217,12 @@ impl Signature {
     }
 }
 
-pub(crate) const UNDERSTOOD_OF_FENCES: [&str; 3] =
-    [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
+pub(crate) const UNDERSTOOD_OF_FENCES: [&str; 4] = [
+    keys::COLLECT_DATA.name(),
+    keys::COLLECT_GENERATED_JOB_INFO.name(),
+    keys::ALL_CLONES_PARTICIPATE.name(),
+    keys::TIMEOUT.name(),
+];
 pub(crate) const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
 pub(crate) const UNDERSTOOD_OF_GROUPS: [&str; 11] = [
     keys::TIMEOUT.name(),

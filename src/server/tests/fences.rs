@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
+use crate::keys;
 use crate::proto::exchange::{ExchangeForm, PackedFence};
 use crate::proto::{Commit, RankData, Reply, Request};
 use crate::server::{Capabilities, FenceData, HostReply, Output, ServerConfig};
@@ -195,6 +196,92 @@ fn a_clone_waits_along_and_counts_once() {
     rig.request(peers[0], fence(&[everybody()], &[]));
     assert_eq!(rig.request(clone, fence(&[everybody()], &[])), []);
     assert_eq!(statuses(&rig.request(peers[1], fence(&[everybody()], &[]))).len(), 3);
+}
+
+const ALL_CLONES: &str = keys::ALL_CLONES_PARTICIPATE.name();
+
+/// The directive of a later arrival was ignored, and so was the one of a process whose clone had come first.
+#[test]
+fn a_fence_waits_for_the_clones_of_each_rank_that_asks_for_them() {
+    let required = [Info { flags: InfoFlags::REQUIRED.bits(), ..flag(ALL_CLONES) }];
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    let clones = [0, 1, 1, 2].map(|rank| rig.join(&proc(rank), SOCKET));
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    rig.request(clones[1], fence(&[everybody()], &[]));
+    rig.request(peers[1], fence(&[everybody()], &required));
+    assert_eq!(rig.request(peers[2], fence(&[everybody()], &[])), []);
+    let [waits] = &rig.server.open_operations(rig.now)[..] else { panic!() };
+    assert_eq!((&waits.missing[..], &waits.lacking_clones[..]), (&[][..], &[proc(1)][..]));
+    // Rank 0 and 2 did not ask for theirs.
+    let outputs = rig.request(clones[2], fence(&[everybody()], &[]));
+    assert_eq!(statuses(&outputs).len(), 5);
+}
+
+#[test]
+fn a_clone_that_ends_is_awaited_no_more_and_a_new_one_is() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let clones = [0, 0].map(|rank| rig.join(&proc(rank), SOCKET));
+    rig.request(peers[0], fence(&[everybody()], &[flag(ALL_CLONES)]));
+    let late = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(peers[1], fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(clones[0], Request::Finalize)), [(clones[0], SUCCESS)]);
+    assert_eq!(rig.lose(clones[1]), []);
+    assert_eq!(statuses(&rig.lose(late)), [(peers[0], SUCCESS), (peers[1], SUCCESS)]);
+    // A finalization may be the last event, too.
+    let clone = rig.join(&proc(0), SOCKET);
+    rig.request(peers[1], fence(&[everybody()], &[]));
+    rig.request(peers[0], fence(&[everybody()], &[flag(ALL_CLONES)]));
+    let mut outputs = rig.request(clone, Request::Finalize);
+    outputs.extend(rig.wait(1));
+    assert_eq!(statuses(&outputs), [(clone, SUCCESS), (peers[0], SUCCESS), (peers[1], SUCCESS)]);
+}
+
+#[test]
+fn a_clone_that_connects_after_all_were_here_is_awaited() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let clone = rig.join(&proc(0), SOCKET);
+    rig.request(peers[0], fence(&[everybody()], &[flag(ALL_CLONES)]));
+    rig.request(clone, fence(&[everybody()], &[]));
+    let late = rig.join(&proc(0), SOCKET);
+    assert_eq!(rig.request(peers[1], fence(&[everybody()], &[])), []);
+    assert_eq!(statuses(&rig.request(late, fence(&[everybody()], &[]))).len(), 4);
+}
+
+/// A rank that raced ahead of its clone completed the second fence before the first one.
+#[test]
+fn fences_behind_one_that_lacks_a_clone_end_behind_it() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    let clone = rig.join(&proc(0), SOCKET);
+    rig.request(peer, fence(&[everybody()], &[flag(ALL_CLONES)]));
+    assert_eq!(rig.request(peer, fence(&[everybody()], &[])), []);
+    assert_eq!(rig.request(peer, fence(&[everybody()], &[])), []);
+    let mut outputs = rig.request(clone, fence(&[everybody()], &[]));
+    outputs.extend(rig.wait(1));
+    assert_eq!(statuses(&outputs), [(peer, SUCCESS), (clone, SUCCESS), (peer, SUCCESS), (peer, SUCCESS)]);
+}
+
+#[test]
+fn a_time_limit_ends_a_fence_that_lacks_clones() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(1, 1)[0];
+    rig.join(&proc(0), SOCKET);
+    rig.request(peer, fence(&[everybody()], &[flag(ALL_CLONES), timeout(1)]));
+    assert_eq!(statuses(&rig.wait(1000)), [(peer, Status::ERR_TIMEOUT)]);
+}
+
+#[test]
+fn a_fence_with_other_nodes_waits_for_the_clones_here_and_hands_the_directive_up() {
+    let directives = [flag(ALL_CLONES)];
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peer = rig.job(2, 1)[0];
+    let clone = rig.join(&proc(0), SOCKET);
+    assert_eq!(upcalls(&rig.request(peer, fence(&[everybody()], &directives))).len(), 0);
+    let outputs = rig.request(clone, fence(&[everybody()], &directives));
+    assert_eq!(fence_upcall(&outputs).1.directives, directives);
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn what_waits_is_listed_with_its_age_and_those_it_waits_for() {
         participants: vec![everybody()],
         arrived: 1,
         missing: vec![proc(0), proc(2)],
+        lacking_clones: Vec::new(),
         age: Duration::from_secs(3),
     };
     let of_get = OpenOperation {
@@ -24,6 +25,7 @@ fn what_waits_is_listed_with_its_age_and_those_it_waits_for() {
         participants: vec![proc(0)],
         arrived: 1,
         missing: vec![proc(2)],
+        lacking_clones: Vec::new(),
         age: Duration::from_secs(1),
     };
     assert_eq!(rig.server.open_operations(rig.now), [of_fence, of_get]);
