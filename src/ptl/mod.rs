@@ -51,7 +51,9 @@ pub use address::{AddressError, Endpoint, ModexAddress, ServerAddress};
 pub(crate) use arrival::{Arrival, Waited};
 pub use arrival::{Received, StreamError};
 pub use credentials::PeerCredentials;
-pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
+pub use environment::{
+    ClientEnvironment, EnvironmentError, LAUNCHER_SERVER_NAME, Proof, ServerEnvironment, ServerOffer,
+};
 pub use interfaces::{Interfaces, InterfacesError};
 pub use listener::{Listener, SocketAccess};
 pub use outbox::{QueueFull, SharedBytes, SpentMessages};

@@ -19,7 +19,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use modex::keys;
-use modex::ptl::ClientEnvironment;
+use modex::ptl::{ClientEnvironment, LAUNCHER_SERVER_NAME};
 use modex::runtime::{self, trusted_variable};
 use modex::types::codes::range::RANGE_CUSTOM;
 use modex::types::{Info, Key, ProcId, Rank, Status, Value};
@@ -34,8 +34,8 @@ pub(super) const VARIABLES: [&str; 6] = [
     keys::LAUNCHER_RNDZ_FILE.name(),
     keys::KEEPALIVE_PIPE.name(),
     PAUSE,
-    "PMIX_SERVER_NSPACE",
-    "PMIX_SERVER_RANK",
+    LAUNCHER_SERVER_NAME[0],
+    LAUNCHER_SERVER_NAME[1],
 ];
 
 /// How long the tool may take to admit the launcher.

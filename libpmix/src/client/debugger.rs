@@ -20,10 +20,16 @@ pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
     });
     let id = id.map_err(|error| error.status())?;
     let outcome = match client.report_waiting().wait() {
-        // A server without a host for this event has kept it for the handlers of its own process. A tool outside does not
-        // hear of it.
         Err(error) if error.status() != Status::ERR_NOT_SUPPORTED => Err(error.status()),
-        _ => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
+        reported => {
+            if reported.is_err() {
+                // The server keeps the event for the handlers of its own process.
+                tracing::warn!(
+                    "this process waits for a debugger, and its server's host tells no tool; attach to the server"
+                );
+            }
+            receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION)
+        }
     };
     // A wait for the end of a handler does not fail.
     let _ = client.deregister_event_handler(id).wait();

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use modex::gds::registration::JobDescription;
 use modex::keys::{self, TypedKey};
 use modex::proto::Spawn;
+use modex::ptl::LAUNCHER_SERVER_NAME;
 use modex::types::codes::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use modex::types::{App, AsStatus, Info, Namespace, ProcId, Status, Text, Value};
 use modex::{Capabilities, EnvironmentChange, Host, Server};
@@ -54,9 +55,6 @@ const OF_APP: [&str; 2] = [keys::FORKEXEC_AGENT.name(), keys::WDIR.name()];
 
 /// A tool starts a launcher rather than a job of this size.
 const PROCESSES_MAX: u32 = 1024;
-
-/// Variables that name the server inside a launcher. The tool finds the launcher by the name of its job.
-const SERVER_NAME: [&str; 2] = ["PMIX_SERVER_NSPACE", "PMIX_SERVER_RANK"];
 
 /// Whether this process starts jobs itself.
 pub(crate) fn is_forking() -> bool {
@@ -271,7 +269,8 @@ fn set_environment(
         };
     }
     let rank = proc.rank.process().unwrap_or_default();
-    command.envs(SERVER_NAME.into_iter().zip([proc.namespace.to_string(), rank.to_string()]));
+    // The tool finds the launcher by the name of its job.
+    command.envs(LAUNCHER_SERVER_NAME.into_iter().zip([proc.namespace.to_string(), rank.to_string()]));
     command.envs(server.setup_fork(proc).map_err(io::Error::other)?);
     Ok(())
 }

@@ -368,7 +368,7 @@ impl Connection {
         (self.credentials.uid, self.account())
     }
 
-    /// Memory of partial messages and queued output.
+    /// Memory of partial messages, of queued output, and of the counts of missed output.
     pub(super) fn memory_use(&self) -> MemoryUse {
         let received = match &self.stage {
             Stage::Handshake(handshake) => handshake.size_bytes(),
@@ -378,7 +378,7 @@ impl Connection {
         };
         let unread = self.stream.held_bytes();
         MemoryUse {
-            own: received.saturating_add(unread),
+            own: received.saturating_add(unread).saturating_add(self.missed_output.size_bytes()),
             shared: self.stream.shared_bytes(),
             unread: Some((self.credentials.uid, unread)),
         }

@@ -662,11 +662,8 @@ impl Connections {
     pub(super) fn notify(&mut self, id: PeerId, delivery: &EventDelivery) {
         let unasked_bytes_max = self.unasked_bytes_max();
         let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return };
-        match self.written_events.write(delivery, codec) {
-            Ok(bytes) => self.write(id, |connection| connection.notify(bytes, unasked_bytes_max)),
-            Err(error) => {
-                tracing::warn!(status = %delivery.event.status, %error, "an event can't be written for a peer")
-            }
+        if let Some(bytes) = self.written_events.write(delivery, codec) {
+            self.write(id, |connection| connection.notify(bytes, unasked_bytes_max));
         }
     }
 

@@ -20,6 +20,11 @@ impl MissedOutput {
         self.0.is_empty()
     }
 
+    /// Memory of the counts.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.0.len().saturating_mul(SOURCE_BYTES)
+    }
+
     /// Counts a piece that the peer does not get.
     pub(super) fn add(&mut self, head: &OutputHead, byte_count: usize) {
         let source = source_of(head);
@@ -54,6 +59,8 @@ fn source_of(head: &OutputHead) -> Source {
 
 /// Bound on the counted outputs of one peer.
 const SOURCES_MAX: usize = 4096;
+/// Memory of one of them, with its part of the table. The name of a job is shared.
+const SOURCE_BYTES: usize = 2 * size_of::<(Source, u64)>();
 
 #[cfg(test)]
 mod tests {
@@ -76,6 +83,7 @@ mod tests {
         assert_eq!(missed.mark(&head(0)).info, []);
         let many = u32::try_from(SOURCES_MAX).unwrap();
         (0..=many).for_each(|rank| missed.add(&head(rank), 1));
+        assert_eq!(missed.size_bytes(), SOURCES_MAX * SOURCE_BYTES);
         assert_eq!((missed.mark(&head(many - 1)).info.len(), missed.mark(&head(many)).info.len()), (1, 0));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use crate::events::Event;
 use crate::proto::Dialect;
-use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
+use crate::runtime::shared::message_codec::MessageCodec;
 use crate::server::EventDelivery;
 
 /// The form of a written message: the dialect, and the largest payload that the peer takes.
@@ -23,45 +23,54 @@ struct WrittenEvent {
     event: Weak<Event>,
     was_missed: bool,
     reading: Reading,
-    bytes: Arc<Vec<u8>>,
+    /// `None`: it can't be written in this form.
+    bytes: Option<Arc<Vec<u8>>>,
 }
 
 impl WrittenEvents {
-    /// An event as a message.
-    pub(super) fn write(
-        &mut self,
-        delivery: &EventDelivery,
-        codec: &MessageCodec,
-    ) -> Result<Arc<Vec<u8>>, MessageEncodeError> {
+    /// An event as a message; `None` if it can't be written in the peer's form. The first peer's failure is logged.
+    pub(super) fn write(&mut self, delivery: &EventDelivery, codec: &MessageCodec) -> Option<Arc<Vec<u8>>> {
         let (reading, address) = (codec.reading(), Arc::as_ptr(&delivery.event));
         let is_same = |written: &&WrittenEvent| {
             written.event.as_ptr() == address && written.was_missed == delivery.was_missed && written.reading == reading
         };
         if let Some(written) = self.0.iter().rev().find(is_same) {
-            return Ok(Arc::clone(&written.bytes));
+            return written.bytes.clone();
         }
-        let bytes = Arc::new(codec.write_event(&delivery.notice())?);
+        let bytes = match codec.write_event(&delivery.notice()) {
+            Ok(bytes) => Some(Arc::new(bytes)),
+            Err(error) => {
+                tracing::warn!(status = %delivery.event.status, %error, "some peers miss an event that can't be written for them");
+                None
+            }
+        };
         if self.0.len() >= EVENTS_MAX {
             self.0.remove(0);
         }
         let event = Arc::downgrade(&delivery.event);
-        self.0.push(WrittenEvent { event, was_missed: delivery.was_missed, reading, bytes: Arc::clone(&bytes) });
-        Ok(bytes)
+        self.0.push(WrittenEvent { event, was_missed: delivery.was_missed, reading, bytes: bytes.clone() });
+        bytes
     }
 
-    /// Forgets small messages, and large ones for which no peer waits any more. Returns the large ones, which take long to
-    /// free.
+    /// Forgets small messages, large ones for which no peer waits any more, and failures of events that are no more. Returns the
+    /// large ones, which take long to free.
     pub(super) fn take_sent(&mut self) -> Vec<Arc<Vec<u8>>> {
-        let is_over = |written: &mut WrittenEvent| !written.is_large() || Arc::strong_count(&written.bytes) == 1;
-        let sent = self.0.extract_if(.., is_over).filter(WrittenEvent::is_large);
-        sent.map(|written| written.bytes).collect()
+        let sent = self.0.extract_if(.., |written| written.is_over()).filter_map(|written| written.bytes);
+        sent.filter(is_large).collect()
     }
 }
 
 impl WrittenEvent {
-    fn is_large(&self) -> bool {
-        self.bytes.len() >= LARGE_BYTES
+    fn is_over(&self) -> bool {
+        match &self.bytes {
+            Some(bytes) => !is_large(bytes) || Arc::strong_count(bytes) == 1,
+            None => self.event.strong_count() == 0,
+        }
     }
+}
+
+fn is_large(bytes: &Arc<Vec<u8>>) -> bool {
+    bytes.len() >= LARGE_BYTES
 }
 
 /// Bound on the written events. It bounds a search, too.
@@ -102,6 +111,26 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &write(&one, Generation::V41)));
         drop((first, fixed));
         assert!(written.take_sent().is_empty());
+        assert!(written.0.is_empty());
+    }
+
+    #[test]
+    /// An event that some peers can't take was encoded again for each of them.
+    fn a_failure_is_known_as_long_as_the_event() {
+        let (large, mut written) = (delivery(Status::ERR_TIMEOUT, LARGE_BYTES), WrittenEvents::default());
+        let codec = |bytes_max| {
+            let dialect =
+                Dialect { codec: Codec { generation: Generation::V41, described: false }, peer: Version::OWN };
+            MessageCodec::to_client(dialect, bytes_max, false)
+        };
+        for _ in 0..2 {
+            assert_eq!(written.write(&large, &codec(LARGE_BYTES / 2)), None);
+            assert!(written.take_sent().is_empty());
+            assert_eq!(written.0.len(), 1);
+        }
+        assert!(written.write(&large, &codec(2 * LARGE_BYTES)).is_some(), "another peer");
+        drop(large);
+        assert_eq!(written.take_sent().len(), 1);
         assert!(written.0.is_empty());
     }
 
