@@ -93,6 +93,10 @@ fn replay(name: &str, server: Version) -> Replayed {
 fn replay_connect(bytes: &[u8]) -> Connect {
     let (header, body) = bytes.split_first_chunk::<CONNECT_HEADER_BYTES>().unwrap();
     assert_eq!(connect_body_size(*header), Ok(body.len()));
+    // The same from a machine of the other byte order: only this header has the sender's.
+    let mut foreign = *header;
+    foreign.chunks_mut(4).for_each(<[u8]>::reverse);
+    assert_eq!(connect_body_size(foreign), Ok(body.len()));
     let connect = Connect::decode(body).unwrap();
     let mut written = connect.encode().unwrap();
     // Exception: clients of 4.2 count one byte too many and append a stray NUL, which is not part of the message.

@@ -1,4 +1,4 @@
-//! The few numbers in the sender's byte order. Both ends run on one node.
+//! The few numbers in the sender's byte order. Mostly both ends run on one node.
 
 #[expect(clippy::host_endian_bytes, reason = "the wire form is the sender's memory")]
 pub(super) const fn to_bytes(number: u32) -> [u8; 4] {

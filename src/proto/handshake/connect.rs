@@ -218,7 +218,7 @@ impl Connect {
     }
 }
 
-/// Reads the header before a connect message: the size of the message.
+/// Reads the header before a connect message, in the byte order of any peer: the size of the message.
 ///
 /// # Errors
 /// If it is no such header, or declares more than a server reads.
@@ -228,10 +228,11 @@ pub fn connect_body_size(header: [u8; CONNECT_HEADER_BYTES]) -> Result<usize, Ha
     if tag != Tag::CONNECT.0 {
         return Err(HandshakeError::NotConnect { tag });
     }
-    match usize::try_from(host_order::from_bytes([s0, s1, s2, s3])) {
-        Ok(declared) if declared <= CONNECT_BYTES_MAX => Ok(declared),
-        declared => Err(HandshakeError::TooLong { declared: declared.unwrap_or(usize::MAX) }),
-    }
+    let size_bytes = host_order::from_bytes([s0, s1, s2, s3]);
+    // A peer on another machine may have the other byte order. All later numbers have that of the network.
+    let sizes = [size_bytes, size_bytes.swap_bytes()].map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+    let [declared, _] = sizes;
+    sizes.into_iter().find(|size| *size <= CONNECT_BYTES_MAX).ok_or(HandshakeError::TooLong { declared })
 }
 
 /// Effective user and group id that a tool claims.
