@@ -16,16 +16,15 @@ use super::usage_desk::UsageDesk;
 use crate::gds::Store;
 use crate::keys;
 use crate::server::{HostReply, MONITORED_MAX, MonitoredProcess, Requester, ServerCore};
-use crate::types::{Info, ProcId, Query, Status};
+use crate::types::{Info, ProcId, Query, Status, Text};
 use crate::usage::{self, Subject, UsageKind, UsageQuestion, UsageRequest};
 
 /// The parts of queries that samples answer, and the rest.
 pub(super) fn divided(queries: Vec<Query>) -> (Vec<Query>, Vec<Query>) {
     let (mut about_usage, mut others) = (Vec::new(), Vec::new());
     for Query { keys, qualifiers } in queries {
-        let is_of_usage = |key: &&str| usage::QUERY_KEYS.contains(key);
-        let (of_usage, rest): (Vec<_>, Vec<_>) =
-            keys.into_iter().partition(|key| key.to_str().ok().is_some_and(|key| is_of_usage(&key)));
+        let is_of_usage = |key: &Text| key.to_str().is_ok_and(|key| usage::QUERY_KEYS.contains(&key));
+        let (of_usage, rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(is_of_usage);
         if !rest.is_empty() {
             others.push(Query { keys: rest, qualifiers: qualifiers.clone() });
         }
@@ -122,6 +121,10 @@ impl Survey<'_> {
         if let Some(known) = self.subjects.get(subject) {
             return *known;
         }
+        // A request about too many processes is refused, so further ones are not looked at.
+        if self.has_too_many() {
+            return Err(Status::ERR_OUT_OF_RESOURCE);
+        }
         let found = match subject {
             Subject::Named(proc) => self.core.monitored(self.requester, std::slice::from_ref(proc)),
             Subject::Everyone => Ok(self.core.all_monitored(self.requester)),
@@ -131,12 +134,15 @@ impl Survey<'_> {
             }
             Subject::Node => Ok(Vec::new()),
         };
-        let result = found.and_then(|found| {
+        let result = found.map(|found| {
             self.targets.extend(found.into_iter().filter_map(|process| numbered(self.connections, process)));
-            if self.targets.len() > MONITORED_MAX { Err(Status::ERR_OUT_OF_RESOURCE) } else { Ok(()) }
         });
         self.subjects.insert(subject.clone(), result);
         result
+    }
+
+    fn has_too_many(&self) -> bool {
+        self.targets.len() > MONITORED_MAX
     }
 }
 
@@ -166,6 +172,10 @@ pub(super) fn answer_from_samples(
     };
     let (hostname, server) = (desk.hostname().to_owned(), desk.server().clone());
     queries.iter().for_each(|query| survey.add(query, &hostname, &server));
+    if survey.has_too_many() {
+        let refused = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
+        return answer(desk.loop_sender(), reply_to, refused);
+    }
     let Survey { questions, targets, refusal, .. } = survey;
     let has_node = questions.iter().any(|question| question.subject == Subject::Node);
     let has_all = questions.iter().any(|question| !question.is_of_memory());

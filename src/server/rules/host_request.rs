@@ -8,7 +8,9 @@ use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{
     Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId, timeout,
 };
-use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, SpawnedOutput, Ticket, for_runtime};
+use crate::server::state::{
+    Expected, Peer, Purpose, QueryScope, Questions, ServerCore, SpawnedOutput, Ticket, for_runtime,
+};
 use crate::storage::has_directive;
 use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
 
@@ -147,11 +149,14 @@ impl<S: Datastore> ServerCore<S> {
             return self.answer_queries(ticket, questions);
         }
         // The runtime does not know the numbers of nodes, which are those of a job.
-        let own_node = self.own_node_id(&requester.proc.namespace);
-        let is_of_own_node = |info: &Info| {
-            info.key.as_str() == keys::NODEID.name() && own_node.is_some() && info.value.as_u64() == own_node
-        };
-        for_runtime.iter_mut().for_each(|query| query.qualifiers.retain(|info| !is_of_own_node(info)));
+        for query in &mut for_runtime {
+            let job = QueryScope::of(query, requester, 0, self.config.answers_storage).map(|scope| scope.namespace);
+            let own_node = job.ok().and_then(|job| self.own_node_id(&job));
+            let is_of_own_node = |info: &Info| {
+                info.key.as_str() == keys::NODEID.name() && own_node.is_some() && info.value.as_u64() == own_node
+            };
+            query.qualifiers.retain(|info| !is_of_own_node(info));
+        }
         let requester = requester.clone();
         let purpose = Purpose::Passed(ticket, Expected::Looks(Box::new(questions)));
         let id = self.upcalls.insert(purpose, None);

@@ -42,6 +42,11 @@ pub(crate) fn for_runtime(
         |key: &Key| usage::QUERY_KEYS.contains(&key.as_str()) || (has_storage && storage::is_key(key.as_str()));
     let (mut counts, mut asked) = (counts(host_answers), BTreeSet::new());
     let part = |(index, query): (usize, &Query)| {
+        // Most queries have no such key.
+        let is_known_name = |name: &Text| Key::from_bytes(name.as_bytes()).is_ok_and(|key| is_known(&key));
+        if !query.keys.iter().any(is_known_name) {
+            return None;
+        }
         let scope = QueryScope::of(query, requester, index, has_storage).ok()?;
         let mut keys = query.keys.clone();
         keys.retain(|name| {
