@@ -131,6 +131,7 @@ pub const AREAS: [Area; 12] = [
             "modex::runtime::shared::message_codec",
             "modex::server::rules::access",
             "modex::server::rules::session",
+            "pmix::client::debugger",
             "pmix::client::lifecycle",
             "pmix::descriptors",
         ],
