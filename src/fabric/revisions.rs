@@ -93,7 +93,7 @@ impl Revision {
 }
 
 impl CurrentFabric {
-    /// Begins with [`FIRST_REVISION`].
+    /// Begins with revision 1.
     #[must_use]
     pub fn new(fabric: Fabric) -> Self {
         Self { newest: Arc::new(RwLock::new(Revision::new(FIRST_REVISION, fabric))) }

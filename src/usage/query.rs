@@ -109,24 +109,27 @@ impl UsageQuestion {
 }
 
 /// The answers to questions from samples of processes and of the node, as far as there are some. Answers beyond `bytes_max` in all
-/// are left out.
+/// are left out; then the second result is true.
 #[must_use]
-pub fn answers(questions: &[UsageQuestion], samples: &[Info], server: &ProcId, bytes_max: usize) -> Vec<Info> {
+pub fn answers(questions: &[UsageQuestion], samples: &[Info], server: &ProcId, bytes_max: usize) -> (Vec<Info>, bool) {
     let of_processes = samples.iter().filter_map(Sample::read).collect();
     let is_of_node = |info: &&Info| info.key.as_str() == keys::NODE_RESOURCE_USAGE.name();
     let of_node: Vec<Info> = samples.iter().filter(is_of_node).cloned().collect();
     // Many queries may ask for the same.
     let mut known = BTreeMap::new();
-    let (mut infos, mut bytes) = (Vec::new(), 0_usize);
+    let (mut infos, mut bytes, mut is_cut) = (Vec::new(), 0_usize, false);
     for question in questions {
         let value = known.entry(question).or_insert_with(|| question.value(&of_processes, server, &of_node));
         let Some(value) = value.as_ref() else { continue };
         let more = footprint(value).and_then(|size| bytes.checked_add(size));
-        let Some(more) = more.filter(|more| *more <= bytes_max) else { break };
+        let Some(more) = more.filter(|more| *more <= bytes_max) else {
+            is_cut = true;
+            continue;
+        };
         bytes = more;
         infos.push(info(question.key, value.clone()));
     }
-    infos
+    (infos, is_cut)
 }
 
 /// A sample of a process.
@@ -217,7 +220,7 @@ mod tests {
     }
 
     fn answer(key: &str, switches: &[&'static str], rank: impl Into<Rank>) -> Option<Value> {
-        let found = answers(&[question(key, switches, rank)], &samples(), &server(), usize::MAX);
+        let (found, _) = answers(&[question(key, switches, rank)], &samples(), &server(), usize::MAX);
         found.into_iter().next().map(|info| info.value)
     }
 
@@ -255,8 +258,14 @@ mod tests {
     #[test]
     fn answers_have_a_bound_in_bytes() {
         let all = [(); 3].map(|()| question(MEMORY, &[], Rank::Wildcard));
-        let found = |bytes_max| answers(&all, &samples(), &server(), bytes_max).len();
+        let found = |bytes_max| {
+            let (found, is_cut) = answers(&all, &samples(), &server(), bytes_max);
+            (found.len(), is_cut)
+        };
         let size = footprint(&answer(MEMORY, &[], Rank::Wildcard).unwrap()).unwrap();
-        assert_eq!([size - 1, size, 3 * size - 1, 3 * size].map(found), [0, 1, 2, 3]);
+        assert_eq!([size - 1, size, 3 * size - 1, 3 * size].map(found), [(0, true), (1, true), (2, true), (3, false)]);
+        let small_last = [question(MEMORY, &[], Rank::Wildcard), question(keys::DAEMON_MEMORY.name(), &[], 0)];
+        let (found, is_cut) = answers(&small_last, &samples(), &server(), size - 1);
+        assert_eq!((found[0].key.as_str(), is_cut), (keys::DAEMON_MEMORY.name(), true));
     }
 }

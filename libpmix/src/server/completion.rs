@@ -15,6 +15,13 @@ pub(super) fn status_of<E: AsStatus>(result: &Result<(), E>) -> Status {
     result.as_ref().map_or_else(AsStatus::status, |()| Status::SUCCESS)
 }
 
+/// Logs the reason of a failure: the host gets a bare status.
+fn log_failure(result: &Result<(), ServerError>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, "a call of this host has failed");
+    }
+}
+
 /// Runs an operation of the server. Callers without a callback wait for its end.
 pub(super) fn perform(
     callback: Callback<pmix_op_cbfunc_t>,
@@ -35,11 +42,13 @@ pub(super) fn perform_and(
     let pending = operation(process.server());
     let Some(callback) = callback.with(data) else {
         let result = pending.wait();
+        log_failure(&result);
         after();
         result?;
         return Ok(Status::OPERATION_SUCCEEDED);
     };
     pending.then(|result| {
+        log_failure(&result);
         callback.call(status_of(&result));
         after();
     })?;

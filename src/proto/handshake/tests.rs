@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bfrops::{Codec, Generation, strategies};
-use crate::proto::Version;
+use crate::proto::{Version, host_order};
 use crate::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};
 
 fn ids() -> impl Strategy<Value = Ids> {
@@ -138,6 +138,19 @@ fn the_connect_message_has_a_bound() {
     assert_eq!(connect_body_size([0; CONNECT_HEADER_BYTES]), Err(HandshakeError::NotConnect { tag: 0 }));
     let huge = [0xff; CONNECT_HEADER_BYTES];
     assert!(matches!(connect_body_size(huge), Err(HandshakeError::TooLong { .. })));
+}
+
+/// Regression: a foreign message of 256 or 512 bytes was taken for one of 64 or 128 KiB, which never came.
+#[test]
+fn the_size_is_read_in_either_byte_order() {
+    let (bytes, size_at) = (own_client().encode().unwrap(), 8);
+    for size in [1_u32, 255, 256, 300, 512, 65_535] {
+        for written in [size, size.swap_bytes()] {
+            let mut header: [u8; CONNECT_HEADER_BYTES] = bytes[..CONNECT_HEADER_BYTES].try_into().unwrap();
+            header[size_at..size_at + 4].copy_from_slice(&host_order::to_bytes(written));
+            assert_eq!(connect_body_size(header), Ok(size as usize));
+        }
+    }
 }
 
 #[test]

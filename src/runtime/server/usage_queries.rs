@@ -83,6 +83,8 @@ struct Survey<'a> {
     targets: BTreeSet<(ProcId, u32)>,
     /// The reason for missing values.
     refusal: Option<Status>,
+    /// Whether a job has processes on other nodes.
+    is_partial: bool,
 }
 
 impl Survey<'_> {
@@ -97,7 +99,7 @@ impl Survey<'_> {
         }
         let target = match self.core.measured_target(self.requester, query) {
             Ok(target) => target,
-            Err(status) => return self.refusal = Some(status),
+            Err(status) => return self.refuse(status),
         };
         let is_local_only =
             |info: &Info| info.key.as_str() == keys::QUERY_LOCAL_ONLY.name() && info.value.as_bool() == Some(true);
@@ -106,14 +108,18 @@ impl Survey<'_> {
             let question = key.to_str().ok().and_then(|key| UsageQuestion::read(key, &query.qualifiers, &target));
             let Some(question) = question else { continue };
             if let Err(status) = self.look_at(&question.subject, server) {
-                self.refusal = Some(status);
+                self.refuse(status);
                 continue;
             }
-            if !is_local_only && matches!(&question.subject, Subject::Named(proc) if self.core.runs_elsewhere(proc)) {
-                self.refusal = Some(Status::ERR_PARTIAL_SUCCESS);
-            }
+            self.is_partial |=
+                !is_local_only && matches!(&question.subject, Subject::Named(proc) if self.core.runs_elsewhere(proc));
             self.questions.push(question);
         }
+    }
+
+    /// Notes the reason for missing values. The first one counts.
+    fn refuse(&mut self, status: Status) {
+        self.refusal.get_or_insert(status);
     }
 
     /// Adds the processes of a subject, once.
@@ -169,6 +175,7 @@ pub(super) fn answer_from_samples(
         subjects: BTreeMap::new(),
         targets: BTreeSet::new(),
         refusal: None,
+        is_partial: false,
     };
     let (hostname, server) = (desk.hostname().to_owned(), desk.server().clone());
     queries.iter().for_each(|query| survey.add(query, &hostname, &server));
@@ -176,7 +183,7 @@ pub(super) fn answer_from_samples(
         let refused = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
         return answer(desk.loop_sender(), reply_to, refused);
     }
-    let Survey { questions, targets, refusal, .. } = survey;
+    let Survey { questions, targets, refusal, is_partial, .. } = survey;
     let has_node = questions.iter().any(|question| question.subject == Subject::Node);
     let has_all = questions.iter().any(|question| !question.is_of_memory());
     let loop_sender = desk.loop_sender().clone();
@@ -184,11 +191,14 @@ pub(super) fn answer_from_samples(
         let loop_sender = loop_sender.clone();
         move |reply: HostReply| {
             let (samples, unmeasured) = reply.into_looks();
-            let info = usage::answers(&questions, &samples, &server, bytes_max);
-            let status = match refusal.or(unmeasured) {
-                Some(_) if !info.is_empty() => Status::ERR_PARTIAL_SUCCESS,
-                Some(Status::ERR_PARTIAL_SUCCESS) => Status::ERR_NOT_FOUND,
+            let (info, is_cut) = usage::answers(&questions, &samples, &server, bytes_max);
+            let is_partial = is_partial || unmeasured == Some(Status::ERR_PARTIAL_SUCCESS);
+            let unmeasured = unmeasured.filter(|status| *status != Status::ERR_PARTIAL_SUCCESS);
+            let refusal = refusal.or(unmeasured).or(is_cut.then_some(Status::ERR_OUT_OF_RESOURCE));
+            let status = match refusal {
+                _ if !info.is_empty() && (is_partial || refusal.is_some()) => Status::ERR_PARTIAL_SUCCESS,
                 Some(status) => status,
+                None if is_partial => Status::ERR_NOT_FOUND,
                 None => Status::SUCCESS,
             };
             answer(&loop_sender, reply_to, HostReply::Infos { status, info });

@@ -201,12 +201,12 @@ impl Collectives {
         signature.and_then(|signature| self.by_signature.get(signature)?.first()) == Some(&id)
     }
 
-    /// Whether the operation before this one of the same signature still gathers: it lacks clones. Those before that one gather only
-    /// if it does.
+    /// Whether the fence before this one of the same signature still gathers: it, or one before it, lacks clones.
     pub(crate) fn follows_gathering(&self, id: OperationId) -> bool {
         let ids = self.operations.get(&id).and_then(|operation| self.by_signature.get(operation.signature()));
         let elder = ids.and_then(|ids| self.operations.get(ids.range(..id).next_back()?));
-        elder.is_some_and(|elder| elder.stage() == OperationStage::Gathering)
+        let is_fence = |elder: &&Collective| elder.signature().kind == CollectiveKind::Fence;
+        elder.filter(is_fence).is_some_and(|elder| elder.stage() == OperationStage::Gathering)
     }
 
     /// A clone of a process has connected: operations may await it.
