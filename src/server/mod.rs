@@ -75,7 +75,7 @@ pub(crate) use interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
 pub use interface::unread::{AnswerData, CommittedValues, ProcessAnswer};
-pub(crate) use interface::{find, requires_more_than, timeout};
+pub(crate) use interface::{find, flag, requires_more_than, timeout};
 pub(crate) use state::for_runtime;
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;

@@ -20,6 +20,18 @@ pub const QUERY_KEYS: [&str; 5] = [
 pub const QUERY_QUALIFIERS: [&str; 3] =
     [keys::QUERY_LOCAL_ONLY.name(), keys::QUERY_REPORT_AVG.name(), keys::QUERY_REPORT_MINMAX.name()];
 
+/// Whether samples answer queries for this key.
+#[must_use]
+pub fn is_query_key(key: &str) -> bool {
+    QUERY_KEYS.contains(&key)
+}
+
+/// Whether a qualifier is for such queries alone.
+#[must_use]
+pub fn is_query_qualifier(key: &str) -> bool {
+    QUERY_QUALIFIERS.contains(&key)
+}
+
 /// The subject of a query.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
@@ -71,6 +83,7 @@ impl UsageQuestion {
             key if key == keys::CLIENT_AVG_MEMORY.name() => (Form::Mean, Subject::Everyone),
             key if key == keys::QUERY_NODE_RESOURCE_USAGE.name() => (Form::Samples, Subject::Node),
             key if key == keys::QUERY_PROC_RESOURCE_USAGE.name() => (Form::Samples, Subject::Named(target.clone())),
+            // `PMIX_QUERY_MEMORY_USAGE`
             _ if has_mean || has_extremes => (Form::Summary { has_mean, has_extremes }, Subject::Named(target.clone())),
             _ => (Form::Memory, Subject::Named(target.clone())),
         };

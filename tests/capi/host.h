@@ -390,6 +390,27 @@ static UNUSED int host_idle(void)
 /* ---- The client side. */
 static pmix_proc_t me;
 static UNUSED void client_start(void) { CHECK_STATUS(PMIX_SUCCESS, PMIx_Init(&me, NULL, 0)); }
+/* A tool of the server in PLACE. `choice`: a switch for the choice of the server, or NULL. */
+static UNUSED void tool_start(const char *choice)
+{
+    pmix_info_t info[4];
+    uint32_t rank = 3;
+    size_t count = choice ? 4 : 3;
+
+    PMIX_INFO_LOAD(&info[0], PMIX_SYSTEM_TMPDIR, getenv("PLACE"), PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_TOOL_NSPACE, "tool", PMIX_STRING);
+    PMIX_INFO_LOAD(&info[2], PMIX_TOOL_RANK, &rank, PMIX_PROC_RANK);
+    if (choice) PMIX_INFO_LOAD(&info[3], choice, NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, count));
+    for (size_t i = 0; i < count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+}
+
+static UNUSED int tool_end(void)
+{
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());
+    return finish();
+}
+
 static UNUSED int client_end(void)
 {
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));

@@ -149,17 +149,9 @@ static int client(const char *role)
 
 static int tool(void)
 {
-    pmix_info_t info[3];
-    uint32_t rank = 3;
-
-    PMIX_INFO_LOAD(&info[0], PMIX_SYSTEM_TMPDIR, getenv("PLACE"), PMIX_STRING);
-    PMIX_INFO_LOAD(&info[1], PMIX_TOOL_NSPACE, "tool", PMIX_STRING);
-    PMIX_INFO_LOAD(&info[2], PMIX_TOOL_RANK, &rank, PMIX_PROC_RANK);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, 3));
-    for (int i = 0; i < 3; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    tool_start(NULL);
     everything("of-waiting");
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());
-    return finish();
+    return tool_end();
 }
 
 /* The host and a tool ask while both ranks wait. */

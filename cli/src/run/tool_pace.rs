@@ -21,7 +21,7 @@ const BEHIND_BYTES: usize = 16 << 20;
 /// The unread bytes at which they go on. A tool must read the difference within the wait, which is 160 MB a second.
 const CAUGHT_UP_BYTES: usize = 8 << 20;
 
-/// The longest wait. Each one of a slow tool needs 16 MiB that it has read before.
+/// The longest wait. A slow tool causes another one only after it has read everything and has fallen behind again.
 const WAIT_TIME: Duration = Duration::from_millis(50);
 
 /// The time between two looks during a wait.

@@ -15,7 +15,7 @@ use super::turns::Share;
 use super::usage_desk::UsageDesk;
 use crate::gds::Store;
 use crate::keys;
-use crate::server::{HostReply, MONITORED_MAX, MonitoredProcess, Requester, ServerCore};
+use crate::server::{HostReply, MONITORED_MAX, MonitoredProcess, Requester, ServerCore, flag};
 use crate::types::{Info, ProcId, Query, Status, Text};
 use crate::usage::{self, Subject, UsageKind, UsageQuestion, UsageRequest};
 
@@ -23,7 +23,7 @@ use crate::usage::{self, Subject, UsageKind, UsageQuestion, UsageRequest};
 pub(super) fn divided(queries: Vec<Query>) -> (Vec<Query>, Vec<Query>) {
     let (mut about_usage, mut others) = (Vec::new(), Vec::new());
     for Query { keys, qualifiers } in queries {
-        let is_of_usage = |key: &Text| key.to_str().is_ok_and(|key| usage::QUERY_KEYS.contains(&key));
+        let is_of_usage = |key: &Text| key.to_str().is_ok_and(usage::is_query_key);
         let (of_usage, rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(is_of_usage);
         if !rest.is_empty() {
             others.push(Query { keys: rest, qualifiers: qualifiers.clone() });
@@ -101,9 +101,7 @@ impl Survey<'_> {
             Ok(target) => target,
             Err(status) => return self.refuse(status),
         };
-        let is_local_only =
-            |info: &Info| info.key.as_str() == keys::QUERY_LOCAL_ONLY.name() && info.value.as_bool() == Some(true);
-        let is_local_only = query.qualifiers.iter().any(is_local_only);
+        let is_local_only = flag(&query.qualifiers, keys::QUERY_LOCAL_ONLY);
         for key in &query.keys {
             let question = key.to_str().ok().and_then(|key| UsageQuestion::read(key, &query.qualifiers, &target));
             let Some(question) = question else { continue };

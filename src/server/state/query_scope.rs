@@ -35,12 +35,12 @@ impl QueryScope {
         let Query { keys: names, qualifiers } = query;
         let is_of_storage = |name: &Text| name.to_str().is_ok_and(storage::is_key);
         let is_about_storage = has_storage && names.iter().all(is_of_storage);
-        let is_of_usage = |name: &Text| name.to_str().is_ok_and(|key| usage::QUERY_KEYS.contains(&key));
+        let is_of_usage = |name: &Text| name.to_str().is_ok_and(usage::is_query_key);
         let is_about_usage = names.iter().all(is_of_usage);
         let is_known = |key: &str| {
             QUERY_QUALIFIERS.contains(&key)
                 || (is_about_storage && storage::is_qualifier(key))
-                || (is_about_usage && usage::QUERY_QUALIFIERS.contains(&key))
+                || (is_about_usage && usage::is_query_qualifier(key))
         };
         let is_unmet = |info: &Info| {
             let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
@@ -75,9 +75,7 @@ impl QueryScope {
         let is_optional = flag(qualifiers, keys::OPTIONAL);
         let is_special = |info: &Info| {
             let key = info.key.as_str();
-            info.flags().contains(InfoFlags::QUALIFIER)
-                || storage::is_qualifier(key)
-                || usage::QUERY_QUALIFIERS.contains(&key)
+            info.flags().contains(InfoFlags::QUALIFIER) || storage::is_qualifier(key) || usage::is_query_qualifier(key)
         };
         let qualified = qualifiers.iter().any(is_special).then_some(index);
         let is_unnamed = proc.is_none() && namespace.is_none() && rank.is_none();

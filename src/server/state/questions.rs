@@ -38,8 +38,7 @@ pub(crate) fn for_runtime(
     host_answers: &[Info],
     has_storage: bool,
 ) -> Vec<Query> {
-    let is_known =
-        |key: &Key| usage::QUERY_KEYS.contains(&key.as_str()) || (has_storage && storage::is_key(key.as_str()));
+    let is_known = |key: &Key| usage::is_query_key(key.as_str()) || (has_storage && storage::is_key(key.as_str()));
     let (mut counts, mut asked) = (counts(host_answers), BTreeSet::new());
     let part = |(index, query): (usize, &Query)| {
         // Most queries have no such key.
