@@ -11,8 +11,16 @@ use crate::types::{Coord, DataArray, DataType, Endpoint, Geometry, Info, Key, St
 /// Devices of one list. A larger plane is asked for node by node.
 pub const LISTED_MAX: usize = 10_000;
 
+/// Key of this library: the costs of a block of devices, `uint16_t`, row by row.
+pub(super) const COSTS: &str = "modex.fabric.costs";
+
+/// Key of this library: the cheapest devices from one device.
+pub(super) const NEAREST: &str = "modex.fabric.nearest";
+
 /// The keys that a fabric has values of.
-pub const KEYS: [&str; 13] = [
+pub const KEYS: [&str; 15] = [
+    COSTS,
+    NEAREST,
     keys::FABRIC_COORDINATES.name(),
     keys::FABRIC_DEVICE.name(),
     keys::FABRIC_DEVICES.name(),
@@ -99,7 +107,8 @@ impl Fabric {
             return (!planes.is_empty()).then(|| texts(planes.iter().map(Plane::name)));
         }
         if key == keys::FABRIC_DEVICE.name() {
-            return meant.find_map(|(number, plane)| Some(described(number, plane, device(plane, qualifiers)?)));
+            let of = |(number, plane)| Some(Value::info_array(described(number, plane, device(plane, qualifiers)?)));
+            return meant.find_map(of);
         }
         meant.next().and_then(|(number, plane)| self.fact(key, number, plane))
     }
@@ -147,13 +156,13 @@ impl Fabric {
             return Value::DataArray(Box::new(DataArray { element_type: DataType::Geometry, elements }));
         }
         let of_device = |(number, plane, device): (usize, &Plane, Device<'_>)| {
-            Info::new(Key::from_static(keys::FABRIC_DEVICE.name()), described(number, plane, device))
+            Info::new(Key::from_static(keys::FABRIC_DEVICE.name()), Value::info_array(described(number, plane, device)))
         };
         Value::info_array(devices.map(of_device).collect())
     }
 
     /// The planes that directives or qualifiers mean.
-    fn meant(&self, directives: &[Info]) -> Result<impl Iterator<Item = (usize, &Plane)>, Status> {
+    pub(super) fn meant(&self, directives: &[Info]) -> Result<impl Iterator<Item = (usize, &Plane)>, Status> {
         let name = text(directives, keys::FABRIC_PLANE)?.map(str::to_owned);
         let vendor = text(directives, keys::FABRIC_VENDOR)?.map(str::to_owned);
         let identifier = text(directives, keys::FABRIC_IDENTIFIER)?;
@@ -188,7 +197,7 @@ impl Fabric {
 }
 
 /// The device with the qualifiers' id, name on a node, or index.
-fn device<'p>(plane: &'p Plane, qualifiers: &[Info]) -> Option<Device<'p>> {
+pub(super) fn device<'p>(plane: &'p Plane, qualifiers: &[Info]) -> Option<Device<'p>> {
     if let Some(id) = text(qualifiers, keys::DEVICE_ID).ok()? {
         let (node, name) = id.strip_prefix(DEVICE_ID)?.split_once('/')?;
         return plane.device_by_name(node, name);
@@ -201,7 +210,7 @@ fn device<'p>(plane: &'p Plane, qualifiers: &[Info]) -> Option<Device<'p>> {
 }
 
 /// A device in the standard's form: its identity first.
-fn described(number: usize, plane: &Plane, device: Device<'_>) -> Value {
+pub(super) fn described(number: usize, plane: &Plane, device: Device<'_>) -> Vec<Info> {
     let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
     let mut infos = vec![
         info(keys::DEVICE_ID.name(), id(device).into()),
@@ -215,7 +224,7 @@ fn described(number: usize, plane: &Plane, device: Device<'_>) -> Value {
         info(keys::FABRIC_DEVICE_COORDINATES.name(), geometry(number, plane, device)),
     ];
     infos.extend(device.address.map(|address| info(keys::FABRIC_DEVICE_ADDRESS.name(), address.into())));
-    Value::info_array(infos)
+    infos
 }
 
 /// `PMIX_FABRIC_COORDINATES` of a node.

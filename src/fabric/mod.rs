@@ -26,6 +26,7 @@
 //! | `nodes` | the nodes' devices as inventories |
 //! | `assignment` | the endpoints of a job's processes |
 //! | `attributes` | a fabric in the standard's keys |
+//! | `cost_request` | costs in this library's keys |
 //! | `error` | reasons to refuse a description |
 //! | `providers` | descriptions from texts of other programs |
 //!
@@ -57,6 +58,7 @@
 
 mod assignment;
 mod attributes;
+mod cost_request;
 mod description;
 mod error;
 
@@ -72,6 +74,7 @@ mod tests;
 pub use assignment::{Assignment, SWITCH_PEERS_BYTES_MAX};
 pub(crate) use attributes::FabricList;
 pub use attributes::{KEYS, LISTED_MAX};
+pub(crate) use cost_request::CostRequest;
 pub use description::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 pub use error::FabricError;
 pub use plane::{BLOCK_CELLS_MAX, DEVICES_MAX, Device, NAME_BYTES_MAX, Plane, SWITCHES_MAX, UNREACHABLE};

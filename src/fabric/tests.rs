@@ -313,6 +313,62 @@ fn a_plane_is_selected_and_shown_in_the_standards_keys() {
     assert_eq!(fabric.value(device, &[info(keys::FABRIC_DEVICE_INDEX.name(), 4_u32.into())]), None);
 }
 
+/// Two switches of three devices each.
+#[test]
+fn costs_are_answered_in_blocks_and_from_a_device_outwards() {
+    let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+    let fabric = TestFabric.read("nodes:3;plane:d:2").unwrap();
+    let ask = |key: &str, infos: &[Info]| fabric.cost_request(key, infos).map(|request| fabric.costs(&request));
+    let costs = |infos: &[Info]| ask("modex.fabric.costs", infos);
+    let rows = |text: &'static str| info("modex.fabric.rows", text.into());
+    let elements = [0, 2, 3, 2, 0, 3, 3, 3, 0].map(Value::Uint16).to_vec();
+    let block = Value::DataArray(Box::new(DataArray { element_type: DataType::Uint16, elements }));
+    assert_eq!(costs(&[info("modex.fabric.columns", "1-3".into()), rows("1-3")]), Some(block.clone()));
+    assert_eq!(costs(&[rows("1-3")]), Some(block));
+    for wrong in ["", "3-1", "1-6", "-", "a-b", "1-99999999999"] {
+        assert_eq!(costs(&[rows(wrong)]), None, "{wrong}");
+    }
+    assert_eq!((costs(&[]), costs(&[rows("1"), info(keys::FABRIC_INDEX.name(), Value::Size(1))])), (None, None));
+
+    let of_device = info(keys::FABRIC_DEVICE_INDEX.name(), 1_u32.into());
+    let nearest = |count: Value| ask("modex.fabric.nearest", &[of_device.clone(), info("modex.fabric.count", count)]);
+    let found = nearest(4_u32.into());
+    assert_eq!(found, nearest("4".into()));
+    let Some(Value::DataArray(found)) = found else { panic!("{found:?}") };
+    let places = found.elements.iter().map(|device| {
+        let Value::Info(device) = device else { panic!("{device:?}") };
+        let Value::DataArray(device) = &device.value else { panic!("{device:?}") };
+        let fact = |key: &str| {
+            let of_key = |fact: &Value| {
+                if let Value::Info(info) = fact {
+                    (info.key.as_str() == key).then(|| info.value.as_u64())
+                } else {
+                    None
+                }
+            };
+            device.elements.iter().find_map(of_key).flatten()
+        };
+        (fact(keys::FABRIC_DEVICE_INDEX.name()), fact("modex.fabric.cost"))
+    });
+    let expected = [(0, 2), (2, 2), (3, 3), (4, 3)].map(|(index, cost)| (Some(index), Some(cost)));
+    assert_eq!(places.collect::<Vec<_>>(), expected);
+    assert_eq!(nearest("many".into()), None);
+}
+
+/// Larger answers are refused before anything is computed.
+#[test]
+fn an_answer_has_a_bounded_number_of_costs() {
+    let fabric = TestFabric.read("nodes:300;plane:d:1").unwrap();
+    let count = |key: &str, qualifier: &'static str, value: Value| {
+        let device = Info::new(Key::from_static(keys::FABRIC_DEVICE_INDEX.name()), 0_u32);
+        fabric.cost_request(key, &[device, Info::new(Key::from_static(qualifier), value)]).unwrap().cost_count()
+    };
+    let block = |rows: &'static str| count("modex.fabric.costs", "modex.fabric.rows", rows.into());
+    assert_eq!((block("0-255"), block("0-256")), (Some(1 << 16), None));
+    let nearest = |devices: usize| count("modex.fabric.nearest", "modex.fabric.count", Value::Size(devices as u64));
+    assert_eq!((nearest(LISTED_MAX), nearest(LISTED_MAX + 1)), (Some(LISTED_MAX), None));
+}
+
 #[test]
 fn large_planes_are_listed_node_by_node() {
     let fabric = TestFabric.read(&format!("nodes:{};plane:1", LISTED_MAX + 1)).unwrap();

@@ -315,6 +315,61 @@ static void updates(void)
     CHECK(fabric.info == NULL && fabric.ninfo == 0);
 }
 
+static const pmix_data_array_t *ask(const char *key, const char *first, const char *second, const char *third,
+                                    pmix_info_t **found)
+{
+    const char *texts[] = {first, second, third};
+    pmix_query_t query;
+    pmix_status_t status;
+    size_t count = 0;
+
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, key);
+    CHECK_STATUS(PMIX_SUCCESS, status);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 3);
+    for (int i = 0; i < 3; i++) {
+        const char *value = strchr(texts[i], '=');
+        char name[PMIX_MAX_KEYLEN + 1] = "";
+        memcpy(name, texts[i], (size_t)(value - texts[i]));
+        PMIX_INFO_LOAD(&query.qualifiers[i], name, value + 1, PMIX_STRING);
+    }
+    status = PMIx_Query_info(&query, 1, found, &count);
+    PMIX_QUERY_DESTRUCT(&query);
+    bool is_found = status == PMIX_SUCCESS && count == 1 && (*found)->value.type == PMIX_DATA_ARRAY;
+    return is_found ? (*found)->value.data.darray : NULL;
+}
+
+/* Blocks of the matrix, and the cheapest devices. */
+static void cost_queries(void)
+{
+    pmix_info_t *found = NULL;
+    const char *plane = PMIX_FABRIC_PLANE "=plane000";
+
+    const pmix_data_array_t *costs =
+        ask("modex.fabric.costs", plane, "modex.fabric.rows=3-5", "modex.fabric.columns=0-14", &found);
+    CHECK(costs && costs->type == PMIX_UINT16 && costs->size == 3 * DEVICES);
+    for (int i = 0; costs && i < 3 * DEVICES; i++) {
+        int row = 3 + i / DEVICES, column = i % DEVICES;
+        int expected = row == column ? 0 : row / 5 == column / 5 ? 2 : 3;
+        CHECK_NUMBER(expected, ((const uint16_t *)costs->array)[i]);
+    }
+    if (found) PMIX_INFO_FREE(found, 1);
+    found = NULL;
+    const pmix_data_array_t *nearest =
+        ask("modex.fabric.nearest", plane, PMIX_DEVICE_ID "=fab://test001/test001:nic000", "modex.fabric.count=5", &found);
+    CHECK(nearest && nearest->type == PMIX_INFO && nearest->size == 5);
+    for (size_t i = 0; nearest && i < nearest->size; i++) {
+        static const uint32_t expected[] = {0, 1, 2, 4, 5};
+        const pmix_data_array_t *device = ((const pmix_info_t *)nearest->array)[i].value.data.darray;
+        const pmix_info_t *cost = info_of(device->array, device->size, "modex.fabric.cost");
+        const pmix_info_t *index = info_of(device->array, device->size, PMIX_FABRIC_DEVICE_INDEX);
+        CHECK(index && index->value.data.uint32 == expected[i]);
+        CHECK(cost && cost->value.type == PMIX_UINT16 && cost->value.data.uint16 == (i < 4 ? 2 : 3));
+    }
+    if (found) PMIX_INFO_FREE(found, 1);
+    CHECK(ask("modex.fabric.costs", plane, "modex.fabric.rows=3-15", "modex.fabric.columns=0", &found) == NULL);
+}
+
 /* Another process gets the facts. The matrix is memory of the server. */
 static int client(void)
 {
@@ -329,6 +384,7 @@ static int client(void)
     check_device_count(DEVICES, &fabric);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
     devices();
+    cost_queries();
     return client_end();
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fabric::{FabricHandle, FabricList};
+use crate::fabric::{CostRequest, FabricHandle, FabricList};
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
 use crate::topo::inventory::{Device, Inventories, Inventory, StoredInventory};
@@ -16,6 +16,8 @@ pub(crate) enum HardwareValue {
     Short(Value),
     /// A list of the fabric.
     List(FabricHandle, FabricList),
+    /// Costs of the fabric.
+    Costs(FabricHandle, CostRequest),
     /// The blob of a node.
     Blob(Arc<StoredInventory>),
     /// The blobs of all nodes.
@@ -39,6 +41,8 @@ impl HardwareValue {
         match self {
             Self::Short(value) => footprint(value),
             Self::List(_, list) => of_devices(list.entry_count),
+            Self::Costs(_, request @ CostRequest::Block { .. }) => Some(request.cost_count()? * size_of::<Value>()),
+            Self::Costs(_, request @ CostRequest::Nearest { .. }) => of_devices(request.cost_count()?),
             Self::Blob(stored) => Some(size_of::<Value>().saturating_add(stored.blob().len())),
             Self::Blobs(AllNodes { delivered, own, of_fabric }) => {
                 let sizes = |all: &Inventories| all.size_bytes() + all.len() * size_of::<Value>();
@@ -55,6 +59,7 @@ impl HardwareValue {
         match self {
             Self::Short(value) => value,
             Self::List(fabric, list) => fabric.write(&list),
+            Self::Costs(fabric, request) => fabric.costs(&request),
             Self::Blob(stored) => blob(&stored),
             Self::Blobs(all) => all.into_value(),
             Self::Devices(inventories, Some(node)) => list(inventories.of(&node).into_iter()),

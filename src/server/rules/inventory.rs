@@ -88,9 +88,11 @@ impl<S: Datastore> ServerCore<S> {
         qualifiers: &[Info],
         own: Option<Arc<StoredInventory>>,
     ) -> Option<HardwareValue> {
-        let of_fabric = self.config.fabric.as_ref().and_then(|fabric| match fabric.list(key.as_str(), qualifiers) {
-            Some(list) => Some(HardwareValue::List(fabric.clone(), list)),
-            None => fabric.value(key.as_str(), qualifiers).map(HardwareValue::Short),
+        let of_fabric = self.config.fabric.as_ref().and_then(|fabric| {
+            let key = key.as_str();
+            let list = || Some(HardwareValue::List(fabric.clone(), fabric.list(key, qualifiers)?));
+            let costs = || Some(HardwareValue::Costs(fabric.clone(), fabric.cost_request(key, qualifiers)?));
+            list().or_else(costs).or_else(|| fabric.value(key, qualifiers).map(HardwareValue::Short))
         });
         if of_fabric.is_some() {
             return of_fabric;

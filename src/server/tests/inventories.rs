@@ -61,12 +61,18 @@ fn one_event_stands_for_all_devices_beyond_the_bound() {
     assert!(text(events.last().unwrap(), keys::HOSTNAME.name()).is_none());
 }
 
-/// A server that knows 50 nodes of a fabric with 3 devices each, and the inventories of 50 others.
-fn of_100_nodes() -> (Rig, PeerId) {
+/// A server with a test fabric.
+fn with_fabric(description: &str) -> (Rig, PeerId) {
     let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
-    let fabric = Some(CurrentFabric::new(TestFabric.read("nodes:50;plane:d:3").unwrap()).handle());
+    let fabric = Some(CurrentFabric::new(TestFabric.read(description).unwrap()).handle());
     let mut rig = Rig::with(ServerConfig { tools, fabric, ..ServerConfig::default() }, MapStore::new());
     let peer = rig.job(1, 1)[0];
+    (rig, peer)
+}
+
+/// A server that knows 50 nodes of a fabric with 3 devices each, and the inventories of 50 others.
+fn of_100_nodes() -> (Rig, PeerId) {
+    let (mut rig, peer) = with_fabric("nodes:50;plane:d:3");
     let of_node = |number: u32| Inventory { node: format!("n{number}"), processors: 64, ..Inventory::default() };
     let blobs = (0..50).map(|number| of_node(number).encode().unwrap()).collect();
     rig.host(HostCall::DeliverInventories(blobs));
@@ -132,6 +138,31 @@ fn a_list_of_all_devices_is_written_by_its_sender() {
     for request in [query, get] {
         let refused = rig.request(peer, request(devices));
         assert_eq!(statuses(&refused), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+    }
+}
+
+/// Costs are computed by the sender of the answer. A block of more than 65,536 is refused.
+#[test]
+fn costs_are_computed_by_their_sender_within_a_bound() {
+    let (mut rig, peer) = of_100_nodes();
+    let rows = |rows: &'static str| Info::new(key("modex.fabric.rows"), rows);
+    let query = |rows| {
+        let query = Query { keys: vec![Text::from("modex.fabric.costs")], qualifiers: vec![rows] };
+        Request::from(QueryInfo::new(vec![query]))
+    };
+    let get = |rows| {
+        let proc = ProcId { rank: Rank::Wildcard, ..proc(0) };
+        Request::Get(Get { proc, directives: vec![rows], key: Some(key("modex.fabric.costs")) })
+    };
+    rig.server.handle(rig.now, Input::Request(peer, Tag(7), query(rows("0-149"))));
+    let answers: Vec<Output> = std::iter::from_fn(|| rig.server.poll_output()).collect();
+    let [Output::Answer(_, _, Answer::Queries(answers))] = answers.as_slice() else { panic!("{answers:?}") };
+    assert_eq!((answers.infos().count(), answers.unwritten_bytes()), (0, 150 * 150 * size_of::<Value>()));
+    assert_eq!(count(&rig.request(peer, query(rows("0-149")))), 150 * 150);
+    assert_eq!(count(&rig.request(peer, get(rows("0-149")))), 150 * 150);
+    let (mut large, peer) = with_fabric("nodes:300;plane:d:1");
+    for request in [query(rows("0-299")), get(rows("0-299"))] {
+        assert_eq!(statuses(&large.request(peer, request)), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
     }
 }
 
