@@ -189,6 +189,12 @@ fn sockets_threads_and_clocks_stay_at_the_edge() {
 fn the_readers_of_sources_see_what_they_should() {
     let text = "impl A {\n    fn long(\n        x: u8,\n    ) {\n        a();\n    }\n}\nuse crate::gds::{X, Y};\nlet b = crate::shmem::Z;\n";
     assert_eq!(function_lengths(text), vec![("fn long(".to_owned(), 5)]);
+    for first in
+        ["pub(super) const fn a() {", "pub(in crate::server) fn a(b: (u8, u8)) {", "pub fn a<F: Fn(u8)>(", "fn a() {"]
+    {
+        assert_eq!(function_lengths(&format!("{first}\n}}\n")), vec![(first.to_owned(), 2)]);
+    }
+    assert_eq!(function_lengths("foo(fn a)\n}\n"), vec![]);
     assert_eq!(crate_modules_named(text), vec!["gds".to_owned(), "shmem".to_owned()]);
     assert_eq!(crate_modules_named("use crate::{keys, types::Rank};\n"), vec!["keys".to_owned(), "types".to_owned()]);
 }
@@ -280,8 +286,10 @@ fn function_lengths(code: &str) -> Vec<(String, usize)> {
     let lines: Vec<&str> = code.lines().collect();
     let mut lengths = Vec::new();
     for (start, line) in lines.iter().enumerate() {
-        let is_function = line.split_whitespace().take_while(|word| !word.contains('(')).any(|word| word == "fn")
-            || line.trim_start().starts_with("fn ");
+        let is_visibility = |word: &str| word.starts_with("pub(");
+        let mut words = line.split_whitespace().skip_while(|word| is_visibility(word) || *word == "in");
+        let words = words.by_ref().skip_while(|word| word.ends_with(')') && !word.contains('('));
+        let is_function = words.take_while(|word| !word.contains('(')).any(|word| word == "fn");
         // A macro's pattern for functions is not a function.
         let is_pattern = line.contains("fn $");
         if !is_function || is_pattern || line.trim_start().starts_with("//") || line.trim_end().ends_with(';') {

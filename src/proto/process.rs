@@ -1,4 +1,4 @@
-//! Directives of spawns: parents of the job, and channels for its spawner.
+//! Directives of spawns: parents of the job, and the processes that get its output.
 
 use super::Spawn;
 use crate::keys;
@@ -24,6 +24,17 @@ impl Spawn {
         };
         let wanted = CHANNELS_FOR_TOOLS.iter().filter(|(key, _)| is_wanted(key.name()));
         wanted.fold(0, |all, (_, channel)| all | channel)
+    }
+
+    /// Whether tools that watch the spawner get the job's output. `PMIX_IOF_INHERIT` decides. Without it, a spawn that
+    /// names channels for its spawner refuses.
+    #[must_use]
+    pub fn inherits_output(&self) -> bool {
+        let infos = || self.job.iter().chain(self.apps.iter().flat_map(|app| &app.info));
+        let wish = infos().find(|info| info.key.as_str() == keys::IOF_INHERIT.name());
+        let names_channels =
+            || infos().any(|info| CHANNELS_FOR_TOOLS.iter().any(|(key, _)| info.key.as_str() == key.name()));
+        wish.map_or_else(|| !names_channels(), |info| info.value.as_bool() != Some(false))
     }
 }
 

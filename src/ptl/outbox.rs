@@ -136,16 +136,18 @@ impl Outbox {
         Ok(())
     }
 
-    /// Appends a message, after whose head many peers get the same bytes. They count as this peer's own.
+    /// Appends messages, after whose heads many peers get the same bytes. They count as this peer's own, and as one message.
     pub(super) fn push_copied(
         &mut self,
-        head: Vec<u8>,
-        bytes: SharedBytes,
+        messages: Vec<(Vec<u8>, SharedBytes)>,
         limit_bytes: usize,
     ) -> Result<(), QueueFull> {
-        self.make_room(head.len().saturating_add(bytes.as_slice().len()), limit_bytes)?;
-        self.append(Bytes::Own(head), None);
-        self.append(Bytes::Copied(bytes), None);
+        let sizes = messages.iter().map(|(head, bytes)| head.len().saturating_add(bytes.as_slice().len()));
+        self.make_room(sizes.fold(0, usize::saturating_add), limit_bytes)?;
+        for (head, bytes) in messages {
+            self.append(Bytes::Own(head), None);
+            self.append(Bytes::Copied(bytes), None);
+        }
         Ok(())
     }
 

@@ -310,12 +310,13 @@ impl Stream {
         self.outbox.push_shared(head, rest, self.limits.queued_bytes_max)
     }
 
-    /// Appends a message, after whose head many streams may share the bytes. They count as this stream's own.
+    /// Appends messages, all or none. Behind the head of each, many streams may share the bytes. They count as this stream's
+    /// own.
     ///
     /// # Errors
-    /// As [`Stream::queue`].
-    pub fn queue_copied(&mut self, head: Vec<u8>, bytes: SharedBytes) -> Result<(), QueueFull> {
-        self.outbox.push_copied(head, bytes, self.limits.queued_bytes_max)
+    /// As [`Stream::queue`]. The messages count as one.
+    pub fn queue_copied(&mut self, messages: Vec<(Vec<u8>, SharedBytes)>) -> Result<(), QueueFull> {
+        self.outbox.push_copied(messages, self.limits.queued_bytes_max)
     }
 
     /// Sends the queued bytes, until the socket is full.

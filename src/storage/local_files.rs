@@ -161,10 +161,15 @@ fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
     Ok(place)
 }
 
-/// Whether a file belongs to the source's owner or this user, and has the source's mode. One of another user might change.
+/// Whether a file belongs to the source's owner or this user, and has the mode of a copy. One of another user might change.
 fn has_same_facts(found: &Stat, source: &Stat) -> bool {
     let is_owned = found.st_uid == source.st_uid || found.st_uid == rustix::process::geteuid().as_raw();
-    is_owned && found.st_mode & 0o777 == source.st_mode & 0o777
+    is_owned && found.st_mode & 0o777 == copied_mode(source.st_mode, found.st_gid == source.st_gid) & 0o777
+}
+
+/// The mode of a copy. It lends nobody's rights. Another group than the source's has no more rights than everybody.
+const fn copied_mode(source: u32, has_group: bool) -> u32 {
+    if has_group { source & 0o1777 } else { source & 0o1707 | (source & source << 3) & 0o070 }
 }
 
 /// Moves the name within one file system. Returns whether that is possible.
@@ -305,9 +310,7 @@ fn keep_facts(found: &Stat, target: &File) -> Result<(), FileError> {
     let (uid, gid) = (Uid::from_raw(found.st_uid), Gid::from_raw(found.st_gid));
     let has_owner = rustix::fs::fchown(target, Some(uid), Some(gid)).is_ok();
     let has_group = has_owner || rustix::fs::fchown(target, None, Some(gid)).is_ok();
-    // A copy lends nobody's rights, and gives another group none.
-    let mode = found.st_mode & if has_group { 0o1777 } else { 0o1707 };
-    rustix::fs::fchmod(target, Mode::from_bits_truncate(mode))?;
+    rustix::fs::fchmod(target, Mode::from_bits_truncate(copied_mode(found.st_mode, has_group)))?;
     let time = |tv_sec, nanoseconds| Timespec { tv_sec, tv_nsec: i64::try_from(nanoseconds).unwrap_or_default() };
     let times = Timestamps {
         last_access: time(found.st_atime, found.st_atime_nsec),
@@ -326,5 +329,28 @@ fn sync(directory: &OwnedFd) -> Result<(), FileError> {
             Err(error) => Err(error.into()),
         },
         Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of an ordinary file of another user lost the rights of its group alone, and was made again each time.
+    #[test]
+    fn a_copy_in_another_group_gives_it_the_rights_of_everybody() {
+        let modes =
+            [0o644, 0o664, 0o640, 0o755, 0o4775, 0o604].map(|mode| [true, false].map(|has| copied_mode(mode, has)));
+        let expected = [[0o644, 0o644], [0o664, 0o644], [0o640, 0o600], [0o755, 0o755], [0o775, 0o755], [0o604, 0o604]];
+        assert_eq!(modes, expected);
+        let source = rustix::fs::fstat(tempfile::tempfile().unwrap()).unwrap();
+        let (mut source, mut found) = (source, source);
+        source.st_mode = 0o100_664;
+        found.st_gid = source.st_gid + 1;
+        let is_same = |mode: u32, found: &mut Stat| {
+            found.st_mode = 0o100_000 | mode;
+            has_same_facts(found, &source)
+        };
+        assert_eq!([0o644, 0o664, 0o604].map(|mode| is_same(mode, &mut found)), [true, false, false]);
     }
 }

@@ -56,6 +56,25 @@ static pid_t check_sample(const pmix_info_t *sample, const char *nspace, uint32_
     return pid->value.data.pid;
 }
 
+/* The number of this node in the job means this node. Ours knew no number, if its own process asked. */
+static void check_node(const char *nspace, uint32_t node, pmix_status_t expected)
+{
+    pmix_query_t query;
+    pmix_info_t *found = NULL;
+    pmix_status_t status;
+    size_t count = 0;
+
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, PMIX_QUERY_MEMORY_USAGE);
+    CHECK_STATUS(PMIX_SUCCESS, status);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 2);
+    PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, nspace, PMIX_STRING);
+    PMIX_INFO_LOAD(&query.qualifiers[1], PMIX_NODEID, &node, PMIX_UINT32);
+    CHECK_STATUS(expected, PMIx_Query_info(&query, 1, &found, &count));
+    if (found) PMIX_INFO_FREE(found, count);
+    PMIX_QUERY_DESTRUCT(&query);
+}
+
 /* Each rank's memory, its mean, and its extremes. */
 static void memory_of(const char *nspace, uint32_t ranks)
 {
@@ -63,6 +82,8 @@ static void memory_of(const char *nspace, uint32_t ranks)
     size_t count;
     const pmix_data_array_t *array;
 
+    check_node(nspace, 0, PMIX_SUCCESS);
+    check_node(nspace, 7, PMIX_ERR_NOT_FOUND);
     CHECK_STATUS(PMIX_SUCCESS, ask(PMIX_QUERY_MEMORY_USAGE, nspace, NULL, &found, &count));
     if ((array = array_of(found, count, PMIX_QUERY_MEMORY_USAGE))) {
         CHECK_NUMBER(ranks, array->size);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use modex::types::ProcId;
 use modex::types::codes::iof_channel;
+use modex::types::{Namespace, ProcId};
 use modex::{Client, IofOutput};
 
 use crate::printing;
@@ -23,6 +23,8 @@ pub(super) struct Shown {
 #[derive(Debug)]
 pub(super) struct Outputs {
     shown: Shown,
+    /// The jobs that this command was started for. Other output is of jobs that they have spawned.
+    jobs: BTreeSet<Namespace>,
     lines: BTreeMap<(ProcId, u16), LineBuffer>,
     /// The outputs that have not ended; `None`: unknown.
     open: Option<BTreeSet<(ProcId, u16)>>,
@@ -32,11 +34,11 @@ pub(super) struct Outputs {
 const CHANNELS: [u16; 2] = [iof_channel::FWD_STDOUT_CHANNEL, iof_channel::FWD_STDERR_CHANNEL];
 
 impl Outputs {
-    /// The outputs of these ranks.
-    pub(super) fn new(shown: Shown, sources: Option<Vec<ProcId>>) -> Self {
+    /// The outputs of these jobs, or of these ranks of them if they are known.
+    pub(super) fn new(shown: Shown, jobs: BTreeSet<Namespace>, sources: Option<Vec<ProcId>>) -> Self {
         let both = |proc: ProcId| CHANNELS.map(|channel| (proc.clone(), channel));
         let open = sources.map(|sources| sources.into_iter().flat_map(both).collect());
-        Self { shown, lines: BTreeMap::new(), open }
+        Self { shown, jobs, lines: BTreeMap::new(), open }
     }
 
     /// Whether nothing more can come.
@@ -64,7 +66,13 @@ impl Outputs {
             if let Some(open) = &mut self.open {
                 open.remove(&source);
             }
-        } else if self.shown.is_whole || self.shown.is_tagged {
+            return write(output.channel, &ready);
+        }
+        let is_spawned = !self.jobs.contains(&output.source.namespace);
+        if let Some(open) = self.open.as_mut().filter(|_| is_spawned) {
+            open.insert(source.clone());
+        }
+        if self.shown.is_whole || self.shown.is_tagged || is_spawned {
             self.lines.entry(source).or_default().feed(&output.bytes, &prefix, &mut ready);
         } else {
             ready.extend_from_slice(&output.bytes);
@@ -86,8 +94,11 @@ impl Outputs {
         if !self.shown.is_tagged {
             return Vec::new();
         }
-        let rank = source.rank.process().unwrap_or_default();
-        format!("[{rank},{}] ", channel_name(*channel)).into_bytes()
+        let (rank, channel) = (source.rank.process().unwrap_or_default(), channel_name(*channel));
+        match self.jobs.contains(&source.namespace) {
+            true => format!("[{rank},{channel}] ").into_bytes(),
+            false => format!("[{} {rank},{channel}] ", source.namespace).into_bytes(),
+        }
     }
 }
 
@@ -122,7 +133,8 @@ mod tests {
     fn the_end_comes_when_both_outputs_of_all_ranks_have_ended() {
         let proc = |rank: u32| ProcId::new(Namespace::new("a").unwrap(), rank);
         let shown = Shown { is_tagged: true, is_whole: true };
-        let mut outputs = Outputs::new(shown, Some(vec![proc(0), proc(1)]));
+        let jobs = || BTreeSet::from([proc(0).namespace]);
+        let mut outputs = Outputs::new(shown, jobs(), Some(vec![proc(0), proc(1)]));
         for (rank, channel) in [(0, 2), (0, 4), (1, 2), (1, 2), (7, 4), (1, 4)] {
             assert!(!outputs.have_ended());
             let end = IofOutput { source: proc(rank), channel, bytes: Vec::new(), info: Vec::new() };
@@ -130,6 +142,27 @@ mod tests {
         }
         assert!(outputs.have_ended());
         assert_eq!(outputs.prefix(&(proc(1), 4)), b"[1,stderr] ");
-        assert!(!Outputs::new(shown, None).have_ended());
+        assert!(!Outputs::new(shown, jobs(), None).have_ended());
+    }
+
+    /// A spawned job counts from its first output on.
+    #[test]
+    fn the_output_of_a_spawned_job_is_awaited_and_names_it() {
+        let proc = |job: &str| ProcId::new(Namespace::new(job).unwrap(), 0);
+        let shown = Shown { is_tagged: true, is_whole: false };
+        let jobs = BTreeSet::from([proc("a").namespace]);
+        let mut outputs = Outputs::new(shown, jobs, Some(vec![proc("a")]));
+        let piece = |job: &str, channel, bytes: &[u8]| IofOutput {
+            source: proc(job),
+            channel,
+            bytes: bytes.to_vec(),
+            info: Vec::new(),
+        };
+        for (job, channel, bytes) in [("a-1", 2, b"x".as_slice()), ("a", 2, b""), ("a", 4, b""), ("a-1", 2, b"")] {
+            assert!(!outputs.have_ended());
+            outputs.show(&piece(job, channel, bytes)).unwrap();
+        }
+        assert!(outputs.have_ended());
+        assert_eq!(outputs.prefix(&(proc("a-1"), 2)), b"[a-1 0,stdout] ");
     }
 }

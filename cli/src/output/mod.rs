@@ -32,7 +32,7 @@ pub(super) struct OutputOptions {
     /// Ranks of the job, such as 0,4-7; all ranks by default
     #[arg(short, long, value_name = "RANKS")]
     ranks: Option<String>,
-    /// Put "[rank,channel] " in front of every line
+    /// Put "[rank,channel] " in front of every line, with the job's name if a rank has spawned the job
     #[arg(long)]
     tag_output: bool,
     /// Take the output away from the launcher, which shows it again when this command ends (PMIX_IOF_REDIRECT)
@@ -55,6 +55,10 @@ The command shows what the ranks print from now on, and ends when all of it has 
 goes to standard output, standard error to standard error. Lines up to 64 KiB come whole, unless one rank alone is
 asked for. A reader that is too slow misses output: it never holds up the job. A line on standard error
 says how much.
+
+Jobs that these ranks spawn meanwhile are shown, too, in whole lines. A spawn that keeps output for its
+own rank (PMIX_FWD_STDOUT) is not, and neither is one with PMIX_IOF_INHERIT = false. The command ends with the
+ranks that it was started for, and with spawned ranks that have printed before.
 
 A rank takes input if it reads the launcher's own, or if its launcher runs with `--stdin tools`. The end
 of this command's input is the end of theirs.
@@ -95,7 +99,8 @@ pub(super) fn run(options: &OutputOptions) -> Outcome {
     let directives = vec![Info::new(Key::from_static(choice.name()), true)];
     let channels = iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL;
     let shown = Shown { is_tagged: options.tag_output, is_whole: !is_single(&targets) };
-    let mut outputs = Outputs::new(shown, sources(&client, &targets));
+    let jobs = targets.iter().map(|target| target.namespace.clone()).collect();
+    let mut outputs = Outputs::new(shown, jobs, sources(&client, &targets));
     let of_output = sender.clone();
     let pulled = client.iof_pull(targets.clone(), directives, channels, move |output| {
         // Nobody takes messages after the end.

@@ -142,6 +142,10 @@ impl ForwardedStream {
             Err(Errno::AGAIN) => ForwardProgress::Empty,
             Err(error) => return Err(error.into()),
         };
+        // A queue may keep the bytes, and counts their number.
+        if bytes.len() < READ_BYTES_MAX / 2 {
+            bytes.shrink_to_fit();
+        }
         Ok((bytes, progress))
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use modex::keys::{self, TypedKey};
-use modex::types::{self, Envar, Info, InfoFlags, Rank, Status, Text, Value};
+use modex::types::{self, Envar, Info, InfoFlags, Key, Rank, Status, Text, Value};
 use modex::{OutputSettings, Spawn};
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
@@ -203,7 +203,7 @@ pub(super) const KNOWN_OF_SPAWN: [&str; 5] = [
 ];
 
 /// Directives for a job alone. The launcher raises the events for each job.
-pub(super) const KNOWN_OF_JOB: [&str; 13] = [
+pub(super) const KNOWN_OF_JOB: [&str; 14] = [
     keys::NOTIFY_COMPLETION.name(),
     keys::NOTIFY_JOB_EVENTS.name(),
     keys::NOTIFY_PROC_TERMINATION.name(),
@@ -212,6 +212,7 @@ pub(super) const KNOWN_OF_JOB: [&str; 13] = [
     keys::FWD_STDIN.name(),
     keys::FWD_STDOUT.name(),
     keys::FWD_STDERR.name(),
+    keys::IOF_INHERIT.name(),
     keys::IOF_COPY.name(),
     keys::JOB_TIMEOUT.name(),
     keys::DEBUG_STOP_ON_EXEC.name(),
@@ -352,11 +353,13 @@ fn is_held_tool(job: &[Info]) -> bool {
 }
 
 /// Values for the job's description: those that its requester has put into the key space of PMI-1, directives for kept output
-/// and for the size of deliveries, and those of a tool for a launcher.
-pub(super) fn described_values(request: &Spawn) -> impl Iterator<Item = &Info> {
+/// and for the size of deliveries, those of a tool for a launcher, and whether tools that watch the spawner get the output.
+pub(super) fn described_values(request: &Spawn) -> impl Iterator<Item = Info> {
     let is_of_tool = |key: &str| [keys::LAUNCH_DIRECTIVES.name(), keys::SPAWN_TOOL.name()].contains(&key);
     let is_described = move |key: &str| key.starts_with("pmi.") || OutputSettings::is_directive(key) || is_of_tool(key);
-    request.job.iter().filter(move |info| is_described(info.key.as_str()))
+    let refusal = Info::new(Key::from_static(keys::IOF_INHERIT.name()), false);
+    let refusal = (!request.inherits_output()).then_some(refusal);
+    request.job.iter().filter(move |info| is_described(info.key.as_str())).cloned().chain(refusal)
 }
 
 /// Whether the requester wants to hear of the job's end, if need be in its default handler.

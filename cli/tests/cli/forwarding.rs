@@ -126,7 +126,8 @@ fn a_tool_that_reads_again_says_how_much_it_has_missed() {
     let mut tool = output(&launcher, &["-r", "0", "--stdin"]).open_input().start();
     tool.child.stdin.as_mut().unwrap().write_all(b"a\n").unwrap();
     // Lines of the log about the tool come before.
-    while launcher.error_line() != "end\n" {}
+    let lines = std::iter::from_fn(|| Some(launcher.error_line()).filter(|line| !line.is_empty()));
+    assert!(lines.into_iter().any(|line| line == "end\n"));
     // The server has room for the last line when most of what waits was read.
     tool.out.read_exact(&mut vec![0; 30_000_000]).unwrap();
     tool.child.stdin.as_mut().unwrap().write_all(b"b\n").unwrap();
@@ -290,6 +291,46 @@ fn a_spawner_gets_the_output_of_its_job_from_the_beginning_and_gives_it_input() 
     let ended = run(&[], "talk to a spawned job", &[]).run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     assert!(ended.out.contains("short\n") && !ended.out.contains("early"), "{ended:?}");
+}
+
+pub(crate) fn spawn_under_a_tools_eyes() {
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let client = Client::connect().unwrap();
+    let refused = required(info(keys::IOF_INHERIT.name(), false));
+    for (said, job) in [("seen", Vec::new()), ("unseen", vec![refused])] {
+        let script = format!("until test -e {said}; do sleep 0.02; done; echo {said} $PMIX_RANK");
+        let here = info(keys::WDIR.name(), std::env::current_dir().unwrap().to_str().unwrap());
+        let job = spawn(&client, &script, [job, vec![here]].concat()).unwrap();
+        let pulled = [0, 1].map(|rank| pull(&client, ProcId::new(job.clone(), rank), Vec::new()).unwrap());
+        std::fs::write(said, "").unwrap();
+        // The end comes after the output, to the tool, too.
+        let texts = pulled.map(|(_, pieces)| text_of(&pieces));
+        assert_eq!(texts, [0, 1].map(|rank| format!("{said} {rank}\n")));
+    }
+    client.finalize().unwrap();
+}
+
+/// `modex output` showed nothing of the jobs that its ranks started.
+#[test]
+fn a_tool_shows_the_output_of_jobs_that_its_ranks_spawn() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ["--stdin", "tools", "--wdir", directory.path().to_str().unwrap()];
+    let mut launcher = run(&options, "spawn under a tool's eyes", &[]).start();
+    let lines = std::iter::from_fn(|| Some(launcher.line()).filter(|line| !line.is_empty()));
+    assert!(lines.into_iter().any(|line| line.ends_with("ready\n")));
+    let shown = output(&launcher, &["--tag-output", "--stdin"]).input("go\n").run();
+    let job = format!("modex-{}-1", launcher.child.id());
+    let seen: Vec<&str> = shown.out.lines().filter(|line| line.contains("seen")).collect();
+    let expected = [0, 1].map(|rank| format!("[{job} {rank},stdout] seen {rank}"));
+    assert_eq!(
+        (shown.code(), sorted(&seen.join("\n"))),
+        (Some(0), expected.iter().map(String::as_str).collect()),
+        "{shown:?}"
+    );
+    let ended = launcher.finish();
+    assert!(ended.code() == Some(0) && ended.out.contains("seen 1\n") && ended.out.contains("unseen 0\n"), "{ended:?}");
 }
 
 pub(crate) fn spawn_and_do_not_listen() {

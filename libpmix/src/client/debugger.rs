@@ -24,7 +24,7 @@ pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
         reported => {
             if reported.is_err() {
                 // The server keeps the event for the handlers of its own process.
-                tracing::warn!(
+                tracing::error!(
                     "this process waits for a debugger, and its server's host tells no tool; attach to the server"
                 );
             }

@@ -40,7 +40,8 @@ pub extern "C-unwind" fn PMIx_Data_pack<'a>(
 }
 
 /// Unpacks the next elements of a buffer, which `source` has packed; see [`PMIx_Data_pack`]. `max_num_values` is the
-/// room, then the number of elements. If more elements were packed than fit, the caller gets as many as fit, with the status `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
+/// room, then the number of elements. If more elements were packed than fit, the caller gets as many as fit, with the
+/// status `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
 ///
 /// After an error the read position stands behind the part that was read, as in OpenPMIx. The caller may set
 /// `unpack_ptr` back. An operation of 0 integers at the end of the data fails with

@@ -65,7 +65,7 @@ pub(super) fn perform_at_once(
         let process = state::current()?;
         act(&process)?;
         let Some(callback) = callback.with(data) else { return Ok(Status::OPERATION_SUCCEEDED) };
-        call_later(&process, callback, Status::SUCCESS)?;
+        defer_status(&process, callback, Status::SUCCESS)?;
         Ok(Status::SUCCESS)
     })
 }
@@ -79,7 +79,7 @@ pub(super) fn perform_always(
     let outcome = guard_or(Err(Failure(Status::ERROR)), act);
     let Err(Failure(status)) = outcome else { return };
     let is_told = match (state::current(), callback.with(data)) {
-        (Ok(process), Some(callback)) => call_later(&process, callback, status).is_ok(),
+        (Ok(process), Some(callback)) => defer_status(&process, callback, status).is_ok(),
         _ => false,
     };
     // Without a server there is no other thread to run the callback.
@@ -88,6 +88,24 @@ pub(super) fn perform_always(
     }
 }
 
-fn call_later(process: &ServerProcess, callback: Bound<pmix_op_cbfunc_t>, status: Status) -> Result<(), ServerError> {
+fn defer_status(process: &ServerProcess, callback: Bound<pmix_op_cbfunc_t>, status: Status) -> Result<(), ServerError> {
     process.server().defer(move || callback.call(status))
+}
+
+/// Runs a call on the thread of the host's functions. If the server ends before, the call runs all the same.
+pub(super) fn call_later(process: &ServerProcess, call: impl FnOnce() + Send + 'static) {
+    let certain = Certain(Some(call));
+    // A dropped job runs, too.
+    let _ = process.server().defer(move || drop(certain));
+}
+
+/// A call that runs when it is dropped.
+struct Certain<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for Certain<F> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call();
+        }
+    }
 }

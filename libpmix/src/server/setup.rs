@@ -1,12 +1,13 @@
 //! Preparation of a job: on the node that starts it and on the nodes that run it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use modex::runtime::spawn_thread;
 use modex::types::{AsStatus, Info, InfoFlags, Namespace, Status};
 use modex::{EnvironmentChange, EnvironmentPatterns, SetupError};
 
-use super::completion::perform_at_once;
+use super::completion::{call_later, perform_at_once};
 use super::state::{self, ServerProcess};
 use crate::argument::{CText, Count, Items, NamespaceText};
 use crate::callback::Callback;
@@ -101,9 +102,9 @@ pub extern "C-unwind" fn PMIx_server_setup_application<'a>(
         }
         // The host's own event loop may have to answer, so no thread of the host's waits.
         let collected = move || {
-            let array = collect(&server, &namespace, &infos).map_err(|Failure(status)| status);
-            // A server that has ended has told its host so.
-            let _ = server.server().defer(move || callback.call(array));
+            let collected = catch_unwind(AssertUnwindSafe(|| collect(&server, &namespace, &infos)));
+            let array = collected.unwrap_or(Err(Failure(Status::ERROR))).map_err(|Failure(status)| status);
+            call_later(&server, move || callback.call(array));
         };
         spawn_thread("modex-setup", collected).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
         Ok(())

@@ -117,19 +117,35 @@ fn a_message_with_shared_bytes_counts_as_a_whole_and_goes_in_order() {
     let (mut a, mut b) = pair(StreamLimits { queued_bytes_max: 12, ..StreamLimits::default() });
     let shared = Arc::new(b"not shared, not".to_vec());
     let part = || SharedBytes::part(&shared, 4..10);
-    a.queue_copied(b"head ".to_vec(), part()).unwrap();
-    assert_eq!((a.queued_bytes(), a.queue_copied(b"h".to_vec(), part()).is_err()), (11, true));
+    a.queue_copied(vec![(b"head ".to_vec(), part())]).unwrap();
+    assert_eq!((a.queued_bytes(), a.queue_copied(vec![(b"h".to_vec(), part())]).is_err()), (11, true));
     assert_eq!(Arc::strong_count(&shared), 2, "a message that does not fit is not kept in part");
     assert_eq!(a.flush(), Ok(Flushed::All));
     let mut buffer = [0; 64];
     assert_eq!(b.receive(&mut buffer), Ok(Received::Bytes(11)));
     assert_eq!((&buffer[..11], a.queued_bytes()), (&b"head shared"[..], 0));
     assert_eq!(Arc::strong_count(&shared), 1);
-    a.queue_copied(Vec::new(), SharedBytes::part(&shared, 10..16)).unwrap();
+    a.queue_copied(vec![(Vec::new(), SharedBytes::part(&shared, 10..16))]).unwrap();
     assert_eq!(a.queued_bytes(), 0, "there is no such part");
-    a.queue_copied(Vec::new(), SharedBytes::part(&shared, 0..12)).unwrap();
+    a.queue_copied(vec![(Vec::new(), SharedBytes::part(&shared, 0..12))]).unwrap();
     a.discard(&mut SpentMessages::default());
     assert_eq!(Arc::strong_count(&shared), 1);
+}
+
+/// The second part of a large piece of output exceeded the queue, and the connection of a process that read broke.
+#[test]
+fn messages_that_belong_together_count_as_one() {
+    let (mut a, mut b) = pair(StreamLimits { queued_bytes_max: 12, ..StreamLimits::default() });
+    let shared = Arc::new(b"firstsecond".to_vec());
+    let parts = || {
+        vec![(b"1:".to_vec(), SharedBytes::part(&shared, 0..5)), (b"2:".to_vec(), SharedBytes::part(&shared, 5..11))]
+    };
+    a.queue_copied(parts()).unwrap();
+    assert_eq!((a.queued_bytes(), a.queue_copied(parts()).is_err()), (15, true));
+    assert_eq!(a.flush(), Ok(Flushed::All));
+    let mut buffer = [0; 64];
+    assert_eq!(b.receive(&mut buffer), Ok(Received::Bytes(15)));
+    assert_eq!(&buffer[..15], b"1:first2:second");
 }
 
 /// The kernel takes a part of the bytes; the descriptor goes with that part and with no other.

@@ -121,6 +121,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
             ],
         ],
     ),
+    (Level::Server, "PMIx_Spawn", &[&OUTPUT_DIRECTIVES, &[keys::IOF_INHERIT.name()]]),
     (Level::Server, "PMIx_server_IOF_deliver", &[&UNDERSTOOD_OF_OUTPUT, &[keys::IOF_LOCAL_OUTPUT.name()]]),
     (Level::Server, "PMIx_server_collect_inventory", &[&[INVENTORY, ALL_INVENTORIES]]),
     (Level::Server, "PMIx_server_deliver_inventory", &[&[INVENTORY, keys::HOSTNAME.name()]]),
@@ -135,6 +136,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
             keys::APP_INFO_ARRAY.name(),
             keys::NODE_INFO_ARRAY.name(),
             keys::PROC_INFO_ARRAY.name(),
+            keys::IOF_INHERIT.name(),
         ]],
     ),
     (Level::Server, "PMIx_server_setup_application", &[&ENVIRONMENT_CHANGES, &UNDERSTOOD_OF_SETUP]),
@@ -358,7 +360,7 @@ mod tests {
     use super::*;
 
     fn host() -> HostAttributes {
-        let by_function = [("PMIx_Spawn".to_owned(), vec!["PMIX_TIMEOUT".to_owned(), "host.own".to_owned()])].into();
+        let by_function = [("PMIx_Publish".to_owned(), vec!["PMIX_TIMEOUT".to_owned(), "host.own".to_owned()])].into();
         HostAttributes { by_function, has_storage: false, stages_files: false }
     }
 
@@ -391,15 +393,15 @@ mod tests {
 
     #[test]
     fn functions_behind_the_key_are_answered_by_level() {
-        let [spawn, get] = ["PMIx_Spawn", "PMIx_Get"].map(Text::from);
-        let found = answers(&[spawn.clone(), Text::from("none"), get.clone()], &[], &host());
-        assert_eq!(names(&found), ["PMIx_Spawn", "PMIx_Get"]);
+        let [publish, get] = ["PMIx_Publish", "PMIx_Get"].map(Text::from);
+        let found = answers(&[publish.clone(), Text::from("none"), get.clone()], &[], &host());
+        assert_eq!(names(&found), ["PMIx_Publish", "PMIx_Get"]);
         assert_eq!(
             entries(&found[0]),
             [Info::new(Key::from_static(keys::HOST_ATTRIBUTES.name()), described(&["pmix.timeout", "host.own"]))]
         );
         assert_eq!(names(&entries(&found[1])), [keys::CLIENT_ATTRIBUTES.name(), keys::SERVER_ATTRIBUTES.name()]);
-        let found = answers(&[spawn, get], &[qualifier(keys::CLIENT_ATTRIBUTES.name(), true)], &host());
+        let found = answers(&[publish, get], &[qualifier(keys::CLIENT_ATTRIBUTES.name(), true)], &host());
         assert_eq!(names(&found), ["PMIx_Get"]);
         assert_eq!(names(&entries(&found[0])), [keys::CLIENT_ATTRIBUTES.name()]);
     }
@@ -420,8 +422,8 @@ mod tests {
         );
         let all = [qualifier(keys::HOST_ATTRIBUTES.name(), "all"), qualifier(keys::HOST_FUNCTIONS.name(), true)];
         let found = answers(&[], &all, &host());
-        assert_eq!(names(&entries(&found[0])), ["PMIx_Spawn"]);
-        assert_eq!(found[1], Info::new(Key::from_static(keys::HOST_FUNCTIONS.name()), "PMIx_Spawn"));
+        assert_eq!(names(&entries(&found[0])), ["PMIx_Publish"]);
+        assert_eq!(found[1], Info::new(Key::from_static(keys::HOST_FUNCTIONS.name()), "PMIx_Publish"));
         assert_eq!(answers(&[], &[qualifier(keys::TOOL_ATTRIBUTES.name(), "PMIx_Get")], &host()), []);
         assert_eq!(answers(&[], &[], &host()), []);
     }

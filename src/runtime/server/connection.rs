@@ -54,6 +54,8 @@ pub(super) struct Connection {
     /// Messages of other processes that the peer missed because it did not read earlier ones.
     missed_count: u64,
     missed_output: MissedOutput,
+    /// Whether the peer misses output until half of its room is free.
+    misses_output: bool,
     /// Whether the peer has got output of other processes.
     gets_output: bool,
     replies: Replies,
@@ -206,6 +208,7 @@ impl Connection {
             interest: Interest::default(),
             missed_count: 0,
             missed_output: MissedOutput::default(),
+            misses_output: false,
             gets_output: false,
             replies: Replies::default(),
             large: Large::None,
@@ -632,7 +635,7 @@ impl Connection {
     /// Queues an event that was written once for all peers with the same dialect.
     pub(super) fn notify(&mut self, event: Arc<Vec<u8>>, unasked_bytes_max: usize) -> Result<(), Dropped> {
         if self.may_queue_unasked(event.len(), unasked_bytes_max) {
-            self.stream.queue_copied(Vec::new(), SharedBytes::whole(&event))?;
+            self.stream.queue_copied(vec![(Vec::new(), SharedBytes::whole(&event))])?;
         }
         Ok(())
     }
@@ -663,9 +666,8 @@ impl Connection {
         if self.gets_output { self.stream.queued_bytes() } else { 0 }
     }
 
-    /// Forwards output. The peer misses output that exceeds its limit, and then more of it until half of the room is free: a
-    /// few large gaps are better than many small ones. It never misses the end of an output, for which it
-    /// may wait, and which comes once.
+    /// Forwards output. The peer misses output that exceeds its limit, and then more of it until half of the room is free.
+    /// So there are few gaps. It never misses the end of an output: it may wait for that, and it comes once.
     pub(super) fn send_output(&mut self, forwarded: &Forwarded, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         self.gets_output = true;
@@ -681,17 +683,19 @@ impl Connection {
         };
         // The parts of a large piece have one mark, so the peer gets all of them or none.
         let size_bytes = starts.iter().fold(bytes.len(), |size, (start, _)| size.saturating_add(start.len()));
-        let room_bytes = if self.missed_output.is_empty() { unasked_bytes_max } else { unasked_bytes_max / 2 };
-        if !bytes.is_empty() && !self.may_queue_unasked(size_bytes, room_bytes) {
+        let room_bytes = if self.misses_output { unasked_bytes_max / 2 } else { unasked_bytes_max };
+        if !bytes.is_empty() {
+            self.misses_output = !self.may_queue_unasked(size_bytes, room_bytes);
+        }
+        if self.misses_output && !bytes.is_empty() {
             self.missed_output.add(&head, bytes.len());
             return Ok(());
         }
-        let mut begin: usize = 0;
-        for (start, count) in starts {
+        let parts = starts.into_iter().scan(0_usize, |begin, (start, count)| {
             let end = begin.saturating_add(count);
-            self.stream.queue_copied(start, SharedBytes::part(output, begin..end))?;
-            begin = end;
-        }
+            Some((start, SharedBytes::part(output, std::mem::replace(begin, end)..end)))
+        });
+        self.stream.queue_copied(parts.collect())?;
         self.missed_output.settle(&head);
         Ok(())
     }

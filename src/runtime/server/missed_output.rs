@@ -16,10 +16,6 @@ pub(super) struct MissedOutput(BTreeMap<Source, u64>);
 type Source = (ProcId, u16, u64);
 
 impl MissedOutput {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Memory of the counts.
     pub(super) fn size_bytes(&self) -> usize {
         self.0.len().saturating_mul(SOURCE_BYTES)

@@ -89,10 +89,11 @@ struct Survey<'a> {
 
 impl Survey<'_> {
     fn add(&mut self, query: &Query, hostname: &str, server: &ProcId) {
-        // The core has taken away the number of this node.
-        let is_elsewhere = |info: &Info| {
-            info.key.as_str() == keys::NODEID.name()
-                || (info.key.as_str() == keys::HOSTNAME.name() && info.value.as_str() != Some(hostname))
+        let own_node = self.core.own_node_of(self.requester, query);
+        let is_elsewhere = |info: &Info| match info.key.as_str() {
+            key if key == keys::NODEID.name() => own_node.is_none() || info.value.as_u64() != own_node,
+            key if key == keys::HOSTNAME.name() => info.value.as_str() != Some(hostname),
+            _ => false,
         };
         if query.qualifiers.iter().any(is_elsewhere) {
             return;

@@ -114,8 +114,8 @@ mod tests {
         assert!(written.0.is_empty());
     }
 
-    #[test]
     /// An event that some peers can't take was encoded again for each of them.
+    #[test]
     fn a_failure_is_known_as_long_as_the_event() {
         let (large, mut written) = (delivery(Status::ERR_TIMEOUT, LARGE_BYTES), WrittenEvents::default());
         let codec = |bytes_max| {

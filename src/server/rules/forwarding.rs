@@ -71,6 +71,7 @@ impl<S: Datastore> ServerCore<S> {
             local_id: local_id.unwrap_or(0),
             is_redirect: is_redirect(&directives),
             is_of_spawn: false,
+            inherited_from: None,
             settings,
             collected: Collected::default(),
         };
@@ -162,7 +163,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Lets output go to a pull from now on, after the kept part and the ends of channels.
-    fn begin_pull(&mut self, now: Time, reference: u64, pull: OutputPull) {
+    pub(super) fn begin_pull(&mut self, now: Time, reference: u64, pull: OutputPull) {
         let mut outputs = self.forwarding.take_kept(&pull, self.config.output);
         let mut ended = self.forwarding.ended(&pull);
         for output in outputs.iter().filter(|output| output.is_end()) {
@@ -175,19 +176,20 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The output that a spawner gets without a pull. Tools count on this.
+    /// The output that a spawner gets without a pull. Tools count on this. Other processes get none.
     pub(super) fn output_of_spawn(&self, spawner: PeerId, spawn: &proto::Spawn) -> SpawnedOutput {
+        let inherits = spawn.inherits_output();
         if !self.peers.get(spawner).is_some_and(Peer::is_tool) {
-            return SpawnedOutput::default();
+            return SpawnedOutput { inherits, ..SpawnedOutput::default() };
         }
         let (channels, is_redirect) = (spawn.channels_for_tool(), is_redirect(&spawn.job));
-        SpawnedOutput { channels, is_redirect, ..SpawnedOutput::default() }
+        SpawnedOutput { channels, is_redirect, inherits, ..SpawnedOutput::default() }
     }
 
     /// Forwards the output of a job to its spawner, with the number that stands for no pull of the spawner.
     pub(super) fn forward_to_spawner(&mut self, now: Time, peer: PeerId, job: Namespace, wanted: SpawnedOutput) {
         let Some(proc) = self.peers.get(peer).map(|peer| peer.proc().clone()) else { return };
-        let SpawnedOutput { channels, is_redirect, settings: _ } = wanted;
+        let SpawnedOutput { channels, is_redirect, .. } = wanted;
         let Some(requester) = (channels != 0).then(|| self.requester(peer, proc)).flatten() else { return };
         self.make_room_for_job(peer, requester.uid);
         let pull = OutputPull {
@@ -198,6 +200,7 @@ impl<S: Datastore> ServerCore<S> {
             local_id: 0,
             is_redirect,
             is_of_spawn: true,
+            inherited_from: None,
             settings: OutputSettings::default(),
             collected: Collected::default(),
         };
@@ -207,7 +210,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Ends the forwarding of a job if its spawner or the spawner's user has too many: of the oldest that has ended, else
     /// of the oldest.
-    fn make_room_for_job(&mut self, peer: PeerId, uid: u32) {
+    pub(super) fn make_room_for_job(&mut self, peer: PeerId, uid: u32) {
         let limits = &self.config.limits;
         let own = self.forwarding.numbers_of(|pull| pull.is_of_spawn && pull.peer == peer);
         let of_user = self.forwarding.numbers_of(|pull| pull.is_of_spawn && pull.requester.uid == uid);
@@ -230,8 +233,11 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
         let is_own = self.forwarding.is_of(reference, ticket.peer());
         if is_own {
+            for inherited in self.forwarding.numbers_of(|pull| pull.inherited_from == Some(reference)) {
+                self.deliver_collected(inherited);
+            }
             self.deliver_collected(reference);
-            self.drop_pulls(|id, _| id == reference);
+            self.drop_pulls(|id, pull| id == reference || pull.inherited_from == Some(reference));
         }
         self.outputs.reply_status(ticket, if is_own { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
     }
@@ -242,7 +248,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Ends pulls. The host gets a notice about output without any pull left; its answer has no effect.
-    fn drop_pulls(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) {
+    pub(super) fn drop_pulls(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) {
         for (reference, pull) in self.forwarding.extract(is_over) {
             self.timers.disarm(pull.collected.deadline, Timer::Output(reference));
             self.stop(pull);
@@ -311,7 +317,7 @@ impl<S: Datastore> ServerCore<S> {
 
     fn forward_to_all(&mut self, now: Time, output: &Arc<IofOutput>) -> Delivery {
         let mut delivery = Delivery::Unwanted;
-        for reference in self.forwarding.takers_of(output) {
+        for reference in self.forwarding.takers_of(&output.source, output.channel) {
             let is_redirect = self.forwarding.pull(reference).is_some_and(|pull| pull.is_redirect);
             let is_redirected = is_redirect || delivery == Delivery::Redirected;
             delivery = if is_redirected { Delivery::Redirected } else { Delivery::Copied };

@@ -150,8 +150,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         // The runtime does not know the numbers of nodes, which are those of a job.
         for query in &mut for_runtime {
-            let job = QueryScope::of(query, requester, 0, self.config.answers_storage).map(|scope| scope.namespace);
-            let own_node = job.ok().and_then(|job| self.own_node_id(&job));
+            let own_node = self.own_node_of(requester, query);
             let is_of_own_node = |info: &Info| {
                 info.key.as_str() == keys::NODEID.name() && own_node.is_some() && info.value.as_u64() == own_node
             };
@@ -161,6 +160,12 @@ impl<S: Datastore> ServerCore<S> {
         let purpose = Purpose::Passed(ticket, Expected::Looks(Box::new(questions)));
         let id = self.upcalls.insert(purpose, None);
         self.outputs.push(Output::Look(id, requester, for_runtime));
+    }
+
+    /// The number of this node in the job that a query is about.
+    pub fn own_node_of(&self, requester: &Requester, query: &Query) -> Option<u64> {
+        let scope = QueryScope::of(query, requester, 0, self.config.answers_storage).ok()?;
+        self.own_node_id(&scope.namespace)
     }
 
     /// Whether a request has too many queries, keys or qualifiers.
@@ -222,6 +227,7 @@ impl<S: Datastore> ServerCore<S> {
                 }
                 let (spawner, reply) = (ticket.peer(), self.spawned(ticket.peer(), &namespace));
                 self.outputs.reply(ticket, reply);
+                self.forward_spawned(now, spawner, &namespace, output.inherits);
                 return self.forward_to_spawner(now, spawner, namespace, output);
             }
             (Expected::Spawned(_), reply) => AnswerForm::Namespace.reply(reply),

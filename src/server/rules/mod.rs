@@ -13,7 +13,7 @@
 //! | `query` | queries that the server answers itself |
 //! | `events`, `watches` | events; watches of processes and files |
 //! | `monitored` | the processes whose use of resources a process may ask for |
-//! | `forwarding` | output from the host to clients |
+//! | `forwarding`, `inherited_output` | output from the host to clients; that of spawned jobs |
 //! | `cleanup` | files that processes want removed at their end |
 //! | `psets` | process sets |
 //! | `rendezvous` | the common part of all operations of many processes |
@@ -40,6 +40,7 @@ mod forwarding;
 pub(super) mod get;
 mod group;
 mod host_request;
+mod inherited_output;
 mod intake;
 mod inventory;
 mod missed_fences;

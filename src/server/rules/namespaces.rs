@@ -30,6 +30,7 @@ impl<S: Datastore> ServerCore<S> {
             }
         };
         self.described(now, namespace, *local_count, job_size, user_in(registration.description.infos()));
+        self.inherit_pulls_of_description(now, namespace, output_infos(registration.description.infos()));
         tracing::info!(%namespace, local_count, job_size, "namespace registered");
         HostResult::Status(Status::SUCCESS)
     }

@@ -8,13 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::access::{Action, Object};
-use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
-use crate::keys;
+use crate::gds::Datastore;
 use crate::server::interface::{GroupOperation, Output, PeerId};
 use crate::server::state::{
     Collective, CollectiveKind, Handover, Jobs, Lost, Participants, Peer, Presence, RegisteredJob, ServerCore, Tie,
 };
-use crate::types::{Namespace, ProcId, Rank, Text, Time, Value};
+use crate::types::{Namespace, ProcId, Rank, Text, Time};
 
 impl<S: Datastore> ServerCore<S> {
     /// Whether the whole set is connected, as far as this server knows.
@@ -145,14 +144,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Ties a local process to the spawner of its job, if the description names one.
     pub(super) fn tie_to_parent(&mut self, proc: &ProcId) {
-        let lookup = Lookup {
-            rank: Rank::Wildcard,
-            key: KeyRef::new(keys::PARENT_ID.name()),
-            realm: RealmRequest::Default,
-            audience: None,
-        };
-        let Ok(Value::Proc(parent)) = self.store.lookup(&proc.namespace, &lookup) else { return };
-        if parent.namespace != proc.namespace && !parent.namespace.is_nobodys() {
+        if let Some(parent) = self.spawner(&proc.namespace, Rank::Wildcard) {
             let namespaces = BTreeSet::from([proc.namespace.clone(), parent.namespace]);
             self.bind(&Tie::Spawn(proc.namespace.clone()), namespaces, &BTreeSet::from([proc.clone()]));
         }

@@ -201,20 +201,26 @@ impl Forwarding {
         self.granted.iter().filter(|(_, pull)| is_meant(pull)).map(|(&reference, _)| reference).collect()
     }
 
-    /// The numbers of the granted pulls that get a piece of output. A process that pulls the output of its job itself does
-    /// not get it a second time.
-    pub(crate) fn takers_of(&self, output: &IofOutput) -> Vec<u64> {
+    /// The numbers of the granted pulls that get output of a process in one of these channels. A process that pulls the
+    /// output of its job itself does not get it a second time.
+    pub(crate) fn takers_of(&self, source: &ProcId, channels: u16) -> Vec<u64> {
         let pull = |reference: u64| self.granted.get(&reference).map(|pull| (reference, pull));
-        let everybody = ProcId { rank: Rank::Wildcard, ..output.source.clone() };
-        let found = [&output.source, &everybody].into_iter().filter_map(|proc| self.by_proc.get(proc));
+        let everybody = ProcId { rank: Rank::Wildcard, ..source.clone() };
+        let found = [source, &everybody].into_iter().filter_map(|proc| self.by_proc.get(proc));
         let found: BTreeSet<u64> = found.flatten().copied().collect();
         let found = found.into_iter().filter_map(pull);
-        let takers: Vec<(u64, &OutputPull)> =
-            found.filter(|(_, pull)| pull.wants(&output.source, output.channel)).collect();
+        let takers: Vec<(u64, &OutputPull)> = found.filter(|(_, pull)| pull.wants(source, channels)).collect();
         let pulling: BTreeSet<PeerId> =
             takers.iter().filter(|(_, pull)| !pull.is_of_spawn).map(|(_, pull)| pull.peer).collect();
         let is_second = |pull: &OutputPull| pull.is_of_spawn && pulling.contains(&pull.peer);
         takers.into_iter().filter(|(_, pull)| !is_second(pull)).map(|(reference, _)| reference).collect()
+    }
+
+    /// Whether a job's output goes to what a pull has inherited.
+    pub(crate) fn has_inherited(&self, job: &Namespace, from: u64) -> bool {
+        let of_job = self.by_proc.get(&ProcId { namespace: job.clone(), rank: Rank::Wildcard });
+        let mut pulls = of_job.into_iter().flatten().filter_map(|reference| self.granted.get(reference));
+        pulls.any(|pull| pull.inherited_from == Some(from))
     }
 
     /// The most granted pulls of the same connection that get the output of a process that a pull names.

@@ -49,6 +49,8 @@ pub(crate) struct SpawnedOutput {
     pub(crate) channels: u16,
     /// Whether it gets them in place of their usual destination.
     pub(crate) is_redirect: bool,
+    /// Whether tools that watch the spawner get the job's output.
+    pub(crate) inherits: bool,
 }
 
 /// Data requested from the host. Equal requests share one upcall.

@@ -33,20 +33,7 @@ impl QueryScope {
     /// those of the use of resources.
     pub(crate) fn of(query: &Query, requester: &Requester, index: usize, has_storage: bool) -> Result<Self, Status> {
         let Query { keys: names, qualifiers } = query;
-        let is_of_storage = |name: &Text| name.to_str().is_ok_and(storage::is_key);
-        let is_about_storage = has_storage && names.iter().all(is_of_storage);
-        let is_of_usage = |name: &Text| name.to_str().is_ok_and(usage::is_query_key);
-        let is_about_usage = names.iter().all(is_of_usage);
-        let is_known = |key: &str| {
-            QUERY_QUALIFIERS.contains(&key)
-                || (is_about_storage && storage::is_qualifier(key))
-                || (is_about_usage && usage::is_query_qualifier(key))
-        };
-        let is_unmet = |info: &Info| {
-            let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
-            !is_of_value && keys::is_unmet(info, is_known)
-        };
-        if qualifiers.iter().any(is_unmet) {
+        if has_unmet(names, qualifiers, has_storage) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         let realm = OwnedRealm::read(qualifiers);
@@ -112,6 +99,24 @@ impl QueryScope {
             (None, None) => scope(requester.proc.namespace.clone(), rank_of(rank)?),
         }
     }
+}
+
+/// Whether a required qualifier has no meaning for a query.
+fn has_unmet(names: &[Text], qualifiers: &[Info], has_storage: bool) -> bool {
+    let is_of_storage = |name: &Text| name.to_str().is_ok_and(storage::is_key);
+    let is_about_storage = has_storage && names.iter().all(is_of_storage);
+    let is_of_usage = |name: &Text| name.to_str().is_ok_and(usage::is_query_key);
+    let is_about_usage = names.iter().all(is_of_usage);
+    let is_known = |key: &str| {
+        QUERY_QUALIFIERS.contains(&key)
+            || (is_about_storage && storage::is_qualifier(key))
+            || (is_about_usage && usage::is_query_qualifier(key))
+    };
+    let is_unmet = |info: &Info| {
+        let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
+        !is_of_value && keys::is_unmet(info, is_known)
+    };
+    qualifiers.iter().any(is_unmet)
 }
 
 /// Without a rank a query about a job means all of it.

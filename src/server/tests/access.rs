@@ -246,7 +246,6 @@ fn every_request_asks_the_table() {
     }
 }
 
-/// A refusal reveals nothing: it is the same for an unknown name.
 /// Queries about the use of resources are answered beside the core, for these processes.
 #[test]
 fn a_process_has_those_measured_that_it_may_monitor() {
@@ -261,6 +260,7 @@ fn a_process_has_those_measured_that_it_may_monitor() {
     }
 }
 
+/// A refusal reveals nothing: it is the same for an unknown name.
 #[test]
 fn a_strangers_job_looks_as_one_that_does_not_exist() {
     for action in Action::ALL {

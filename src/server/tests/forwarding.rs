@@ -564,6 +564,93 @@ fn a_tool_that_pulls_the_output_of_its_job_gets_it_once_and_old_jobs_make_room()
     assert_eq!(deliver(&mut rig, &of(7), STDERR, "error").0, [to(tool, 0, "error")]);
 }
 
+/// Registers a job with a spawner.
+fn spawned_by(rig: &mut Rig, spawner: &ProcId, name: &str, more: Vec<Info>) -> ProcId {
+    rig.register(name, Some(1), Some(0));
+    let infos = [vec![Info::new(key("pmix.parent"), spawner.clone())], more].concat();
+    rig.host(HostCall::ExtendNamespace(namespace(name), infos.into()));
+    ProcId::new(namespace(name), 0)
+}
+
+/// A tool saw nothing of the jobs that a job under its eyes started.
+#[test]
+fn a_tool_that_watches_a_process_gets_the_output_of_jobs_that_it_spawns() {
+    let mut rig = tools::rig(Capabilities::SPAWN | Capabilities::IOF_PULL, ToolAdmission::Assigned);
+    let (tool, _) = tools::tool(&mut rig, 90);
+    let peer = rig.job(2, 2)[0];
+    for (peer, procs, local_id) in [(tool, [proc(0)], 5), (peer, [everybody()], 6)] {
+        let outputs = rig.request(peer, pull(&procs, STDOUT, local_id));
+        let (id, _) = upcall(&outputs);
+        granted(&mut rig, id);
+    }
+    let child = spawned_by(&mut rig, &proc(0), "child", Vec::new());
+    let grandchild = spawned_by(&mut rig, &child, "grandchild", Vec::new());
+    let of_other = spawned_by(&mut rig, &proc(1), "other", Vec::new());
+    let refused = spawned_by(&mut rig, &proc(0), "refused", vec![Info::new(key("pmix.iof.inhrt"), false)]);
+    for source in [&child, &grandchild] {
+        assert_eq!(deliver(&mut rig, source, STDOUT, "x").0, [to(tool, 5, "x")], "an application's process gets none");
+        assert_eq!(deliver(&mut rig, source, STDERR, "x").0, []);
+    }
+    for source in [&of_other, &refused] {
+        assert_eq!(deliver(&mut rig, source, STDOUT, "x").0, [], "{source}");
+    }
+    // A pull of the child's own gets the output once.
+    let (id, _) = upcall(&rig.request(tool, pull(std::slice::from_ref(&child), STDOUT, 7)));
+    granted(&mut rig, id);
+    assert_eq!(deliver(&mut rig, &child, STDOUT, "x").0, [to(tool, 7, "x")]);
+    let end = Request::IofDeregister(IofDeregister { directives: Vec::new(), reference: 1 });
+    assert_eq!(statuses(&rig.request(tool, end)), [(tool, Status::SUCCESS)]);
+    assert_eq!(deliver(&mut rig, &grandchild, STDOUT, "x").0, []);
+}
+
+/// The job of a spawn may be described before the answer to the spawn.
+#[test]
+fn the_spawn_decides_about_inheritance_of_output() {
+    let (yes, no) = (Info::new(key("pmix.iof.inhrt"), true), Info::new(key("pmix.iof.inhrt"), false));
+    let named = Info::new(key("pmix.fwd.stdout"), true);
+    for (directives, is_inherited) in
+        [(vec![], true), (vec![no], false), (vec![named.clone()], false), (vec![named, yes], true)]
+    {
+        let mut rig = tools::rig(Capabilities::SPAWN | Capabilities::IOF_PULL, ToolAdmission::Assigned);
+        let (tool, _) = tools::tool(&mut rig, 90);
+        let peer = rig.job(1, 1)[0];
+        let (id, _) = upcall(&rig.request(tool, pull(&[everybody()], STDOUT, 5)));
+        granted(&mut rig, id);
+        for is_described_first in [true, false] {
+            let spawn = crate::proto::Spawn::new(directives.clone(), Vec::new());
+            let (id, _) = upcall(&rig.request(peer, Request::from(spawn)));
+            let name = if is_described_first { "first" } else { "then" };
+            let child = ProcId::new(namespace(name), 0);
+            if is_described_first {
+                spawned_by(&mut rig, &proc(0), name, Vec::new());
+            } else {
+                rig.register(name, Some(1), Some(0));
+            }
+            rig.complete(id, HostReply::Spawned(namespace(name)));
+            let expected = if is_inherited { vec![to(tool, 5, "x")] } else { Vec::new() };
+            assert_eq!(deliver(&mut rig, &child, STDOUT, "x").0, expected, "{directives:?} {name}");
+            rig.host(HostCall::DeregisterNamespace(namespace(name)));
+        }
+    }
+}
+
+/// Of a tool that has spawned a job and pulls it, too, one request gets the output of the job's own jobs.
+#[test]
+fn output_is_inherited_once_and_within_the_share_of_its_tool() {
+    let mut rig = tools::rig(Capabilities::SPAWN | Capabilities::IOF_PULL, ToolAdmission::Assigned);
+    let (tool, _) = tools::tool(&mut rig, 90);
+    let (id, _) = upcall(&rig.request(tool, Request::from(crate::proto::Spawn::new(Vec::new(), Vec::new()))));
+    rig.complete(id, HostReply::Spawned(namespace("job")));
+    let (id, _) = upcall(&rig.request(tool, pull(&[everybody()], STDOUT, 5)));
+    granted(&mut rig, id);
+    rig.job(1, 1);
+    let pulls_max = ServerConfig::default().limits.pulls_per_process_max;
+    let children: Vec<ProcId> =
+        (0..=pulls_max).map(|number| spawned_by(&mut rig, &proc(0), &format!("child{number}"), Vec::new())).collect();
+    assert_eq!(deliver(&mut rig, &children[0], STDOUT, "lost").0, []);
+    assert_eq!(deliver(&mut rig, &children[pulls_max], STDOUT, "x").0, [to(tool, 5, "x")]);
+}
+
 #[test]
 fn a_described_job_has_settings_until_its_end() {
     let mut rig = Rig::with(with_defaults(&[]), MapStore::new());

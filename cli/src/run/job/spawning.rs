@@ -10,6 +10,7 @@ use modex::{Responder, Spawn};
 
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::{App, RANK_COUNT_MAX};
+use crate::run::children::Channel;
 use crate::run::debug_daemons::DebugDaemons;
 use crate::run::debug_stops::{AT_EXEC, DebugStops};
 use crate::run::forward::ForwardedStream;
@@ -290,7 +291,7 @@ impl LaunchedJob {
     pub(super) fn take_directives(&self, plan: &mut Plan, request: &Spawn) -> Result<(), SpawnRefusal> {
         plan.io = spawn_request::io(request, plan.rank_count(), self.settings.is_merged)?;
         plan.is_awaited = spawn_request::is_awaited(request);
-        plan.values = spawn_request::described_values(request).cloned().collect();
+        plan.values = spawn_request::described_values(request).collect();
         (_, plan.run_limit) = spawn_request::time_limits(request)?;
         plan.stops = spawn_request::stops(request, plan.rank_count())?;
         Ok(())
@@ -361,7 +362,10 @@ impl LaunchedJob {
 
     fn end_heard(&mut self, number: u32) {
         self.spawning.ended.push((self.clock.now() + LAST_OUTPUT_TIME, number));
-        self.remove(number);
+        // A process that pulls gets the rest of the output before the server forgets the job.
+        if !self.streams.values().any(|stream| stream.job() == number && stream.is_pulled) {
+            self.remove(number);
+        }
     }
 
     /// Ends the jobs whose spawners had their time to pull the output. They may pull that of each rank on its own.
@@ -377,8 +381,23 @@ impl LaunchedJob {
         }
     }
 
+    /// Whether the output of a rank of this job is open.
+    fn has_output(&self, job: u32) -> bool {
+        let first = (RankId { job, rank: 0 }, Channel::Out);
+        self.stream_of.range(first..).next().is_some_and(|((rank, _), _)| rank.job == job)
+    }
+
+    /// Forgets the ended jobs whose output has ended.
+    fn remove_silent(&mut self) {
+        let (open, silent): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.spawning.ended).into_iter().partition(|(_, job)| self.has_output(*job));
+        self.spawning.ended = open;
+        silent.into_iter().for_each(|(_, job)| self.remove(job));
+    }
+
     /// Closes the output of ended jobs, after its last lines.
     pub(super) fn close_ended(&mut self) -> Result<(), JobError> {
+        self.remove_silent();
         let now = self.clock.now();
         if self.is_paused || self.spawning.ended.iter().all(|(at, _)| *at > now) {
             return Ok(());
@@ -395,6 +414,7 @@ impl LaunchedJob {
                 unfinished.insert(job);
             }
         }
+        due.iter().filter(|(_, job)| !unfinished.contains(job)).for_each(|(_, job)| self.remove(*job));
         self.spawning.ended.extend(unfinished.into_iter().map(|job| (now + LAST_OUTPUT_TIME, job)));
         Ok(())
     }

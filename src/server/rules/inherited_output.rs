@@ -1,0 +1,92 @@
+//! Output of spawned jobs for the tools that watch their spawner.
+//!
+//! Each pull of a tool that covers the spawner gets the output of the new job, too, under the tool's own number. That ends
+//! with the pull or with the job. The host is not asked: it has started the job, and knows its spawner.
+//!
+//! `PMIX_IOF_INHERIT` = false refuses this, in the description of the job or in its spawn. A spawn that names channels
+//! with `PMIX_FWD_STDOUT` or its like refuses it, too.
+
+use std::collections::BTreeSet;
+
+use super::access::Action;
+use super::forwarding::OUTPUT_CHANNELS;
+use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
+use crate::keys;
+use crate::server::interface::PeerId;
+use crate::server::state::{Collected, OutputPull, Peer, ServerCore};
+use crate::types::{Info, Namespace, ProcId, Rank, Time, Value};
+
+impl<S: Datastore> ServerCore<S> {
+    /// A job is described. Its infos may name its spawner, and refuse.
+    pub(super) fn inherit_pulls_of_description<'i>(
+        &mut self,
+        now: Time,
+        job: &Namespace,
+        mut infos: impl Iterator<Item = &'i Info>,
+    ) {
+        let is_refused =
+            infos.any(|info| info.key.as_str() == keys::IOF_INHERIT.name() && info.value.as_bool() == Some(false));
+        if self.forwarding.granted().next().is_none() || is_refused {
+            return;
+        }
+        // A host may describe the spawner of the job, or that of each process.
+        if let Some(spawner) = [Rank::Wildcard, Rank::Process(0)].into_iter().find_map(|rank| self.spawner(job, rank)) {
+            self.inherit_pulls(now, &spawner, job);
+        }
+    }
+
+    /// The process of another job that has started this one, as its description says.
+    pub(super) fn spawner(&self, job: &Namespace, rank: Rank) -> Option<ProcId> {
+        let key = KeyRef::new(keys::PARENT_ID.name());
+        let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
+        let Ok(Value::Proc(spawner)) = self.store.lookup(job, &lookup) else { return None };
+        (spawner.namespace != *job && !spawner.namespace.is_nobodys()).then_some(*spawner)
+    }
+
+    /// Lets the pulls of tools that cover a process get the output of a job that it has started.
+    fn inherit_pulls(&mut self, now: Time, spawner: &ProcId, job: &Namespace) {
+        let everybody = ProcId { namespace: job.clone(), rank: Rank::Wildcard };
+        for reference in self.forwarding.takers_of(spawner, OUTPUT_CHANNELS) {
+            let Some(pull) = self.forwarding.pull(reference) else { continue };
+            let (peer, requester) = (pull.peer, pull.requester.clone());
+            let origin = pull.inherited_from.unwrap_or(reference);
+            let is_tool = self.peers.get(peer).is_some_and(Peer::is_tool);
+            let is_permitted =
+                self.permit_all(&requester, Action::PullOutput, std::slice::from_ref(&everybody)).is_ok();
+            if !is_tool || !is_permitted || self.forwarding.has_inherited(job, origin) {
+                continue;
+            }
+            let inherited = OutputPull {
+                peer,
+                requester: requester.clone(),
+                procs: BTreeSet::from([everybody.clone()]),
+                channels: pull.channels,
+                local_id: pull.local_id,
+                is_redirect: pull.is_redirect,
+                is_of_spawn: true,
+                inherited_from: Some(origin),
+                settings: pull.settings,
+                collected: Collected::default(),
+            };
+            self.make_room_for_job(peer, requester.uid);
+            let reference = self.forwarding.next_reference();
+            self.begin_pull(now, reference, inherited);
+        }
+    }
+
+    /// The host has answered the spawn of a job, whose directives decide.
+    pub(super) fn forward_spawned(&mut self, now: Time, spawner: PeerId, job: &Namespace, inherits: bool) {
+        if !inherits {
+            return self.refuse_inheritance(job);
+        }
+        if let Some(spawner) = self.peers.proc_of(spawner).cloned().filter(|_| !self.registry.has_ended(job)) {
+            self.inherit_pulls(now, &spawner, job);
+        }
+    }
+
+    /// The spawn of a job refuses what pulls have inherited from its description.
+    fn refuse_inheritance(&mut self, job: &Namespace) {
+        let everybody = ProcId { namespace: job.clone(), rank: Rank::Wildcard };
+        self.drop_pulls(|_, pull| pull.inherited_from.is_some() && pull.procs.contains(&everybody));
+    }
+}
