@@ -203,3 +203,27 @@ fn copy_to(inputs: &mut Vec<InputPipe>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use modex::types::Namespace;
+
+    use super::*;
+    use crate::run::line_prefix::LineMarks;
+
+    /// A queue of many small pieces took hundreds of times the memory that it counted.
+    #[test]
+    fn a_small_piece_takes_little_memory() {
+        let rank = RankId { job: 0, rank: 0 };
+        let (source, mut rank_output) = io::pipe().unwrap();
+        let prefix = LinePrefix::new(LineMarks::default(), rank, Channel::Out);
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let stream = ForwardedStream::new(source.into(), Destination::Out, prefix, (rank, Channel::Out), proc);
+        rank_output.write_all(b"a line\n").unwrap();
+        let (bytes, _) = stream.read_bytes().unwrap();
+        assert_eq!(bytes, b"a line\n");
+        assert!(bytes.capacity() < 2 * 16, "{}", bytes.capacity());
+    }
+}

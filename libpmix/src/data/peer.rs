@@ -3,13 +3,13 @@
 //! | the other process | its form |
 //! |---|---|
 //! | NULL, or a process of the own job | that of this library |
-//! | the own server | that of the connection |
-//! | a process that is connected to the server in this process | that of its connection |
+//! | a server that this process is connected to | that of the connection |
+//! | a process that is connected to the server in this process | that of the first connection of its job |
 //! | for a server, one of another job | the form that the job's description names (`PMIX_BFROPS_MODULE`) |
 
 use modex::runtime::DataForm;
 use modex::types::{AsStatus as _, Key, Namespace, ProcId, Rank, Status};
-use modex::{Server, keys};
+use modex::{Client, Server, keys};
 
 use crate::argument::In;
 use crate::from_c;
@@ -33,13 +33,17 @@ pub(super) fn form(proc: In<'_, pmix_proc_t>) -> Result<DataForm, Failure> {
         return Ok(DataForm::OWN);
     }
     // A daemon may be a tool of another server, and a server itself.
+    let is_meant = |client: &Client| client.server().namespace == other && !client.is_alone();
     if let Member::Client(client) = &member
-        && client.server().namespace == other
-        && !client.is_alone()
+        && is_meant(client)
     {
         return Ok(client.data_form());
     }
-    let server = process::read(|state| state.server.clone()).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+    let (attached, server) = process::read(|state| (state.attached.clone(), state.server.clone()));
+    if let Some(client) = attached.iter().find(|client| is_meant(client)) {
+        return Ok(client.data_form());
+    }
+    let server = server.ok_or(Failure(Status::ERR_NOT_FOUND))?;
     form_at_server(server.server(), other)
 }
 
