@@ -85,8 +85,8 @@ impl Server {
     /// - `PMIX_PROGRAMMING_MODEL`, `PMIX_MODEL_LIBRARY_NAME` and `PMIX_PERSONALITY` name the model: Open MPI, OpenSHMEM,
     ///   MPICH or Intel MPI. `PMIX_MCA_pmdl_ompi_include_envars` and `..._exclude_envars` change the variables; for the
     ///   others the name is `oshmem`, `mpich` or `impi`.
-    /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the interfaces of
-    ///   delivered inventories, for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
+    /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the server's fabric, or without one
+    ///   on the interfaces of delivered inventories. They are for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
     ///
     /// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it: the scheduler at `PMIX_SERVER_URI` among the infos; without
     /// it the host ([`Host::allocate`](crate::Host::allocate), on this thread), and if that is not supported, the scheduler of the node. It

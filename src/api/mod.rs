@@ -42,10 +42,11 @@ pub use crate::ptl::{ForeignClients, Interfaces, InterfacesError, Ports, PortsEr
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
     AllocationError, Borrowed, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EnvironmentPatterns,
-    EventCall, EventError, FabricSource, FabricSourceError, FactError, FenceReply, Fetched, GroupError, Host,
-    HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer, PatternError, PmiChannel, PortShortage, ProofError,
-    Prover, Responder, SetupError, StartError, StartedFence, StaticPorts, StaticPortsError, Stopped, SystemServer,
-    ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, Unanswered, UpcallAnswer, Variable, Work,
+    EventCall, EventError, FabricShortage, FabricSource, FabricSourceError, FactError, FenceReply, Fetched, GroupError,
+    Host, HostFacts, LocalHost, LongestTurn, Moment, NoRandomBytes, NotAvailable, PartialAnswer, PatternError,
+    PmiChannel, PortShortage, ProofError, Prover, Responder, SetupError, StartError, StartedFence, StaticPorts,
+    StaticPortsError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource,
+    Unanswered, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::attributes::{PlaneDevices, coordinates_of, endpoint, switch_peers};
-use super::plane::Device;
+use super::plane::{Device, Plane};
 use super::revisions::Fabric;
 use crate::types::{DataArray, DataType, Info, Value};
 
@@ -21,16 +21,28 @@ pub struct Assignment {
     pub nodes: Vec<(String, Vec<Info>)>,
 }
 
+/// An endpoint of a process or a node, without its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceEndpoint {
+    /// The number of the plane.
+    pub plane: usize,
+    /// The number of the device.
+    pub device: u32,
+    /// The owner's endpoints at this device before this one.
+    pub earlier: u32,
+}
+
 impl Fabric {
-    /// Gives each process one endpoint in each plane. `place` is where a process runs: many processes have the same. `distance` is that
-    /// of a place and a device, if it is known.
+    /// Gives each process the endpoints that are `taken` for it, else one in each plane. `place` is where a process runs: many processes
+    /// have the same. `distance` is that of a place and a device, if it is known.
     ///
-    /// The endpoint is at the closest device. Among equally close ones, the processes of a node take turns. A process has its closest
-    /// endpoints first.
+    /// The endpoint in a plane is at the closest device. Among equally close ones, the processes of a node take turns. A process has its
+    /// closest endpoints first.
     #[must_use]
     pub fn assign<'n, P: Ord + Copy>(
         &self,
         nodes: impl Iterator<Item = (&'n str, Vec<u32>)>,
+        taken: &BTreeMap<u32, Vec<DeviceEndpoint>>,
         place: impl Fn(u32) -> P,
         distance: impl Fn(P, Device<'_>) -> Option<u32>,
     ) -> Assignment {
@@ -38,7 +50,8 @@ impl Fabric {
         for (node, ranks) in nodes {
             let devices = self.devices_by_plane(node);
             if !devices.is_empty() {
-                given.add_node(&devices, ranks.iter().map(|rank| (*rank, place(*rank))), &distance);
+                let processes = ranks.iter().map(|rank| (*rank, place(*rank)));
+                given.add_node(self, &devices, processes, taken, &distance);
                 described.push((node.to_owned(), devices, ranks));
             }
         }
@@ -49,6 +62,28 @@ impl Fabric {
             given.nodes.push((node.clone(), infos));
         }
         given
+    }
+
+    /// The array of endpoints for an owner. Their bytes are empty, or the number of the owner's earlier ones at the same device: 4 bytes,
+    /// least significant first.
+    #[must_use]
+    pub fn endpoints(&self, endpoints: &[DeviceEndpoint]) -> Value {
+        let device = |of: &DeviceEndpoint| Some((self.planes().get(of.plane)?.device(of.device)?, of.earlier));
+        let elements = endpoints.iter().filter_map(device).map(|(device, earlier)| endpoint(device, earlier)).collect();
+        Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements }))
+    }
+
+    /// The wanted devices of a node, by plane. Planes without any are left out.
+    pub fn wanted_devices<'f>(
+        &'f self,
+        node: &str,
+        is_wanted: impl Fn(&Plane, Device<'f>) -> bool,
+    ) -> Vec<PlaneDevices<'f>> {
+        let planes = self.devices_by_plane(node).into_iter();
+        let wanted = |(number, plane, devices): PlaneDevices<'f>| {
+            (number, plane, devices.into_iter().filter(|device| is_wanted(plane, *device)).collect::<Vec<_>>())
+        };
+        planes.map(wanted).filter(|(_, _, devices)| !devices.is_empty()).collect()
     }
 
     /// The planes in which a node has devices.
@@ -63,20 +98,28 @@ impl Assignment {
     /// Adds the processes of a node, each with its place.
     fn add_node<P: Ord + Copy>(
         &mut self,
+        fabric: &Fabric,
         planes: &[PlaneDevices<'_>],
         processes: impl Iterator<Item = (u32, P)>,
+        taken: &BTreeMap<u32, Vec<DeviceEndpoint>>,
         distance: impl Fn(P, Device<'_>) -> Option<u32>,
     ) {
         let mut closest: BTreeMap<P, Vec<Closest>> = BTreeMap::new();
-        let mut known: BTreeMap<Vec<(u32, usize)>, u32> = BTreeMap::new();
+        let mut known: BTreeMap<Vec<DeviceEndpoint>, u32> = BTreeMap::new();
         for (turn, (rank, place)) in processes.enumerate() {
-            let closest = closest.entry(place).or_insert_with(|| Closest::of(planes, |device| distance(place, device)));
-            let chosen: Vec<(u32, usize)> =
-                closest.iter().map(|closest| (closest.in_turn(turn), closest.plane)).collect();
+            let of_wishes = taken.get(&rank).filter(|taken| !taken.is_empty());
+            let chosen = of_wishes.cloned().unwrap_or_else(|| {
+                let distance = |device: Device<'_>| distance(place, device);
+                let closest = closest.entry(place).or_insert_with(|| Closest::of_each_plane(planes, distance));
+                let mut devices = Vec::with_capacity(closest.len());
+                closest.iter().for_each(|plane| plane.take(turn, 1, &mut devices));
+                devices.into_iter().map(|(plane, device)| DeviceEndpoint { plane, device, earlier: 0 }).collect()
+            });
             let number = match known.get(&chosen) {
                 Some(number) => *number,
                 None => {
-                    let number = self.add_list(planes, &chosen);
+                    self.lists.push(fabric.endpoints(&chosen));
+                    let number = u32::try_from(self.lists.len()).unwrap_or(u32::MAX);
                     known.insert(chosen, number);
                     number
                 }
@@ -84,40 +127,68 @@ impl Assignment {
             self.numbers.insert(rank, number);
         }
     }
-
-    /// Adds a list and returns its number.
-    fn add_list(&mut self, planes: &[PlaneDevices<'_>], chosen: &[(u32, usize)]) -> u32 {
-        let plane = |number: usize| planes.iter().find(|(other, ..)| *other == number).map(|(_, plane, _)| *plane);
-        let devices = chosen.iter().filter_map(|&(device, number)| plane(number)?.device(device));
-        let elements = devices.map(endpoint).collect();
-        self.lists.push(Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements })));
-        u32::try_from(self.lists.len()).unwrap_or(u32::MAX)
-    }
 }
 
-/// The closest devices of a plane to a place.
-struct Closest {
+/// Devices by their distance from a place.
+#[derive(Debug)]
+pub struct Closest {
     distance: u32,
-    plane: usize,
-    devices: Vec<u32>,
+    /// Plane and number of equally close devices, the closest first.
+    levels: Vec<Vec<(usize, u32)>>,
 }
 
 impl Closest {
-    /// Those of each plane, the closest planes first. Devices of unknown distance are the farthest.
-    fn of(planes: &[PlaneDevices<'_>], distance: impl Fn(Device<'_>) -> Option<u32>) -> Vec<Self> {
+    /// The devices of some planes. Those of unknown distance are the farthest.
+    pub fn of(planes: &[PlaneDevices<'_>], distance: impl Fn(Device<'_>) -> Option<u32>) -> Self {
         let of_plane = |(plane, _, devices): &PlaneDevices<'_>| {
-            let distances: Vec<u32> = devices.iter().map(|device| distance(*device).unwrap_or(u32::MAX)).collect();
-            let least = distances.iter().copied().min().unwrap_or(u32::MAX);
-            let close = devices.iter().zip(distances).filter(|(_, distance)| *distance == least);
-            Self { distance: least, plane: *plane, devices: close.map(|(device, _)| device.index).collect() }
+            let plane = *plane;
+            let in_plane = |(place, device): (usize, &Device<'_>)| {
+                (distance(*device).unwrap_or(u32::MAX), place, plane, device.index)
+            };
+            devices.iter().enumerate().map(in_plane).collect::<Vec<_>>()
         };
+        // Equally close devices of different planes alternate, so that processes use all planes.
+        let mut devices: Vec<_> = planes.iter().flat_map(of_plane).collect();
+        devices.sort_unstable();
+        let distance = devices.first().map_or(u32::MAX, |(distance, ..)| *distance);
+        let levels = devices.chunk_by(|one, other| one.0 == other.0);
+        let numbers = |level: &[(u32, usize, usize, u32)]| level.iter().map(|of| (of.2, of.3)).collect();
+        Self { distance, levels: levels.map(numbers).collect() }
+    }
+
+    /// Those of each plane on its own, the closest planes first.
+    pub fn of_each_plane(planes: &[PlaneDevices<'_>], distance: impl Fn(Device<'_>) -> Option<u32>) -> Vec<Self> {
+        let of_plane = |plane| Self::of(std::slice::from_ref(plane), &distance);
         let mut closest: Vec<Self> = planes.iter().map(of_plane).collect();
-        closest.sort_by_key(|closest| (closest.distance, closest.plane));
+        closest.sort_by_key(|closest| closest.distance);
         closest
     }
 
-    fn in_turn(&self, turn: usize) -> u32 {
-        let place = turn.checked_rem(self.devices.len()).unwrap_or_default();
-        self.devices.get(place).copied().unwrap_or(u32::MAX)
+    /// Adds the devices of `count` endpoints for the process with the number `turn` on its node: the closest ones. Among equally close
+    /// ones, the processes take turns. After all devices it begins again.
+    pub fn take(&self, turn: usize, count: usize, taken: &mut Vec<(usize, u32)>) {
+        let end = taken.len().saturating_add(count);
+        while taken.len() < end && !self.levels.is_empty() {
+            for level in &self.levels {
+                let count = level.len().min(end - taken.len());
+                let first = turn.wrapping_mul(count).checked_rem(level.len()).unwrap_or_default();
+                taken.extend(level.iter().cycle().skip(first).take(count));
+            }
+        }
     }
+}
+
+/// Numbers an owner's new endpoints at each device, after its earlier ones.
+#[must_use]
+pub fn numbered(devices: &[(usize, u32)], earlier: &[DeviceEndpoint]) -> Vec<DeviceEndpoint> {
+    let mut counts: BTreeMap<(usize, u32), u32> = BTreeMap::new();
+    let mut count = |device: (usize, u32)| {
+        let count = counts.entry(device).or_default();
+        *count = count.saturating_add(1);
+        count.saturating_sub(1)
+    };
+    for endpoint in earlier {
+        count((endpoint.plane, endpoint.device));
+    }
+    devices.iter().map(|&(plane, device)| DeviceEndpoint { plane, device, earlier: count((plane, device)) }).collect()
 }

@@ -235,14 +235,15 @@ pub(super) fn coordinates_of(planes: &[PlaneDevices<'_>]) -> Info {
     Info::new(Key::from_static(keys::FABRIC_COORDINATES.name()), array)
 }
 
-/// An endpoint without its bytes.
-pub(super) fn endpoint(device: Device<'_>) -> Value {
+/// An endpoint without its owner. Its bytes are the number of the owner's earlier ones at this device, if there are any.
+pub(super) fn endpoint(device: Device<'_>, earlier: u32) -> Value {
     let (uuid, os_name) = (Some(Text::from(id(device))), Some(Text::from(device.name)));
-    Value::Endpoint(Box::new(Endpoint { uuid, os_name, bytes: Vec::new() }))
+    let bytes = if earlier == 0 { Vec::new() } else { earlier.to_le_bytes().to_vec() };
+    Value::Endpoint(Box::new(Endpoint { uuid, os_name, bytes }))
 }
 
 /// A plane with its number, and the devices of one node in it.
-pub(super) type PlaneDevices<'f> = (usize, &'f Plane, Vec<Device<'f>>);
+pub type PlaneDevices<'f> = (usize, &'f Plane, Vec<Device<'f>>);
 
 /// A node, its devices, and its ranks.
 type JobNode<'f> = (String, Vec<PlaneDevices<'f>>, Vec<u32>);

@@ -71,9 +71,9 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
-pub use assignment::{Assignment, SWITCH_PEERS_BYTES_MAX};
+pub use assignment::{Assignment, Closest, DeviceEndpoint, SWITCH_PEERS_BYTES_MAX, numbered};
 pub(crate) use attributes::FabricList;
-pub use attributes::{KEYS, LISTED_MAX};
+pub use attributes::{KEYS, LISTED_MAX, PlaneDevices};
 pub(crate) use cost_request::CostRequest;
 pub use description::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 pub use error::FabricError;

@@ -100,7 +100,7 @@ pub enum ColumnValues {
 /// Lists of endpoints on a fabric that many processes share, and the list of each process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EndpointLists {
-    /// Arrays of endpoints without bytes.
+    /// Arrays of endpoints, without the ranks in their bytes.
     pub lists: Vec<Value>,
     /// The list of each rank, counted from 1; 0 for a rank without endpoints.
     pub numbers: Vec<u64>,
@@ -131,12 +131,12 @@ impl EndpointLists {
     }
 }
 
-/// A list's endpoints as those of a process: the bytes of each one are the rank, least significant byte first.
+/// A list's endpoints as those of a process: the rank comes before the bytes of each one, least significant byte first.
 pub(crate) fn endpoints_of(mut list: Value, rank: u32) -> Value {
     if let Value::DataArray(array) = &mut list {
         for element in &mut array.elements {
             if let Value::Endpoint(endpoint) = element {
-                endpoint.bytes = rank.to_le_bytes().to_vec();
+                endpoint.bytes.splice(0..0, rank.to_le_bytes());
             }
         }
     }

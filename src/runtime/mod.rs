@@ -57,8 +57,9 @@ pub use server::fabric_source::{FabricSource, FabricSourceError};
 pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder, UpcallAnswer};
 pub use server::host_facts::{FactError, HostFacts, available_servers};
 pub use server::job_setup::{
-    AllocationError, EnvironmentChange, EnvironmentPatterns, JobSetup, NamespaceRegistration, PatternError,
-    PortShortage, SetupError, StaticPorts, StaticPortsError, Unanswered, Variable,
+    AllocationError, EnvironmentChange, EnvironmentPatterns, FabricShortage, JobSetup, NamespaceRegistration,
+    NoRandomBytes, NotAvailable, PatternError, PortShortage, SetupError, StaticPorts, StaticPortsError, Unanswered,
+    Variable,
 };
 pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;

@@ -27,25 +27,29 @@ static void prepare(const char *nspace, const char *type, bool is_required, pmix
 static int client(const char *ports)
 {
     pmix_value_t *value = NULL;
+    bool at_once = true;
+    pmix_info_t directive;
 
     client_start();
     pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
+    if (strcmp(ports, "none") == 0) {
+        PMIX_INFO_LOAD(&directive, PMIX_IMMEDIATE, &at_once, PMIX_BOOL);
+        CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_Get(&job, NETWORK, &directive, 1, &value));
+        PMIX_INFO_DESTRUCT(&directive);
+        return client_end();
+    }
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(&job, NETWORK, NULL, 0, &value));
     CHECK(value && value->type == PMIX_DATA_ARRAY);
     if (value && value->type == PMIX_DATA_ARRAY) {
         const pmix_info_t *infos = value->data.darray->array;
         size_t count = value->data.darray->size;
-        if (strcmp(ports, "none") == 0) {
-            CHECK(count == 1 && infos[0].value.type == PMIX_DATA_ARRAY);
-        } else {
-            const pmix_info_t *type = info_of(infos, count, "pmix.alloc.nettype");
-            const pmix_info_t *plane = info_of(infos, count, "pmix.alloc.netplane");
-            CHECK_NUMBER(4, count);
-            CHECK_TEXT(NETWORK, infos[0].key);
-            CHECK_TEXT(ports, infos[0].value.data.string);
-            CHECK_TEXT("tcp", type ? type->value.data.string : NULL);
-            CHECK_TEXT("10.0.0.0/8", plane ? plane->value.data.string : NULL);
-        }
+        const pmix_info_t *type = info_of(infos, count, "pmix.alloc.nettype");
+        const pmix_info_t *plane = info_of(infos, count, "pmix.alloc.netplane");
+        CHECK_NUMBER(4, count);
+        CHECK_TEXT(NETWORK, infos[0].key);
+        CHECK_TEXT(ports, infos[0].value.data.string);
+        CHECK_TEXT("tcp", type ? type->value.data.string : NULL);
+        CHECK_TEXT("10.0.0.0/8", plane ? plane->value.data.string : NULL);
     }
     if (value) PMIX_VALUE_RELEASE(value);
     return client_end();

@@ -180,7 +180,7 @@ fn processes_find_the_endpoints_and_the_key_that_the_scheduler_has_prepared() {
         let job = ["plan", "test000,test001,test002", "0,1,2;3,4,5;6,7"];
         let plan = on_test_fabric(set, "scheduler").args(job).run().success();
         let ended = program(set, "scheduler").args(["launch", "test001"]).input(plan.out).run().success();
-        let has = |rank: u32| format!("rank {rank} has a limit of 60, a key of 16 bytes, endpoints: 0");
+        let has = |rank: u32| format!("rank {rank} has a limit of 60, a key of 16 bytes, endpoints: 1");
         let is_at = |rank: u32, device: u32| format!("rank {rank} is at test001:nic00{device}");
         let last = "3 processes have ended, 0 of them with an error".to_owned();
         let expected = [last, has(3), is_at(3, 0), has(4), is_at(4, 1), has(5), is_at(5, 2)];

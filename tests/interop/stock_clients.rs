@@ -75,7 +75,7 @@ fn fabrics_are_registered() {
 /// Endpoints, coordinates, switch peers and a key of a fabric, found under the standard's keys.
 #[test]
 fn endpoints_on_a_fabric_are_found() {
-    chapter("endpoints", 3);
+    chapter("endpoints", 5);
 }
 
 /// Static ports of a job, found under the host's name for them.

@@ -261,7 +261,7 @@ pub(crate) mod meaning {
     pub(crate) const SCALAR: u16 = 0;
     /// The number of a cell.
     pub(crate) const CELL: u16 = 1;
-    /// The number of a cell with an array of endpoints. The bytes of each endpoint are the index, 32 bits wide.
+    /// The number of a cell with an array of endpoints. The index, 32 bits wide, comes before the bytes of each endpoint.
     pub(crate) const ENDPOINTS: u16 = 2;
 }
 
@@ -311,7 +311,7 @@ static LAYOUT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Counts changes of meaning that sizes and offsets don't show.
-const FORMAT_REVISION: u32 = 7;
+const FORMAT_REVISION: u32 = 8;
 
 /// Asserts size and offsets of each structure and lists them in one text.
 macro_rules! structures {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! modex.endpoints: infos
-//!     pmix.fab.endpt  an array of endpoints without bytes; once for each list
+//!     pmix.fab.endpt  an array of endpoints without ranks; once for each list
 //!     modex.runs      runs of ranks, 16 bytes each: first rank, number of ranks, list of the first one, growth
 //! ```
 //!

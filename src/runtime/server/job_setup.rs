@@ -19,6 +19,7 @@ mod models;
 mod patterns;
 mod ports;
 mod resources;
+mod secrets;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -28,11 +29,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-pub use self::allocation::AllocationError;
-use self::allocation::{Answer, FABRIC, Layout, allocate, needs_more_than_a_key, values_of};
+pub use self::allocation::{AllocationError, NotAvailable};
+use self::allocation::{Answer, Layout, Sources, allocate, needs_more_than_a_key, values_of};
 pub use self::elsewhere::Unanswered;
 use self::elsewhere::question;
-use self::endpoints::Secrets;
+pub use self::endpoints::FabricShortage;
+use self::endpoints::{FABRIC, JobFabric};
 pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};
 use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
@@ -40,6 +42,8 @@ use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 use self::ports::{PortDesk, PortSetup};
 pub use self::ports::{PortShortage, StaticPorts, StaticPortsError};
+pub use self::secrets::NoRandomBytes;
+use self::secrets::Secrets;
 use super::fabric_desk::KnownFabric;
 use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError, ResourceChange};
@@ -350,11 +354,14 @@ impl JobSetup {
             true => ask(question(namespace, infos, lacking)).map(Answer::read),
             false => Err(Unanswered::NotAsked),
         };
-        let mut allocated = if is_asked { allocate(infos, &layout, &inventories, ports, ask)? } else { Vec::new() };
-        if let Some(fabric) = &self.fabric {
-            let values = endpoints::given(&fabric.newest(), layout.nodes(), infos, &inventories);
+        let fabric = self.fabric.as_ref().map(KnownFabric::newest);
+        let mut fabric = fabric.as_ref().map(|fabric| JobFabric::new(fabric, &inventories, infos));
+        let sources = Sources { inventories: &inventories, ports, fabric: fabric.as_mut() };
+        let mut allocated = if is_asked { allocate(infos, &layout, sources, ask)? } else { Vec::new() };
+        if let Some(fabric) = &fabric {
+            let values = fabric.values(layout.nodes());
             if !values.is_empty() {
-                let secret = self.secrets.of(namespace)?;
+                let secret = self.secrets.of(namespace).map_err(AllocationError::from)?;
                 allocated.push(endpoints::info(values, secret));
             }
         }

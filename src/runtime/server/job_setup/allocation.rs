@@ -3,20 +3,23 @@
 //! ```text
 //! wish: name, kind, plane, endpoints per process and node, key   --+
 //! the job's nodes and processes (PMIX_NODE_MAP, PMIX_PROC_MAP)   --+--> under the name, what of it there is
-//! inventories that were delivered: each node's interfaces        --+
 //! static ports, for the types tcp and udp                        --+
+//! the server's fabric                                            --+
+//! without one, delivered inventories: each node's interfaces     --+
 //! ```
 //!
-//! The interfaces come from delivered inventories. An endpoint is the number of one of the job's users of an interface. The
-//! answer omits unknown parts of a wish (a service class, a plane that no node has); a required unknown part fails the
-//! request.
+//! An endpoint on an interface is the number of one of the job's users of it. The answer omits parts of a wish that can't be given (a
+//! service class, a plane that a node lacks), and the log names them; a required one fails the request. An answer without any part is
+//! omitted, too.
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
 use std::collections::BTreeMap;
 
 use super::elsewhere::Unanswered;
+use super::endpoints::{ENDPOINTS_MAX, FABRIC, FabricShortage, JobFabric, Wanted, elements};
 use super::ports::{PortSetup, PortShortage, Taken};
+use super::secrets::{NoRandomBytes, secret};
 use crate::gds::registration::ENDPOINTS;
 use crate::keys;
 use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
@@ -51,16 +54,16 @@ pub enum AllocationError {
     NotGiven {
         /// The key of the part.
         key: Key,
-        /// The missing resource.
-        reason: &'static str,
+        /// The reason.
+        reason: NotAvailable,
     },
     /// A required part can't be given here, and the host or scheduler has not given it.
     #[error("{key:?} is required and can't be given here: {reason}. {unanswered}")]
     NotAnswered {
         /// The key of the part.
         key: Key,
-        /// The resource that this server lacks.
-        reason: &'static str,
+        /// The reason.
+        reason: NotAvailable,
         /// The end of the question.
         unanswered: Unanswered,
     },
@@ -76,31 +79,52 @@ pub enum AllocationError {
     /// Static ports are required, and the job can't have so many.
     #[error(transparent)]
     Ports(#[from] PortShortage),
-    /// The kernel gives no random bytes.
-    #[error("the operating system has no random bytes for a key")]
-    NoKey,
+    /// No key can be made.
+    #[error(transparent)]
+    NoKey(#[from] NoRandomBytes),
+}
+
+/// Why a part of a wish can't be given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotAvailable {
+    /// The fabric lacks it.
+    #[error(transparent)]
+    Fabric(FabricShortage),
+    /// No description of a fabric has such parts.
+    #[error("the description of the fabric has no such resource; leave it out, or do not require it")]
+    Undescribed,
+    /// No interfaces are known.
+    #[error("no inventory was delivered that has such an interface for every node of the job's PMIX_NODE_MAP")]
+    Interface,
+    /// Nothing here has it.
+    #[error("there is no fabric here that has it")]
+    Nowhere,
+    /// The answer from elsewhere is too small.
+    #[error("the answer of the host or scheduler lacks it")]
+    Answer,
+    /// The ports are exhausted.
+    #[error(transparent)]
+    Ports(PortShortage),
 }
 
 impl AsStatus for AllocationError {
     fn status(&self) -> Status {
         match self {
             Self::Nameless | Self::Reserved { .. } | Self::Mistyped { .. } | Self::Layout(_) => Status::ERR_BAD_PARAM,
+            Self::NotGiven { reason: NotAvailable::Fabric(FabricShortage::TooMany { .. }), .. } => {
+                Status::ERR_OUT_OF_RESOURCE
+            }
             Self::NotGiven { .. } => Status::ERR_NOT_SUPPORTED,
             Self::NotAnswered { unanswered, .. } => unanswered.status(),
             Self::TooMany { .. } | Self::Ports(_) => Status::ERR_OUT_OF_RESOURCE,
-            Self::NoKey => Status::ERROR,
+            Self::NoKey(_) => Status::ERROR,
         }
     }
 }
 
-/// The info with a job's values on the server's own fabric.
-pub(super) const FABRIC: &str = "modex.fabric.job";
-/// Its values.
+/// The values of [`FABRIC`].
 const VALUES_OF_FABRIC: [&str; 3] = [ENDPOINTS, keys::NODE_INFO_ARRAY.name(), keys::ALLOC_FABRIC_SEC_KEY.name()];
-/// Endpoints of one job under one name.
-const ENDPOINTS_MAX: u64 = 1 << 18;
-/// Bytes of a generated key: two 64-bit numbers, as OpenPMIx makes it and programs read it.
-const KEY_BYTES: usize = 16;
 
 /// Nodes and ranks of a job.
 #[derive(Debug, Default)]
@@ -150,35 +174,48 @@ fn bytes_of(value: &Value) -> Option<&[u8]> {
     }
 }
 
+/// The resources of a server.
+pub(super) struct Sources<'s, 'f> {
+    pub(super) inventories: &'s Inventories,
+    pub(super) ports: &'s PortSetup<'s>,
+    /// The server's own fabric. With it, inventories give nothing.
+    pub(super) fabric: Option<&'s mut JobFabric<'f>>,
+}
+
 /// Fulfils each wish among the infos. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks
 /// elsewhere for wishes of which this server lacks a part, all of them at once.
 pub(super) fn allocate(
     infos: &[Info],
     layout: &Layout,
-    inventories: &Inventories,
-    ports: &PortSetup<'_>,
+    mut sources: Sources<'_, '_>,
     ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
 ) -> Result<Vec<Info>, AllocationError> {
     let mut wishes = Vec::new();
     for info in infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()) {
         let Some(wish) = Wish::read(info)? else { continue };
-        let given = match wish.given_here(layout, inventories, ports) {
-            Err(error @ AllocationError::NotGiven { .. }) => Err(error),
+        let given = match wish.given_here(layout, &mut sources) {
+            Err(error @ AllocationError::NotGiven { .. }) if sources.fabric.is_none() => Err(error),
             given => Ok(given?),
         };
         wishes.push((info, wish, given));
     }
-    let is_lacking =
-        |(_, wish, given): &&(_, Wish<'_>, Result<Info, _>)| wish.lacks(given.as_ref().ok()).next().is_some();
+    let is_lacking = |(_, _, given): &&(_, _, Result<Grant, _>)| {
+        given.as_ref().map_or(true, |grant: &Grant| !grant.left_out.is_empty())
+    };
     let lacking: Vec<&Info> = wishes.iter().filter(is_lacking).map(|(info, ..)| *info).collect();
     let mut answer = if lacking.is_empty() { Ok(Answer::default()) } else { ask(&lacking) };
     let mut answers = Vec::new();
     for (info, wish, given) in wishes {
-        let given = match &mut answer {
+        let grant = match &mut answer {
             Ok(answer) => answer.named.remove(&wish.id).map_or(given, |found| wish.accept(found)),
             Err(unanswered) => given.map_err(|error| error.elsewhere(unanswered)),
-        };
-        answers.push(Info::new(info.key.clone(), Value::info_array(vec![given?])));
+        }?;
+        for (key, reason) in &grant.left_out {
+            tracing::warn!(id = %wish.id, %key, %reason, "a part of a job's fabric allocation is left out");
+        }
+        if !grant.is_empty() {
+            answers.push(Info::new(info.key.clone(), Value::info_array(vec![grant.info])));
+        }
     }
     answers.extend(answer.into_iter().flat_map(|answer| answer.of_fabric));
     Ok(answers)
@@ -195,6 +232,21 @@ pub(super) fn values_of(info: &Info) -> Vec<Info> {
     }
     let is_named = |info: &&Info| !info.key.as_str().starts_with("pmix") && matches!(info.value, Value::DataArray(_));
     elements(&info.value).filter(is_named).cloned().collect()
+}
+
+/// The answer to a wish.
+#[derive(Debug)]
+struct Grant {
+    info: Info,
+    /// The parts that can't be given.
+    left_out: Vec<(Key, NotAvailable)>,
+}
+
+impl Grant {
+    /// Whether no process would find anything in it.
+    fn is_empty(&self) -> bool {
+        elements(&self.info.value).all(|part| matches!(&part.value, Value::DataArray(of) if of.elements.is_empty()))
+    }
 }
 
 /// One `PMIX_ALLOC_FABRIC` of the caller.
@@ -223,34 +275,45 @@ impl<'a> Wish<'a> {
         Ok(Some(Self { id, asked, is_required }))
     }
 
-    fn given_here(
-        &self,
-        layout: &Layout,
-        inventories: &Inventories,
-        ports: &PortSetup<'_>,
-    ) -> Result<Info, AllocationError> {
-        match self.static_ports(layout, ports)? {
-            Some(taken) => self.with_ports(taken),
-            None => self.fulfil(layout, inventories),
+    fn given_here(&self, layout: &Layout, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
+        match (self.static_ports(layout, sources.ports)?, &mut sources.fabric) {
+            (Some(taken), _) => self.with_ports(taken),
+            (None, Some(fabric)) => self.on_fabric(layout, fabric),
+            (None, None) => self.on_interfaces(layout, sources.inventories),
         }
     }
 
-    /// The parts of the wish that an answer does not have. A key is made here for each wish.
-    fn lacks<'w>(&'w self, given: Option<&'w Info>) -> impl Iterator<Item = &'a Info> + 'w {
-        let has = move |key: &Key| given.is_some_and(|given| elements(&given.value).any(|part| part.key == *key));
-        self.asked.iter().copied().filter(move |info| !is_made_here(info) && !has(&info.key))
+    /// Takes an answer from elsewhere, if it has all required parts. A key is made here for each wish.
+    fn accept(&self, found: Info) -> Result<Grant, AllocationError> {
+        let is_lacking =
+            |info: &&&Info| !is_made_here(info) && !elements(&found.value).any(|part| part.key == info.key);
+        let mut left_out = Vec::new();
+        for info in self.asked.iter().filter(is_lacking) {
+            self.leave_out(info, &NotAvailable::Answer, &mut left_out)?;
+        }
+        Ok(Grant { info: found, left_out })
     }
 
-    /// Takes an answer from elsewhere, if it has all required parts.
-    fn accept(&self, found: Info) -> Result<Info, AllocationError> {
-        let is_required = |info: &&Info| self.is_required || info.flags().contains(InfoFlags::REQUIRED);
-        let lacking = self.lacks(Some(&found)).find(is_required).map(|info| info.key.clone());
-        let reason = "the answer of the host or scheduler lacks it";
-        lacking.map_or(Ok(found), |key| Err(AllocationError::NotGiven { key, reason }))
+    /// Endpoints on the server's fabric.
+    fn on_fabric(&self, layout: &Layout, fabric: &mut JobFabric<'_>) -> Result<Grant, AllocationError> {
+        let kind = self.text(keys::ALLOC_FABRIC_TYPE.name())?;
+        let wanted = Wanted {
+            plane: self.text(keys::ALLOC_FABRIC_PLANE.name())?,
+            kind: kind.map(|kind| (kind, kinds(kind))),
+            of_process: self.count(keys::ALLOC_FABRIC_ENDPTS.name())?,
+            of_node: self.count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?,
+        };
+        let (description, lacking) = match fabric.take(layout.nodes(), &wanted) {
+            Ok(description) => (description, None),
+            Err(shortage) => (Vec::new(), Some(NotAvailable::Fabric(shortage))),
+        };
+        let description = Info::new(self.id.clone(), Value::info_array(description));
+        self.grant(vec![description], lacking.as_ref(), &NotAvailable::Undescribed)
     }
 
-    fn fulfil(&self, layout: &Layout, inventories: &Inventories) -> Result<Info, AllocationError> {
-        let kinds = self.kinds()?;
+    /// Endpoints on the interfaces of inventories.
+    fn on_interfaces(&self, layout: &Layout, inventories: &Inventories) -> Result<Grant, AllocationError> {
+        let kinds = self.text(keys::ALLOC_FABRIC_TYPE.name())?.map_or(NETWORK_TYPES, kinds);
         let plane = self.text(keys::ALLOC_FABRIC_PLANE.name())?;
         let is_wanted = |device: &&Device| {
             device.device_types & kinds != 0 && plane.is_none_or(|plane| plane == device.name || plane == device.uuid)
@@ -282,11 +345,9 @@ impl<'a> Wish<'a> {
             // The answer gives no endpoints, so no process of half the job may have some.
             description.clear();
         }
-        let mut given = vec![Info::new(self.id.clone(), Value::info_array(description))];
-        for info in &self.asked {
-            given.extend(self.given(info, is_everywhere)?);
-        }
-        Ok(Info::new(self.id.clone(), Value::info_array(given)))
+        let description = Info::new(self.id.clone(), Value::info_array(description));
+        let lacking = (!is_everywhere).then_some(NotAvailable::Interface);
+        self.grant(vec![description], lacking.as_ref(), &NotAvailable::Nowhere)
     }
 
     /// Ports for the processes and the node, as many as the largest node of the job needs. `None` if the wish is for
@@ -300,10 +361,10 @@ impl<'a> Wish<'a> {
     }
 
     /// The answer with ports: as text, the least first, and then the parts of the wish, with type and plane.
-    fn with_ports(&self, taken: Taken) -> Result<Info, AllocationError> {
+    fn with_ports(&self, taken: Taken) -> Result<Grant, AllocationError> {
         let Taken { kind, plane, ports } = taken;
         let info = |key: &'static str, text: &str| Info::new(Key::from_static(key), text);
-        let mut given = Vec::new();
+        let (mut given, mut lacking) = (Vec::new(), None);
         match ports {
             Ok(ports) => {
                 let text = ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
@@ -315,37 +376,52 @@ impl<'a> Wish<'a> {
                 return Err(shortage.into());
             }
             Err(shortage) => {
-                tracing::warn!(id = %self.id, %shortage, "a job gets no static ports");
+                lacking = Some(NotAvailable::Ports(shortage));
                 given.push(Info::new(self.id.clone(), Value::info_array(Vec::new())));
             }
         }
-        let is_told = |info: &&&Info| given.iter().any(|told| told.key == info.key);
-        let has_ports = given.len() > 1;
-        let others: Vec<&Info> = self.asked.iter().filter(|info| !is_told(info)).copied().collect();
-        for info in others {
-            given.extend(self.given(info, has_ports)?);
-        }
-        Ok(Info::new(self.id.clone(), Value::info_array(given)))
+        self.grant(given, lacking.as_ref(), &NotAvailable::Nowhere)
     }
 
-    /// The answer to one part of the wish.
-    fn given(&self, info: &Info, has_interfaces: bool) -> Result<Option<Info>, AllocationError> {
-        let name = info.key.as_str();
-        if name == keys::ALLOC_FABRIC_ID.name() {
-            return Ok(None);
+    /// Adds the parts of the wish that are not `given` yet. `lacking` is the reason if there are no interfaces, endpoints or ports, and
+    /// `others` is that for parts which they do not have.
+    fn grant(
+        &self,
+        mut given: Vec<Info>,
+        lacking: Option<&NotAvailable>,
+        others: &NotAvailable,
+    ) -> Result<Grant, AllocationError> {
+        let mut left_out = Vec::new();
+        for info in &self.asked {
+            let name = info.key.as_str();
+            if name == keys::ALLOC_FABRIC_ID.name() || given.iter().any(|given| given.key == info.key) {
+                continue;
+            }
+            if name == keys::ALLOC_FABRIC_SEC_KEY.name() {
+                given.extend(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
+            } else if !NEEDS_INTERFACES.contains(&name) {
+                self.leave_out(info, others, &mut left_out)?;
+            } else if let Some(reason) = lacking {
+                self.leave_out(info, reason, &mut left_out)?;
+            } else {
+                given.push(Info::new(info.key.clone(), info.value.clone()));
+            }
         }
-        if name == keys::ALLOC_FABRIC_SEC_KEY.name() {
-            return Ok(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
-        }
-        let reason = match NEEDS_INTERFACES.contains(&name) {
-            true if has_interfaces => return Ok(Some(Info::new(info.key.clone(), info.value.clone()))),
-            true => "no inventory was delivered that has such an interface for every node of the job's PMIX_NODE_MAP",
-            false => "there is no fabric here that has it",
-        };
+        Ok(Grant { info: Info::new(self.id.clone(), Value::info_array(given)), left_out })
+    }
+
+    /// A required part that can't be given is an error.
+    fn leave_out(
+        &self,
+        info: &Info,
+        reason: &NotAvailable,
+        left_out: &mut Vec<(Key, NotAvailable)>,
+    ) -> Result<(), AllocationError> {
         if self.is_required || info.flags().contains(InfoFlags::REQUIRED) {
-            return Err(AllocationError::NotGiven { key: info.key.clone(), reason });
+            return Err(AllocationError::NotGiven { key: info.key.clone(), reason: reason.clone() });
         }
-        Ok(None)
+        left_out.push((info.key.clone(), reason.clone()));
+        Ok(())
     }
 
     fn find(&self, name: &str) -> Option<&'a Info> {
@@ -361,15 +437,14 @@ impl<'a> Wish<'a> {
         let Some(info) = self.find(name) else { return Ok(0) };
         info.value.as_u64().ok_or_else(|| AllocationError::Mistyped { key: info.key.clone() })
     }
+}
 
-    /// Kinds of devices; by default those that connect nodes.
-    fn kinds(&self) -> Result<u64, AllocationError> {
-        Ok(match self.text(keys::ALLOC_FABRIC_TYPE.name())? {
-            None => NETWORK_TYPES,
-            Some("ethernet" | "eth" | "tcp" | "udp" | "ip") => device_type::DEVTYPE_NETWORK,
-            Some("infiniband" | "ib" | "verbs" | "openfabrics") => device_type::DEVTYPE_OPENFABRICS,
-            Some(_) => 0,
-        })
+/// The kinds of devices of a `PMIX_ALLOC_FABRIC_TYPE`.
+fn kinds(text: &str) -> u64 {
+    match text {
+        "ethernet" | "eth" | "tcp" | "udp" | "ip" => device_type::DEVTYPE_NETWORK,
+        "infiniband" | "ib" | "verbs" | "openfabrics" => device_type::DEVTYPE_OPENFABRICS,
+        _ => 0,
     }
 }
 
@@ -485,21 +560,9 @@ fn chosen_secret(asked: &Info) -> Result<Option<Vec<u8>>, AllocationError> {
     match &asked.value {
         Value::Bool(false) => Ok(None),
         Value::ByteObject(chosen) if !chosen.is_empty() => Ok(Some(chosen.clone())),
-        Value::ByteObject(_) | Value::Bool(true) | Value::Undefined => secret().map(Some),
+        Value::ByteObject(_) | Value::Bool(true) | Value::Undefined => Ok(Some(secret()?)),
         _ => Err(AllocationError::Mistyped { key: asked.key.clone() }),
     }
-}
-
-/// A random key.
-pub(super) fn secret() -> Result<Vec<u8>, AllocationError> {
-    let mut bytes = vec![0; KEY_BYTES];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    if filled == Ok(KEY_BYTES) { Ok(bytes) } else { Err(AllocationError::NoKey) }
-}
-
-pub(super) fn elements(value: &Value) -> impl Iterator<Item = &Info> {
-    let elements = if let Value::DataArray(array) = value { array.elements.as_slice() } else { &[] };
-    elements.iter().filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None })
 }
 
 #[cfg(test)]
@@ -521,7 +584,8 @@ mod tests {
         inventories: &Inventories,
     ) -> Result<Vec<Info>, AllocationError> {
         let setup = desk.setup(&Namespace::new("job").unwrap(), None);
-        let given = super::allocate(infos, layout, inventories, &setup, |_| Err(Unanswered::NotAsked))?;
+        let sources = Sources { inventories, ports: &setup, fabric: None };
+        let given = super::allocate(infos, layout, sources, |_| Err(Unanswered::NotAsked))?;
         setup.keep();
         Ok(given)
     }
@@ -565,9 +629,8 @@ mod tests {
         inventories.deliver([blob.as_slice()]).unwrap();
         let wishes = [info("pmix.alloc.endpts", Value::Size(1)), info("pmix.alloc.endpts.nd", Value::Size(1))];
         let whole = ask(&wishes, &delivered()).unwrap();
-        let half = ask(&wishes, &inventories).unwrap();
         assert_eq!((names(&whole).len(), elements(&whole[0].value).count()), (3, 5));
-        assert_eq!((names(&half), elements(&half[0].value).count()), (vec!["net"], 0));
+        assert_eq!(ask(&wishes, &inventories), Ok(Vec::new()));
     }
 
     /// Regression: the answer said that the wish was fulfilled, but no process found its values.
@@ -584,8 +647,8 @@ mod tests {
         let all = [&[info("pmix.alloc.netid", "net")], wishes].concat();
         let asked = info("pmix.alloc.net", Value::info_array(all));
         let given = allocate(&[asked], &layout(), inventories).map_err(|error| error.status())?;
-        assert_eq!(given.len(), 1);
-        let values = values_of(&given[0]);
+        let Some(given) = given.first() else { return Ok(Vec::new()) };
+        let values = values_of(given);
         assert_eq!((values.len(), values[0].key.as_str()), (1, "net"));
         Ok(elements(&values[0].value).cloned().collect())
     }
@@ -647,9 +710,9 @@ mod tests {
             info("pmix.alloc.endpts.nd", Value::Size(1)),
             info("pmix.alloc.netqos", "gold"),
         ];
-        assert_eq!(names(&ask(&wishes, &delivered()).unwrap()), ["net"]);
+        assert_eq!(ask(&wishes, &delivered()), Ok(Vec::new()), "no answer instead of an empty one");
         let known = &wishes[1..4];
-        assert_eq!(names(&ask(known, &Inventories::default()).unwrap()), ["net"]);
+        assert_eq!(ask(known, &Inventories::default()), Ok(Vec::new()));
         for wish in known {
             let asked = [required(wish.clone())];
             assert_eq!(ask(&asked, &Inventories::default()), Err(Status::ERR_NOT_SUPPORTED));

@@ -1,46 +1,242 @@
-//! Endpoints of a job on the server's own fabric: one for each process in each plane.
+//! Endpoints of a job on the server's own fabric: those that the job's wishes name, else one for each process in each plane.
 //!
 //! ```text
-//! fabric, nodes and ranks of the job, localities of processes, inventories --> modex.fabric.job: values of the description
+//! a wish, nodes and ranks of the job, localities of processes, inventories --> what it gets, or what the fabric lacks
+//! fabric, nodes and ranks, and what the wishes got --> modex.fabric.job: values of the description
 //! ```
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use parking_lot::Mutex;
-
-use super::allocation::{AllocationError, FABRIC, elements, secret};
-use crate::fabric::{Assignment, Device, Fabric};
+use crate::fabric::{Assignment, Closest, Device, DeviceEndpoint, Fabric, Plane, PlaneDevices, numbered};
+use crate::gds::job_record::endpoints_of;
 use crate::gds::registration::endpoints_info;
 use crate::keys;
+use crate::topo::inventory::Device as InventoryDevice;
 use crate::topo::{Inventories, relative_locality};
+use crate::types::codes::device_type::{DEVTYPE_NETWORK, DEVTYPE_OPENFABRICS};
 use crate::types::codes::locality::{LOCALITY_SHARE_NUMA, LOCALITY_SHARE_PACKAGE};
-use crate::types::{Info, Key, Namespace, Value};
+use crate::types::{Info, Key, Rank, Value};
 
-/// The values for the job's description. Empty if no node of the job has a device.
-pub(super) fn given<'n>(
-    fabric: &Fabric,
-    nodes: impl Iterator<Item = (&'n str, Vec<u32>)>,
-    infos: &[Info],
-    inventories: &Inventories,
-) -> Vec<Info> {
-    let places = Places::of(infos);
-    let place = |rank: u32| places.of_ranks.get(&rank).copied();
-    let distance =
-        |place: Option<usize>, device: Device<'_>| places.distance(place?, device_place(inventories, device)?);
-    let Assignment { lists, numbers, nodes } = fabric.assign(nodes, place, distance);
-    let of_nodes = nodes.into_iter().map(|(node, values)| {
-        let name = Info::new(Key::from_static(keys::HOSTNAME.name()), node);
-        Info::new(Key::from_static(keys::NODE_INFO_ARRAY.name()), Value::info_array([vec![name], values].concat()))
-    });
-    let of_processes = (!lists.is_empty()).then(|| endpoints_info(lists, numbers.into_iter()));
-    of_processes.into_iter().chain(of_nodes).collect()
+/// The info with a job's values on the server's own fabric.
+pub(super) const FABRIC: &str = "modex.fabric.job";
+/// Endpoints of one job under one name.
+pub(super) const ENDPOINTS_MAX: u64 = 1 << 18;
+/// Names of planes in an error.
+const NAMED_MAX: usize = 8;
+
+/// Endpoints that a job wants.
+#[derive(Debug, Default)]
+pub(super) struct Wanted<'w> {
+    /// The name of a plane, or of a device of each node.
+    pub(super) plane: Option<&'w str>,
+    /// `PMIX_ALLOC_FABRIC_TYPE`, and the kinds of devices that it means.
+    pub(super) kind: Option<(&'w str, u64)>,
+    /// The number for each process.
+    pub(super) of_process: u64,
+    /// The number for each node.
+    pub(super) of_node: u64,
+}
+
+/// Why the fabric can't give a job what it wants.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FabricShortage {
+    /// No plane has the name.
+    #[error("no plane and no device of the fabric has the name {name:?}; its planes are {planes}")]
+    Plane {
+        /// The name.
+        name: String,
+        /// The planes that exist.
+        planes: String,
+    },
+    /// No device of the planes has the type.
+    #[error("the fabric has no device of the type {kind:?} there")]
+    Kind {
+        /// The type.
+        kind: String,
+    },
+    /// A node of the job has no such device.
+    #[error("node {node} has no such device on the fabric; correct PMIX_NODE_MAP or the fabric's description")]
+    Node {
+        /// The node.
+        node: String,
+    },
+    /// Nobody could have endpoints.
+    #[error("no node or process is known that could have endpoints; add PMIX_NODE_MAP and PMIX_PROC_MAP")]
+    NoOwner,
+    /// The job would get too many endpoints.
+    #[error("{found} endpoints are more than {ENDPOINTS_MAX}, the most of one job")]
+    TooMany {
+        /// Their number.
+        found: u64,
+    },
+}
+
+/// The server's fabric for one job.
+pub(super) struct JobFabric<'a> {
+    fabric: &'a Fabric,
+    inventories: &'a Inventories,
+    places: Places,
+    /// What the job's wishes got.
+    of_processes: BTreeMap<u32, Vec<DeviceEndpoint>>,
+    of_nodes: BTreeMap<String, Vec<DeviceEndpoint>>,
+}
+
+impl<'a> JobFabric<'a> {
+    /// `infos` are those of the setup.
+    pub(super) fn new(fabric: &'a Fabric, inventories: &'a Inventories, infos: &[Info]) -> Self {
+        let (of_processes, of_nodes) = (BTreeMap::new(), BTreeMap::new());
+        Self { fabric, inventories, places: Places::of(infos), of_processes, of_nodes }
+    }
+
+    /// Takes endpoints for a wish. Returns an array for each node, with its devices, and for each process.
+    pub(super) fn take<'n>(
+        &mut self,
+        nodes: impl Iterator<Item = (&'n str, Vec<u32>)>,
+        wanted: &Wanted<'_>,
+    ) -> Result<Vec<Info>, FabricShortage> {
+        let nodes: Vec<(&str, Vec<u32>)> = nodes.filter(|(_, ranks)| wanted.of_node > 0 || !ranks.is_empty()).collect();
+        let process_count = nodes.iter().map(|(_, ranks)| ranks.len() as u64).sum();
+        let found = wanted.of_process.saturating_mul(process_count);
+        let found = found.saturating_add(wanted.of_node.saturating_mul(nodes.len() as u64));
+        if found > ENDPOINTS_MAX {
+            return Err(FabricShortage::TooMany { found });
+        }
+        if nodes.is_empty() || wanted.of_process > 0 && process_count == 0 {
+            return Err(FabricShortage::NoOwner);
+        }
+        let mut devices = Vec::with_capacity(nodes.len());
+        for (node, ranks) in nodes {
+            let found = self.fabric.wanted_devices(node, |plane, device| self.is_wanted(wanted, plane, device));
+            if found.is_empty() {
+                return Err(self.shortage(wanted, node));
+            }
+            devices.push((node, ranks, found));
+        }
+        Ok(devices
+            .into_iter()
+            .flat_map(|(node, ranks, devices)| self.of_node(node, &ranks, &devices, wanted))
+            .collect())
+    }
+
+    /// The values for the job's description. Empty if no node of the job has a device.
+    pub(super) fn values<'n>(&self, nodes: impl Iterator<Item = (&'n str, Vec<u32>)>) -> Vec<Info> {
+        let place = |rank| self.places.of_rank(rank);
+        let distance = |place, device: Device<'_>| self.distance(place, device);
+        let Assignment { lists, numbers, nodes } = self.fabric.assign(nodes, &self.of_processes, place, distance);
+        let of_nodes = nodes.into_iter().map(|(node, values)| {
+            let name = Info::new(Key::from_static(keys::HOSTNAME.name()), node);
+            Info::new(Key::from_static(keys::NODE_INFO_ARRAY.name()), Value::info_array([vec![name], values].concat()))
+        });
+        let of_processes = (!lists.is_empty()).then(|| endpoints_info(lists, numbers.into_iter()));
+        of_processes.into_iter().chain(of_nodes).collect()
+    }
+
+    /// Takes the endpoints of a node and its processes.
+    fn of_node(&mut self, node: &str, ranks: &[u32], devices: &[PlaneDevices<'_>], wanted: &Wanted<'_>) -> Vec<Info> {
+        let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+        let names = devices.iter().flat_map(|(_, _, devices)| devices).map(|device| device.name);
+        let names = names.collect::<Vec<_>>().join(",");
+        let mut facts =
+            vec![info(keys::HOSTNAME.name(), node.into()), info(keys::FABRIC_DEVICE_NAME.name(), names.into())];
+        let mut taken = Vec::new();
+        Closest::of(devices, |_| None).take(0, count(wanted.of_node), &mut taken);
+        let earlier = self.of_nodes.entry(node.to_owned()).or_default();
+        facts.extend(endpoints(self.fabric, &taken, earlier, Rank::LocalNode));
+        let mut arrays = vec![info(keys::NODE_INFO_ARRAY.name(), Value::info_array(facts))];
+        let mut closest: BTreeMap<Option<usize>, Vec<Closest>> = BTreeMap::new();
+        for (turn, &rank) in ranks.iter().enumerate() {
+            let place = self.places.of_rank(rank);
+            let closest = closest.entry(place).or_insert_with(|| {
+                let distance = |device: Device<'_>| self.distance(place, device);
+                // A wish without numbers has one endpoint in each of its planes.
+                if wanted.is_of_planes() {
+                    Closest::of_each_plane(devices, distance)
+                } else {
+                    vec![Closest::of(devices, distance)]
+                }
+            });
+            let count = if wanted.is_of_planes() { 1 } else { count(wanted.of_process) };
+            let mut taken = Vec::with_capacity(count);
+            closest.iter().for_each(|closest| closest.take(turn, count, &mut taken));
+            let earlier = self.of_processes.entry(rank).or_default();
+            let given = endpoints(self.fabric, &taken, earlier, Rank::from(rank));
+            arrays.extend(given.map(|given| {
+                let facts = vec![info(keys::RANK.name(), Value::ProcRank(rank.into())), given];
+                info(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts))
+            }));
+        }
+        arrays
+    }
+
+    fn is_wanted(&self, wanted: &Wanted<'_>, plane: &Plane, device: Device<'_>) -> bool {
+        let is_named = wanted.plane.is_none_or(|name| name == plane.name() || name == device.name);
+        is_named
+            && wanted.kind.is_none_or(|(kind, kinds)| {
+                let names = [self.fabric.identifier(), plane.name(), plane.vendor()];
+                names.iter().any(|name| name.eq_ignore_ascii_case(kind)) || kinds & self.kinds(plane, device) != 0
+            })
+    }
+
+    /// The kinds of a device, as its plane or its inventory says them.
+    fn kinds(&self, plane: &Plane, device: Device<'_>) -> u64 {
+        match plane.name() {
+            "net" => DEVTYPE_NETWORK,
+            "infiniband" => DEVTYPE_OPENFABRICS,
+            _ => in_inventory(self.inventories, device).map_or(0, |found| found.device_types),
+        }
+    }
+
+    /// Why nothing on a node is wanted.
+    fn shortage(&self, wanted: &Wanted<'_>, node: &str) -> FabricShortage {
+        let planes = self.fabric.planes();
+        let devices =
+            || planes.iter().flat_map(|plane| (0..).map_while(move |index| Some((plane, plane.device(index)?))));
+        let is_there = |wanted: &Wanted<'_>| devices().any(|(plane, device)| self.is_wanted(wanted, plane, device));
+        match (wanted.plane, wanted.kind) {
+            (Some(name), _) if !is_there(&Wanted { plane: Some(name), ..Wanted::default() }) => {
+                let mut names: Vec<&str> = planes.iter().take(NAMED_MAX).map(Plane::name).collect();
+                names.extend((planes.len() > NAMED_MAX).then_some("..."));
+                FabricShortage::Plane { name: name.to_owned(), planes: names.join(", ") }
+            }
+            (_, Some((kind, _))) if !is_there(wanted) => FabricShortage::Kind { kind: kind.to_owned() },
+            _ => FabricShortage::Node { node: node.to_owned() },
+        }
+    }
+
+    fn distance(&self, place: Option<usize>, device: Device<'_>) -> Option<u32> {
+        self.places.distance(place?, device_place(self.inventories, device)?)
+    }
+}
+
+impl Wanted<'_> {
+    const fn is_of_planes(&self) -> bool {
+        self.of_process == 0 && self.of_node == 0 && (self.plane.is_some() || self.kind.is_some())
+    }
+}
+
+fn count(wanted: u64) -> usize {
+    usize::try_from(wanted).unwrap_or_default()
+}
+
+/// New endpoints of an owner as an info; `None` without any. They are added to the earlier ones.
+fn endpoints(fabric: &Fabric, taken: &[(usize, u32)], earlier: &mut Vec<DeviceEndpoint>, owner: Rank) -> Option<Info> {
+    let taken = numbered(taken, earlier);
+    let list = (!taken.is_empty()).then(|| endpoints_of(fabric.endpoints(&taken), owner.to_raw()));
+    earlier.extend(taken);
+    list.map(|list| Info::new(Key::from_static(keys::FABRIC_ENDPT.name()), list))
 }
 
 /// The info for the nodes of the job.
 pub(super) fn info(mut values: Vec<Info>, secret: Vec<u8>) -> Info {
     values.push(Info::new(Key::from_static(keys::ALLOC_FABRIC_SEC_KEY.name()), Value::ByteObject(secret)));
     Info::new(Key::from_static(FABRIC), Value::info_array(values))
+}
+
+pub(super) fn elements(value: &Value) -> impl Iterator<Item = &Info> {
+    let elements = if let Value::DataArray(array) = value { array.elements.as_slice() } else { &[] };
+    elements.iter().filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None })
 }
 
 /// Rank and `PMIX_LOCALITY_STRING` of a process array.
@@ -75,6 +271,11 @@ impl Places {
         places
     }
 
+    /// The number of a process's place, if it is known.
+    fn of_rank(&self, rank: u32) -> Option<usize> {
+        self.of_ranks.get(&rank).copied()
+    }
+
     /// The number of a locality's place; `None` for a text that is none.
     fn place_of(&mut self, locality: &str) -> Option<usize> {
         relative_locality(locality, "hwloc:").ok()?;
@@ -104,39 +305,19 @@ impl Places {
     }
 }
 
+/// A device in the inventory of its node. A port, such as `mlx5_0:1`, is its adapter.
+fn in_inventory<'i>(inventories: &'i Inventories, device: Device<'_>) -> Option<&'i InventoryDevice> {
+    let names = [device.name, device.name.split_once(':').map_or(device.name, |(adapter, _)| adapter)];
+    inventories.of(device.node)?.devices.iter().find(|other| names.contains(&other.name.as_str()))
+}
+
 /// The place of a device; `None` if it is unknown.
 fn device_place(inventories: &Inventories, device: Device<'_>) -> Option<DevicePlace> {
-    // A port, such as `mlx5_0:1`, is where its adapter is.
-    let names = [device.name, device.name.split_once(':').map_or(device.name, |(adapter, _)| adapter)];
     let inventory = inventories.of(device.node)?;
-    let found = inventory.devices.iter().find(|other| names.contains(&other.name.as_str()))?;
+    let found = in_inventory(inventories, device)?;
     // Localities have hwloc's own numbers.
     let memory = inventory.memory.iter().position(|memory| Some(memory.number) == found.memory);
     (found.package.is_some() || memory.is_some()).then_some((found.package, memory))
-}
-
-/// The keys of the newest jobs. The applications of a job have the same.
-#[derive(Debug, Default)]
-pub(super) struct Secrets(Mutex<VecDeque<(Namespace, Vec<u8>)>>);
-
-/// Keys that are kept.
-const SECRETS_MAX: usize = 1024;
-
-impl Secrets {
-    pub(super) fn of(&self, namespace: &Namespace) -> Result<Vec<u8>, AllocationError> {
-        let mut kept = self.0.lock();
-        if let Some((_, secret)) = kept.iter().find(|(job, _)| job == namespace) {
-            return Ok(secret.clone());
-        }
-        let made = secret()?;
-        kept.truncate(SECRETS_MAX - 1);
-        kept.push_front((namespace.clone(), made.clone()));
-        Ok(made)
-    }
-
-    pub(super) fn forget(&self, namespace: &Namespace) {
-        self.0.lock().retain(|(job, _)| job != namespace);
-    }
 }
 
 #[cfg(test)]
@@ -146,6 +327,7 @@ mod tests {
     use crate::gds::registration::{Context, JobDescription, parse};
     use crate::gds::{Datastore, Store, StoreOptions};
     use crate::topo::inventory::{self, Inventory, NumaMemory};
+    use crate::types::Namespace;
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
         Info::new(Key::from_static(key), value)
@@ -160,7 +342,7 @@ mod tests {
         let names: Vec<String> = (0..NODES).map(|node| format!("test{node:03}")).collect();
         let ranks = |node: u32| node * RANKS_PER_NODE..(node + 1) * RANKS_PER_NODE;
         let nodes = names.iter().map(String::as_str).zip((0..NODES).map(|node| ranks(node).collect()));
-        let given = given(&fabric, nodes, &[], &Inventories::default());
+        let given = JobFabric::new(&fabric, &Inventories::default(), &[]).values(nodes);
         let job = Namespace::new("job").unwrap();
         let described = JobDescription::new(&job).nodes(&names).ranks_by_node((0..NODES).map(ranks)).build().unwrap();
         let bytes = |description: &[Info]| {
@@ -243,7 +425,8 @@ mod tests {
             bound(3, "nonsense:"),
         ];
         let nodes = || std::iter::once(("test000", vec![0, 1, 2, 3, 4, 5]));
-        let given = given(&fabric, nodes(), &bindings, &inventories());
+        let known = inventories();
+        let given = JobFabric::new(&fabric, &known, &bindings).values(nodes());
         let names = |numbers: [u8; 2]| numbers.map(|number| format!("test000:nic00{number}"));
         assert_eq!(devices(&given, 0), names([1, 3]), "the NUMA node 0 has the number 4");
         assert_eq!(devices(&given, 1), names([0, 2]));
@@ -252,7 +435,7 @@ mod tests {
         assert_eq!((devices(&given, 4), devices(&given, 5)), (names([0, 2]).to_vec(), names([1, 3]).to_vec()));
         assert_eq!(devices(&given, 6), [""; 0]);
         // Nothing is known about the node.
-        let unknown = super::given(&fabric, nodes(), &bindings, &Inventories::default());
+        let unknown = JobFabric::new(&fabric, &Inventories::default(), &bindings).values(nodes());
         assert_eq!(devices(&unknown, 1), names([1, 3]));
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription};
@@ -5,6 +6,7 @@ use crate::keys::TypedKey;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
 use crate::{FabricSource, LocalHost, Server, keys};
 
+use super::endpoints::elements;
 use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
 
 /// A server with a job.
@@ -337,16 +339,21 @@ impl Fixture {
     }
 
     /// Device and bytes of each endpoint of a process.
-    fn endpoints(&self, rank: u32) -> Vec<(String, Vec<u8>)> {
-        let Some(Value::DataArray(array)) = self.found(Rank::Process(rank), "pmix.fab.endpt") else {
-            return Vec::new();
-        };
-        let endpoint = |value: &Value| match value {
-            Value::Endpoint(endpoint) => (endpoint.os_name.as_ref().unwrap().to_string(), endpoint.bytes.clone()),
-            other => panic!("{other:?}"),
-        };
-        array.elements.iter().map(endpoint).collect()
+    fn endpoints(&self, rank: u32) -> Endpoints {
+        self.found(Rank::Process(rank), "pmix.fab.endpt").map(|value| endpoints_in(&value)).unwrap_or_default()
     }
+}
+
+/// Device and bytes of each endpoint.
+type Endpoints = Vec<(String, Vec<u8>)>;
+
+fn endpoints_in(value: &Value) -> Endpoints {
+    let Value::DataArray(array) = value else { panic!("{value:?}") };
+    let endpoint = |value: &Value| match value {
+        Value::Endpoint(endpoint) => (endpoint.os_name.as_ref().unwrap().to_string(), endpoint.bytes.clone()),
+        other => panic!("{other:?}"),
+    };
+    array.elements.iter().map(endpoint).collect()
 }
 
 /// One endpoint in each plane, for each process of a node with devices, found under the standard's keys by everybody.
@@ -389,6 +396,173 @@ fn a_job_has_endpoints_coordinates_switch_peers_and_a_key_of_the_servers_fabric(
     assert_eq!(texts, ["fab://test001/test001:nic000", "plane000:switch000", "0,1,2,4,5"]);
     let Some(Value::ByteObject(key)) = fixture.found(Rank::Wildcard, "pmix.alloc.nsec") else { panic!("no key") };
     assert_eq!(key.len(), 16);
+}
+
+/// A wish under the name `net`.
+fn wish(parts: &[Info]) -> Info {
+    let id = Info::new(Key::from_static(keys::ALLOC_FABRIC_ID.name()), "net");
+    Info::new(Key::from_static(keys::ALLOC_FABRIC.name()), Value::info_array([&[id], parts].concat()))
+}
+
+fn part(key: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(Key::from_static(key), value)
+}
+
+fn endpoints_wanted(count: u64) -> Info {
+    part(keys::ALLOC_FABRIC_ENDPTS.name(), Value::Size(count))
+}
+
+/// The two nodes of the test fabric that the job has.
+const TWO_NODES: [(&str, &str); 2] = [("pmix.nmap", "test000,test001"), ("pmix.pmap", "0,1,2;3")];
+
+impl Fixture {
+    /// Sets up a job with wishes on two nodes, and registers it.
+    fn start(&self, wishes: &[Info]) -> Result<Vec<Info>, SetupError> {
+        let maps = TWO_NODES.map(|(key, text)| part(key, text));
+        let infos = self.server.setup_application(&self.namespace, &[wishes, &maps].concat())?;
+        self.server.setup_local_support(&self.namespace, &infos)?;
+        let description = JobDescription::new(&self.namespace)
+            .nodes(["test000", "test001"])
+            .ranks_by_node([vec![0, 1, 2], vec![3]])
+            .build()
+            .unwrap();
+        self.server.register_namespace(&self.namespace, 3, description).wait().unwrap();
+        Ok(infos)
+    }
+
+    /// The keys under the name `net`, and the devices and bytes of each endpoint there: those of the nodes, and those of the processes.
+    fn granted(&self) -> (Vec<String>, BTreeMap<String, Endpoints>) {
+        let value = self.found(Rank::Wildcard, "net").unwrap();
+        let parts: Vec<&Info> = elements(&value).collect();
+        let mut found = BTreeMap::new();
+        for array in elements(&parts[0].value) {
+            let facts: Vec<&Info> = elements(&array.value).collect();
+            let owner =
+                facts[0].value.as_str().map_or_else(|| facts[0].value.as_u32().unwrap().to_string(), str::to_owned);
+            let list = facts.iter().find(|info| info.key.as_str() == "pmix.fab.endpt");
+            found.insert(owner, list.map(|list| endpoints_in(&list.value)).unwrap_or_default());
+        }
+        (parts.iter().skip(1).map(|info| info.key.to_string()).collect(), found)
+    }
+}
+
+/// Regression: a server with a fabric gave nothing for a wish, and refused a required one. So did its scheduler's host. Now the wish is
+/// for endpoints of this fabric, found under its name and as the process's own.
+#[test]
+fn a_wish_gets_endpoints_of_its_plane_on_the_servers_fabric() {
+    let fixture = fixture_with_fabric();
+    let parts = [
+        required(part(keys::ALLOC_FABRIC_TYPE.name(), "test")),
+        required(part(keys::ALLOC_FABRIC_PLANE.name(), "plane000")),
+        required(endpoints_wanted(1)),
+        part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(3)),
+        part(keys::ALLOC_FABRIC_SEC_KEY.name(), true),
+    ];
+    fixture.start(&[wish(&parts)]).unwrap();
+    let (names, endpoints) = fixture.granted();
+    let keys =
+        ["pmix.alloc.nettype", "pmix.alloc.netplane", "pmix.alloc.endpts", "pmix.alloc.endpts.nd", "pmix.alloc.nsec"];
+    assert_eq!(names, keys);
+    let at = |device: &str, bytes: &[u8]| (device.to_owned(), bytes.to_vec());
+    let local = [0xfd, 0xff, 0xff, 0xff];
+    let of_node = |node: &str| {
+        let again = [&local[..], &[1, 0, 0, 0]].concat();
+        vec![
+            at(&format!("{node}:nic000"), &local),
+            at(&format!("{node}:nic001"), &local),
+            at(&format!("{node}:nic000"), &again),
+        ]
+    };
+    let of_process = |device: &str, rank| vec![at(device, &[rank, 0, 0, 0])];
+    let expected = [
+        ("0", of_process("test000:nic000", 0)),
+        ("1", of_process("test000:nic001", 1)),
+        ("2", of_process("test000:nic000", 2)),
+        ("3", of_process("test001:nic000", 3)),
+        ("test000", of_node("test000")),
+        ("test001", of_node("test001")),
+    ];
+    assert_eq!(endpoints, expected.map(|(owner, list)| (owner.to_owned(), list)).into());
+    for rank in 0..4_u32 {
+        assert_eq!(fixture.endpoints(rank), endpoints[&rank.to_string()], "the plane of the wish alone");
+    }
+}
+
+/// The job has the planes 0 (two devices of a node) and 1 (one device). A process that wants more endpoints than there are devices has
+/// several at one, and numbers tell them apart, in several wishes, too.
+#[test]
+fn a_process_has_several_endpoints_at_one_device_if_it_wants_more_than_there_are() {
+    let fixture = fixture_with_fabric();
+    let other = [part(keys::ALLOC_FABRIC_ID.name(), "other"), part(keys::ALLOC_FABRIC_PLANE.name(), "plane001")];
+    let other = part(keys::ALLOC_FABRIC.name(), Value::info_array(other.to_vec()));
+    fixture.start(&[wish(&[endpoints_wanted(4)]), other]).unwrap();
+    let at = |device: u8, earlier: u8| {
+        let bytes = if earlier == 0 { vec![1, 0, 0, 0] } else { vec![1, 0, 0, 0, earlier, 0, 0, 0] };
+        (format!("test000:nic00{device}"), bytes)
+    };
+    // nic000 and nic002 are the first of each plane. The second process begins with another one after it has all.
+    let wanted = vec![at(0, 0), at(2, 0), at(1, 0), at(2, 1)];
+    assert_eq!(fixture.granted().1["1"], wanted);
+    // A wish without numbers has one in each of its planes.
+    assert_eq!(fixture.endpoints(1), [wanted, vec![at(2, 2)]].concat());
+}
+
+#[test]
+fn what_the_fabric_lacks_is_left_out_or_refused_if_it_is_required() {
+    let elsewhere = LAYOUT.map(|(key, text)| part(key, text));
+    let maps = TWO_NODES.map(|(key, text)| part(key, text));
+    let cases = [
+        (
+            vec![part(keys::ALLOC_FABRIC_PLANE.name(), "plane9")],
+            &maps[..],
+            Status::ERR_NOT_SUPPORTED,
+            "no plane and no device of the fabric has the name \"plane9\"; its planes are plane000, plane001",
+        ),
+        (
+            vec![part(keys::ALLOC_FABRIC_TYPE.name(), "infiniband")],
+            &maps[..],
+            Status::ERR_NOT_SUPPORTED,
+            "the fabric has no device of the type \"infiniband\" there",
+        ),
+        (vec![endpoints_wanted(1)], &elsewhere[..], Status::ERR_NOT_SUPPORTED, "node elsewhere has no such device"),
+        (vec![endpoints_wanted(1)], &[][..], Status::ERR_NOT_SUPPORTED, "add PMIX_NODE_MAP and PMIX_PROC_MAP"),
+        (vec![endpoints_wanted(1)], &maps[..1], Status::ERR_NOT_SUPPORTED, "add PMIX_NODE_MAP and PMIX_PROC_MAP"),
+        (vec![endpoints_wanted(1 << 16)], &maps[..], Status::SUCCESS, ""),
+        (
+            vec![endpoints_wanted((1 << 16) + 1)],
+            &maps[..],
+            Status::ERR_OUT_OF_RESOURCE,
+            "262148 endpoints are more than 262144",
+        ),
+        (
+            vec![part(keys::ALLOC_FABRIC_QOS.name(), "gold")],
+            &maps[..],
+            Status::ERR_NOT_SUPPORTED,
+            "the description of the fabric has no such resource",
+        ),
+    ];
+    let fixture = fixture_with_fabric();
+    for (parts, maps, status, reason) in cases {
+        let set_up = |wish: Info| fixture.server.setup_application(&fixture.namespace, &[&[wish], maps].concat());
+        let result = set_up(wish(&parts.iter().cloned().map(required).collect::<Vec<_>>()));
+        assert_eq!(result.as_ref().err().map_or(Status::SUCCESS, AsStatus::status), status, "{reason}");
+        let error = result.map_err(|error| error.to_string()).err().unwrap_or_default();
+        assert!(error.contains(reason), "{error}");
+        assert_eq!(set_up(required(wish(&parts))).is_ok(), reason.is_empty());
+        let values = set_up(wish(&parts)).unwrap().iter().flat_map(super::values_of).collect::<Vec<_>>();
+        let is_empty = |info: &Info| {
+            elements(&info.value).count() == 1 && elements(&info.value).all(|of| elements(&of.value).count() == 0)
+        };
+        assert!(!values.iter().any(|info| info.key.as_str() == "net" && is_empty(info)), "{values:?}");
+    }
+    // The key is there, without the lacking part.
+    let parts = [part(keys::ALLOC_FABRIC_PLANE.name(), "plane9"), part(keys::ALLOC_FABRIC_SEC_KEY.name(), true)];
+    fixture.start(&[wish(&parts)]).unwrap();
+    assert_eq!(fixture.granted().0, ["pmix.alloc.nsec"]);
+}
+
+fn required(info: Info) -> Info {
+    Info { flags: InfoFlags::REQUIRED.bits(), ..info }
 }
 
 /// The applications of a job are set up one by one. All get the same key, and the processes of each keep their endpoints.
