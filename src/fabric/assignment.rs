@@ -192,3 +192,61 @@ pub fn numbered(devices: &[(usize, u32)], earlier: &[DeviceEndpoint]) -> Vec<Dev
     }
     devices.iter().map(|&(plane, device)| DeviceEndpoint { plane, device, earlier: count((plane, device)) }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fabric::providers::{Provider, TestFabric};
+
+    proptest! {
+        /// Against the definition: no process has a farther device before all closer ones, and equally close ones have as many owners.
+        #[test]
+        fn processes_share_the_closest_devices(
+            distances in proptest::collection::vec(0_u32..3, 8),
+            planes in 1_usize..3,
+            count in 0_usize..20,
+            processes in 1_usize..12,
+        ) {
+            let text = if planes == 1 { "nodes:1;plane:d:8" } else { "nodes:1;plane:d:5;plane:d:3" };
+            let fabric = TestFabric.read(text).unwrap();
+            let devices = fabric.wanted_devices("test000", |_, _| true);
+            let place = |plane: usize, device: u32| plane * 5 + device as usize;
+            let number = |device: Device<'_>| device.name.trim_start_matches("test000:nic").parse::<usize>().unwrap();
+            let closest = Closest::of(&devices, |device| Some(distances[number(device)]));
+            let mut owners = [0_usize; 8];
+            for turn in 0..processes {
+                let mut taken = Vec::new();
+                closest.take(turn, count, &mut taken);
+                prop_assert_eq!(taken.len(), count);
+                for round in taken.chunks(8) {
+                    let mut of_round: Vec<usize> = round.iter().map(|&(plane, device)| place(plane, device)).collect();
+                    let mut found: Vec<u32> = of_round.iter().map(|&device| distances[device]).collect();
+                    found.sort_unstable();
+                    let mut sorted = distances.clone();
+                    sorted.sort_unstable();
+                    prop_assert_eq!(&found, &sorted[..round.len()]);
+                    of_round.sort_unstable();
+                    of_round.dedup();
+                    prop_assert_eq!(of_round.len(), round.len(), "one round has a device once");
+                    of_round.iter().for_each(|&device| owners[device] += 1);
+                }
+            }
+            for distance in 0..3 {
+                let of_level = || owners.iter().zip(&distances).filter(|(_, of)| **of == distance).map(|(owners, _)| *owners);
+                prop_assert!(of_level().max().unwrap_or(0) - of_level().min().unwrap_or(0) <= 1, "{owners:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_owners_endpoints_at_a_device_are_numbered() {
+        let first = numbered(&[(0, 1), (1, 1), (0, 1)], &[]);
+        assert_eq!(first.iter().map(|endpoint| endpoint.earlier).collect::<Vec<_>>(), [0, 0, 1]);
+        assert_eq!(
+            numbered(&[(0, 1), (0, 2)], &first).iter().map(|endpoint| endpoint.earlier).collect::<Vec<_>>(),
+            [2, 0]
+        );
+    }
+}
