@@ -75,12 +75,16 @@ fn builder(directory: &Path) -> ServerBuilder {
 }
 
 /// The scheduler of the node, which knows the test fabric.
-fn scheduler(directory: &Path) -> (Arc<Server>, Questions) {
+fn scheduler_with<H: Host + 'static>(directory: &Path, host: H) -> Server {
     let tools = ToolSupport { admission: ToolAdmission::Named, is_scheduler: true, ..ToolSupport::default() };
     let fabric = FabricSource::parse("test:nodes:2;plane:d:1").unwrap();
+    builder(directory).namespace("scheduler").tools(tools).fabric(fabric).start(host).unwrap()
+}
+
+/// A scheduler whose host answers.
+fn scheduler(directory: &Path) -> (Arc<Server>, Questions) {
     let host = Allocator::default();
-    let server = builder(directory).namespace("scheduler").tools(tools).fabric(fabric).start(host.clone());
-    let server = Arc::new(server.unwrap());
+    let server = Arc::new(scheduler_with(directory, host.clone()));
     host.server.set(Arc::downgrade(&server)).unwrap();
     (server, host.questions)
 }
@@ -134,6 +138,29 @@ fn a_server_without_a_fabric_asks_the_scheduler_of_the_node_or_that_at_an_addres
     assert!(!near.setup_may_wait(std::slice::from_ref(&key)) && near.setup_may_wait(&wishes()));
     near.setup_application(&job, &[key]).unwrap();
     assert_eq!(names(&questions), [[""; 0]; 0]);
+}
+
+/// Regression: a scheduler whose host has no function for allocations refused each question.
+#[test]
+fn a_scheduler_answers_questions_that_its_host_leaves() {
+    let directory = tempfile::tempdir().unwrap();
+    let scheduler = scheduler_with(directory.path(), LocalHost);
+    let near = builder(directory.path()).namespace("near").start(LocalHost).unwrap();
+    let job = Namespace::new("job").unwrap();
+    let wish = |part: Info| {
+        let part = Info { flags: InfoFlags::REQUIRED.bits(), ..part };
+        let id = info(keys::ALLOC_FABRIC_ID.name(), "net");
+        let mut infos = setup(0);
+        infos[0] = info(keys::ALLOC_FABRIC.name(), Value::info_array(vec![id, part]));
+        infos
+    };
+    let given = near.setup_application(&job, &wish(info(keys::ALLOC_FABRIC_ENDPTS.name(), Value::Size(1)))).unwrap();
+    check_found(&near, &job, &given);
+    let gold = near.setup_application(&job, &wish(info(keys::ALLOC_FABRIC_QOS.name(), "gold")));
+    assert_eq!(gold.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    // Only questions have an answer.
+    let asked = scheduler.allocate(ALLOC_EXTEND, wishes()).wait();
+    assert_eq!(asked.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }
 
 /// The host's function may use the setup of its own server. The question then asks nobody else.

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use super::service_desk::{ReplyTo, answer};
-use super::storage_desk::{Receiver, Threads};
+use super::storage_desk::{Receiver, THREAD, Threads};
 use crate::events::Event;
 use crate::keys;
 use crate::runtime::shared::clock::Clock;
@@ -104,7 +104,7 @@ impl Drop for Place {
 
 impl FileDesk {
     pub(super) fn new(loop_sender: LoopSender, clock: Clock, server: ProcId, storage: Storage) -> Self {
-        let threads = Threads::new(THREADS_MAX, WAITING_MAX);
+        let threads = Threads::new(THREAD, THREADS_MAX, WAITING_MAX);
         let (uid, open, end_wait_max) = (geteuid().as_raw(), Arc::default(), END_WAIT_MAX);
         Self { uid, loop_sender, clock, server, storage, threads, open, end_wait_max }
     }

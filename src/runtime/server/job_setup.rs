@@ -14,6 +14,7 @@ mod allocation;
 mod elsewhere;
 mod endpoints;
 mod environment;
+mod grants;
 mod harvest;
 mod models;
 mod patterns;
@@ -29,29 +30,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
+use self::allocation::values_of;
 pub use self::allocation::{AllocationError, NotAvailable};
-use self::allocation::{Answer, Layout, Sources, allocate, needs_more_than_a_key, values_of};
 pub use self::elsewhere::Unanswered;
-use self::elsewhere::question;
+use self::elsewhere::{MARK, VERSION};
+use self::endpoints::FABRIC;
 pub use self::endpoints::FabricShortage;
-use self::endpoints::{FABRIC, JobFabric};
 pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};
+pub(super) use self::grants::FabricGrants;
 use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
-use self::ports::{PortDesk, PortSetup};
 pub use self::ports::{PortShortage, StaticPorts, StaticPortsError};
 pub use self::secrets::NoRandomBytes;
-use self::secrets::Secrets;
-use super::fabric_desk::KnownFabric;
 use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError, ResourceChange};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
 use crate::server::{HostCall, HostResult};
-use crate::topo::inventory::SharedInventories;
 use crate::types::{AsStatus, Info, Key, Namespace, Status, Text};
 
 /// Data for jobs that the server core does not hold.
@@ -63,16 +61,10 @@ pub struct JobSetup {
     jobs: Mutex<BTreeMap<Namespace, Job>>,
     /// Environments of the jobs that this process sets up.
     harvest: Harvest,
-    /// The fabric on which jobs get endpoints, and the key of each job.
-    fabric: Option<KnownFabric>,
-    /// Whether it is the scheduler's server: it asks no other one.
-    is_scheduler: bool,
+    /// Fabric resources of jobs.
+    grants: Arc<FabricGrants>,
     /// Questions so far.
     questions: AtomicU32,
-    inventories: SharedInventories,
-    secrets: Secrets,
-    /// Ports for jobs that ask for some.
-    ports: PortDesk,
 }
 
 #[derive(Default)]
@@ -187,15 +179,9 @@ impl AsStatus for SetupError {
 }
 
 impl JobSetup {
-    pub(super) fn new(
-        own: Arc<OwnProcess>,
-        (fabric, is_scheduler): (Option<KnownFabric>, bool),
-        inventories: SharedInventories,
-        ports: StaticPorts,
-    ) -> Self {
+    pub(super) fn new(own: Arc<OwnProcess>, grants: Arc<FabricGrants>) -> Self {
         let (resources, jobs, questions) = (Mutex::new(Arc::default()), Mutex::default(), AtomicU32::default());
-        let (harvest, secrets, ports) = (Harvest::default(), Secrets::default(), PortDesk::new(ports));
-        Self { own, resources, jobs, harvest, fabric, is_scheduler, questions, inventories, secrets, ports }
+        Self { own, resources, jobs, harvest: Harvest::default(), grants, questions }
     }
 
     /// Adds resources to every job.
@@ -261,15 +247,15 @@ impl JobSetup {
         ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
     ) -> Result<Vec<Info>, SetupError> {
         // A process's place counts for endpoints alone.
-        let counts = |key: &&str| self.fabric.is_some() || *key != keys::PROC_INFO_ARRAY.name();
+        let counts = |key: &&str| self.grants.has_fabric() || *key != keys::PROC_INFO_ARRAY.name();
         refuse_required(infos, &UNDERSTOOD.into_iter().filter(counts).collect::<Vec<_>>())?;
         changes_of(infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
         let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
-        let ports = self.ports.setup(namespace, user_of(infos));
-        let allocated =
-            if is_all || others || is_neither { self.allocated(namespace, infos, &ports, ask)? } else { Vec::new() };
+        let ports = self.grants.ports(namespace, infos);
+        let has_others = is_all || others || is_neither;
+        let allocated = if has_others { self.grants.of_host(namespace, infos, &ports, ask)? } else { Vec::new() };
         let changes = if is_all || environment || is_neither {
             // PRRTE's daemons ask for neither, after `prun` has collected the user's variables. Theirs must not win.
             let variables =
@@ -313,59 +299,13 @@ impl JobSetup {
     /// Whether a setup with these infos may wait for another process.
     #[must_use]
     pub fn may_ask(&self, infos: &[Info]) -> bool {
-        let mut wishes = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-        self.asks_elsewhere(infos) && wishes.any(needs_more_than_a_key)
+        self.grants.may_ask(infos)
     }
 
     /// The number of a new question.
     pub fn number_of_question(&self) -> u32 {
         // Relaxed: no other data depends on it.
         self.questions.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host passes on the
-    /// infos of a question.
-    fn asks_elsewhere(&self, infos: &[Info]) -> bool {
-        let is_question = infos.iter().any(|info| info.key.as_str() == MARK);
-        self.fabric.is_none() && !self.is_scheduler && !is_question
-    }
-
-    /// The fabric resources of a job: those that are asked for, and the endpoints of its processes.
-    fn allocated(
-        &self,
-        namespace: &Namespace,
-        infos: &[Info],
-        ports: &PortSetup<'_>,
-        ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
-    ) -> Result<Vec<Info>, SetupError> {
-        let is_asked = infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-        if !is_asked && self.fabric.is_none() {
-            return Ok(Vec::new());
-        }
-        let (layout, inventories) = (Layout::of(infos), self.inventories.snapshot());
-        let layout = match layout {
-            Err(error) if !is_asked => {
-                tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");
-                return Ok(Vec::new());
-            }
-            layout => layout?,
-        };
-        let ask = |lacking: &[&Info]| match self.asks_elsewhere(infos) {
-            true => ask(question(namespace, infos, lacking)).map(Answer::read),
-            false => Err(Unanswered::NotAsked),
-        };
-        let fabric = self.fabric.as_ref().map(KnownFabric::newest);
-        let mut fabric = fabric.as_ref().map(|fabric| JobFabric::new(fabric, &inventories, infos));
-        let sources = Sources { inventories: &inventories, ports, fabric: fabric.as_mut() };
-        let mut allocated = if is_asked { allocate(infos, &layout, sources, ask)? } else { Vec::new() };
-        if let Some(fabric) = &fabric {
-            let values = fabric.values(layout.nodes());
-            if !values.is_empty() {
-                let secret = self.secrets.of(namespace).map_err(AllocationError::from)?;
-                allocated.push(endpoints::info(values, secret));
-            }
-        }
-        Ok(allocated)
     }
 
     /// Makes values part of a job's description, now or when it is described.
@@ -425,8 +365,7 @@ impl JobSetup {
     pub fn forget(&self, namespace: &Namespace) {
         self.jobs.lock().remove(namespace);
         self.harvest.forget(namespace);
-        self.secrets.forget(namespace);
-        self.ports.forget(namespace);
+        self.grants.forget(namespace);
     }
 
     /// Takes the values that a job got during its registration. Without any, the job is described from now on.
@@ -543,12 +482,6 @@ pub(super) const UNDERSTOOD: [&str; 17] = [
     MARK,
 ];
 
-/// Info that [`JobSetup::setup_application`] puts before all others: a version, a space, and the job. PRRTE passes on the
-/// changes of the environment alone, so infos without the mark are taken, too.
-const MARK: &str = "modex.setup";
-/// Version of the infos. A later version means something that this library would overlook.
-const VERSION: &str = "1";
-
 /// Refuses infos that were collected for another job or by a later version.
 fn check_mark(namespace: &Namespace, infos: &[Info]) -> Result<(), SetupError> {
     for info in infos.iter().filter(|info| info.key.as_str() == MARK) {
@@ -563,11 +496,6 @@ fn check_mark(namespace: &Namespace, infos: &[Info]) -> Result<(), SetupError> {
         }
     }
     Ok(())
-}
-
-/// The owner of a job, if the host names one.
-fn user_of(infos: &[Info]) -> Option<u32> {
-    infos.iter().find(|info| info.key.as_str() == keys::USERID.name()).and_then(|info| info.value.as_u32())
 }
 
 fn is_set(info: &Info, key: &str) -> bool {

@@ -40,6 +40,7 @@ pub(super) mod request_quota;
 pub(super) mod server_handle;
 pub(super) mod server_loop;
 pub(super) mod service_desk;
+mod setup_desk;
 pub(super) mod storage_desk;
 pub(super) mod topology;
 pub(super) mod topology_answers;

@@ -7,9 +7,11 @@ use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
 use super::fabric_desk::{FabricDesk, KnownFabric};
 use super::file_desk::FileDesk;
+use super::job_setup::FabricGrants;
 use super::loop_messages::LoopSender;
 use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
+use super::setup_desk::SetupDesk;
 use super::storage_desk::{BoundedStorage, StorageDesk};
 use super::turns::Share;
 use super::usage_desk::UsageDesk;
@@ -30,6 +32,7 @@ pub(super) struct OwnServices {
     credentials: Option<CredentialDesk>,
     fabric: Option<FabricDesk>,
     storage: Option<StorageDesk>,
+    setups: Option<SetupDesk>,
     /// The most bytes of values for a query.
     query_bytes_max: usize,
     files: Option<FileDesk>,
@@ -43,7 +46,12 @@ impl OwnServices {
         switched_on: Capabilities,
         (loop_sender, clock): (&LoopSender, Clock),
         (server, hostname): (&ProcId, &str),
-        (munge, fabric, storage): (Option<Arc<dyn Prover>>, Option<KnownFabric>, BoundedStorage),
+        (munge, fabric, storage, grants): (
+            Option<Arc<dyn Prover>>,
+            Option<KnownFabric>,
+            BoundedStorage,
+            Arc<FabricGrants>,
+        ),
     ) -> Self {
         let is_on = |service| switched_on.contains(service);
         let credentials = || CredentialDesk::new(loop_sender.clone(), munge);
@@ -55,6 +63,7 @@ impl OwnServices {
                 .then(|| FileDesk::new(loop_sender.clone(), clock, server.clone(), storage.storage.clone())),
             query_bytes_max: storage.bytes_max,
             fabric: fabric.map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known)),
+            setups: is_on(Capabilities::ALLOCATE).then(|| SetupDesk::new(loop_sender.clone(), grants)),
             storage: (!storage.storage.is_empty())
                 .then(|| StorageDesk::new(loop_sender.clone(), hostname.to_owned(), storage)),
             processes: BTreeMap::new(),
@@ -88,6 +97,9 @@ impl OwnServices {
             (Service::ValidateCredential(request), Some(desk), ..) => desk.check(requester, request, reply_to),
             (Service::FabricRegister(request), .., Some(desk), _) => desk.register(request, reply_to),
             (Service::FabricUpdate(request), .., Some(desk), _) => desk.update(&request, reply_to),
+            (Service::Allocate(request), ..) if let Some(desk) = &self.setups => {
+                desk.ask(requester.uid, request, reply_to)
+            }
             // The server's own process asks for what its host and the core do not know.
             (Service::QueryInfo(QueryInfo { queries }), ..) => {
                 self.look(core, connections, (requester, account), queries, reply_to);

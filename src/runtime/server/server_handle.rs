@@ -25,7 +25,7 @@ use super::fabric_source::{FabricSource, FabricSourceError};
 use super::file_looks::FileLooks;
 use super::host::Host;
 use super::host_thread::HostThread;
-use super::job_setup::{JobSetup, StaticPorts};
+use super::job_setup::{FabricGrants, JobSetup, StaticPorts};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{LoopMessage, LoopSender};
@@ -187,8 +187,11 @@ impl ServerHandle {
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let given = (options.munge_credentials.clone(), fabric.clone(), options.bounded_storage());
-        let (static_ports, of_jobs) = (options.static_ports.clone(), (fabric.clone(), options.tools.is_scheduler));
+        let grants = (fabric.clone(), options.tools.is_scheduler);
+        let grants = Arc::new(FabricGrants::new(grants, inventories.clone(), options.static_ports.clone()));
+        let given = (options.munge_credentials.clone(), fabric.clone(), options.bounded_storage(), Arc::clone(&grants));
+        // Other servers ask a scheduler for fabric resources.
+        let for_servers = if options.tools.is_scheduler { Capabilities::ALLOCATE } else { Capabilities::empty() };
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -199,7 +202,8 @@ impl ServerHandle {
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
         let storage = (core.answers_storage, core.stages_files);
-        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
+        let own_services = core.own_services | for_servers;
+        let core = ServerConfig { tools, own_services, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, fabric.as_ref(), &*host, &environment);
         let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
@@ -235,7 +239,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(Arc::clone(&own), of_jobs, inventories.clone(), static_ports)),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own), grants)),
             fabric,
             inventories,
             own,

@@ -23,6 +23,9 @@ use crate::server::{HostReply, UserShares};
 use crate::storage::{FILE_KEYS, Storage};
 use crate::types::{Query, Status, Text};
 
+/// The name of threads that look at storage.
+pub(super) const THREAD: &str = "modex-storage";
+
 /// Threads for looks at file systems.
 const LOOKS_MAX: usize = 64;
 
@@ -52,7 +55,8 @@ pub(super) struct StorageDesk {
 impl StorageDesk {
     pub(super) fn new(loop_sender: LoopSender, hostname: String, source: BoundedStorage) -> Self {
         let BoundedStorage { storage, bytes_max, .. } = source;
-        let [looks, lists] = [LOOKS_MAX, LISTS_MAX].map(|threads_max| Threads::new(threads_max, WAITING_MAX));
+        let threads = |threads_max| Threads::new(THREAD, threads_max, WAITING_MAX);
+        let [looks, lists] = [LOOKS_MAX, LISTS_MAX].map(threads);
         Self { loop_sender, hostname, storage, bytes_max, looks, lists }
     }
 
@@ -112,6 +116,7 @@ pub(super) type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads that answer requests, and the requests that wait for them. A thread ends if nothing waits.
 pub(super) struct Threads {
+    name: &'static str,
     threads_max: usize,
     waiting_max: usize,
     state: Mutex<Requests>,
@@ -132,8 +137,8 @@ struct Requests {
 const LOOK: u64 = 0;
 
 impl Threads {
-    pub(super) fn new(threads_max: usize, waiting_max: usize) -> Arc<Self> {
-        Arc::new(Self { threads_max, waiting_max, state: Mutex::default(), ended: Condvar::new() })
+    pub(super) fn new(name: &'static str, threads_max: usize, waiting_max: usize) -> Arc<Self> {
+        Arc::new(Self { name, threads_max, waiting_max, state: Mutex::default(), ended: Condvar::new() })
     }
 
     /// Answers a request of a user, now or after others. One beyond the share is dropped.
@@ -182,8 +187,8 @@ impl Threads {
                 next = threads.end(uid);
             }
         };
-        if let Err(error) = spawn("modex-storage", body) {
-            tracing::warn!(%error, "the server cannot start a thread that looks at storage");
+        if let Err(error) = spawn(self.name, body) {
+            tracing::warn!(%error, name = self.name, "the server cannot start a thread for requests");
             let mut state = self.state.lock();
             state.running.give_back(uid, 1);
             // Without a thread nothing ends the wait.

@@ -4,9 +4,14 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use super::{MARK, VERSION};
 use crate::keys;
 use crate::types::{AsStatus, Info, Key, Namespace, Status};
+
+/// Info that [`super::JobSetup::setup_application`] puts before all others: a version, a space, and the job. PRRTE passes on the changes
+/// of the environment alone, so infos without the mark are taken, too.
+pub(super) const MARK: &str = "modex.setup";
+/// Version of the infos. A later version means something that this library would overlook.
+pub(super) const VERSION: &str = "1";
 
 /// Why a question got no answer.
 #[derive(Clone, Debug, thiserror::Error)]
