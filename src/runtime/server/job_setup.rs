@@ -247,7 +247,7 @@ impl JobSetup {
         ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
     ) -> Result<Vec<Info>, SetupError> {
         // A process's place counts for endpoints alone.
-        let counts = |key: &&str| self.grants.has_fabric() || *key != keys::PROC_INFO_ARRAY.name();
+        let counts = |key: &&str| self.grants.fabric().is_some() || *key != keys::PROC_INFO_ARRAY.name();
         refuse_required(infos, &UNDERSTOOD.into_iter().filter(counts).collect::<Vec<_>>())?;
         changes_of(infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));

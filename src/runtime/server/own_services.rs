@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
-use super::fabric_desk::{FabricDesk, KnownFabric};
+use super::fabric_desk::FabricDesk;
 use super::file_desk::FileDesk;
 use super::job_setup::FabricGrants;
 use super::loop_messages::LoopSender;
@@ -46,12 +46,7 @@ impl OwnServices {
         switched_on: Capabilities,
         (loop_sender, clock): (&LoopSender, Clock),
         (server, hostname): (&ProcId, &str),
-        (munge, fabric, storage, grants): (
-            Option<Arc<dyn Prover>>,
-            Option<KnownFabric>,
-            BoundedStorage,
-            Arc<FabricGrants>,
-        ),
+        (munge, grants, storage): (Option<Arc<dyn Prover>>, Arc<FabricGrants>, BoundedStorage),
     ) -> Self {
         let is_on = |service| switched_on.contains(service);
         let credentials = || CredentialDesk::new(loop_sender.clone(), munge);
@@ -62,7 +57,7 @@ impl OwnServices {
             files: (storage.stages_files && !storage.storage.is_empty())
                 .then(|| FileDesk::new(loop_sender.clone(), clock, server.clone(), storage.storage.clone())),
             query_bytes_max: storage.bytes_max,
-            fabric: fabric.map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known)),
+            fabric: grants.fabric().map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known.clone())),
             setups: is_on(Capabilities::ALLOCATE).then(|| SetupDesk::new(loop_sender.clone(), grants)),
             storage: (!storage.storage.is_empty())
                 .then(|| StorageDesk::new(loop_sender.clone(), hostname.to_owned(), storage)),

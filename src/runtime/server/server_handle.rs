@@ -189,7 +189,7 @@ impl ServerHandle {
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
         let grants = (fabric.clone(), options.tools.is_scheduler);
         let grants = Arc::new(FabricGrants::new(grants, inventories.clone(), options.static_ports.clone()));
-        let given = (options.munge_credentials.clone(), fabric.clone(), options.bounded_storage(), Arc::clone(&grants));
+        let given = (options.munge_credentials.clone(), Arc::clone(&grants), options.bounded_storage());
         // Other servers ask a scheduler for fabric resources.
         let for_servers = if options.tools.is_scheduler { Capabilities::ALLOCATE } else { Capabilities::empty() };
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;

@@ -40,8 +40,9 @@ impl FabricGrants {
         Self { fabric, is_scheduler, inventories, secrets: Secrets::default(), ports: PortDesk::new(ports) }
     }
 
-    pub(super) const fn has_fabric(&self) -> bool {
-        self.fabric.is_some()
+    /// The fabric on which jobs get endpoints.
+    pub(in crate::runtime::server) const fn fabric(&self) -> Option<&KnownFabric> {
+        self.fabric.as_ref()
     }
 
     /// Ports for one setup.
