@@ -175,8 +175,7 @@ impl ServerHandle {
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
         let inventories = options.core.inventories.clone();
-        let fabric = options.fabric.clone().map(|source| KnownFabric::read(source, &inventories));
-        let fabric = fabric.transpose().map_err(Box::new)?;
+        let grants = grants_of(&options)?;
         let pollers = Pollers::new(ServerLoop::NEWCOMERS)?;
         let waker = Waker::new(&pollers.main, ServerLoop::WAKER)?;
         let (loop_sender, receiver) = LoopSender::new(waker.clone());
@@ -187,11 +186,7 @@ impl ServerHandle {
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
-        let grants = (fabric.clone(), options.tools.is_scheduler);
-        let grants = Arc::new(FabricGrants::new(grants, inventories.clone(), options.static_ports.clone()));
         let given = (options.munge_credentials.clone(), Arc::clone(&grants), options.bounded_storage());
-        // Other servers ask a scheduler for fabric resources.
-        let for_servers = if options.tools.is_scheduler { Capabilities::ALLOCATE } else { Capabilities::empty() };
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
@@ -202,9 +197,8 @@ impl ServerHandle {
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let (running, drained) = bounded(0);
         let storage = (core.answers_storage, core.stages_files);
-        let own_services = core.own_services | for_servers;
-        let core = ServerConfig { tools, own_services, answers_topology: topology.is_for_clients(), ..core };
-        let core = complete(core, fabric.as_ref(), &*host, &environment);
+        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
+        let core = complete(core, &grants, &*host, &environment);
         let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let server_loop = ServerLoop {
@@ -239,8 +233,8 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
+            fabric: grants.fabric().cloned(),
             jobs: Arc::new(JobSetup::new(Arc::clone(&own), grants)),
-            fabric,
             inventories,
             own,
             work,
@@ -383,16 +377,33 @@ impl std::fmt::Debug for ServerHandle {
 /// The configuration of the core, with what the host and the node contribute.
 fn complete(
     core: ServerConfig,
-    fabric: Option<&KnownFabric>,
+    grants: &FabricGrants,
     host: &dyn Host,
     environment: &ServerEnvironment,
 ) -> ServerConfig {
     // Room for 2^30 commits of a process per second; the highest bit has another meaning.
     let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
     let (capabilities, contact) = (host.capabilities(), Some(contact(environment)));
-    let fabric = fabric.map(KnownFabric::handle);
+    let fabric = grants.fabric().map(KnownFabric::handle);
+    let own_services = core.own_services | grants.services();
     let kernel_inventory = StoredInventory::new(kernel_inventory(&environment.hostname)).ok().map(Arc::new);
-    ServerConfig { capabilities, commit_base, contact, fabric, kernel_inventory, ..within_descriptors(core) }
+    ServerConfig {
+        capabilities,
+        own_services,
+        commit_base,
+        contact,
+        fabric,
+        kernel_inventory,
+        ..within_descriptors(core)
+    }
+}
+
+/// Fabric resources of jobs, after the first reading of the fabric.
+fn grants_of(options: &ServerOptions) -> Result<Arc<FabricGrants>, StartError> {
+    let inventories = &options.core.inventories;
+    let fabric = options.fabric.clone().map(|source| KnownFabric::read(source, inventories));
+    let fabric = (fabric.transpose().map_err(Box::new)?, options.tools.is_scheduler);
+    Ok(Arc::new(FabricGrants::new(fabric, inventories.clone(), options.static_ports.clone())))
 }
 
 /// The server's name and address, by which processes find it.

@@ -15,6 +15,7 @@ use super::ports::{PortDesk, PortSetup, StaticPorts};
 use super::secrets::Secrets;
 use crate::keys;
 use crate::runtime::server::fabric_desk::KnownFabric;
+use crate::server::Capabilities;
 use crate::topo::inventory::SharedInventories;
 use crate::types::{Info, Namespace};
 
@@ -43,6 +44,11 @@ impl FabricGrants {
     /// The fabric on which jobs get endpoints.
     pub(in crate::runtime::server) const fn fabric(&self) -> Option<&KnownFabric> {
         self.fabric.as_ref()
+    }
+
+    /// The services that other servers want: they ask a scheduler for an allocation.
+    pub(in crate::runtime::server) const fn services(&self) -> Capabilities {
+        if self.is_scheduler { Capabilities::ALLOCATE } else { Capabilities::empty() }
     }
 
     /// Ports for one setup.
