@@ -27,6 +27,13 @@ fn client_process() {
         println!("\nserving");
         let _ = std::io::stdin().read(&mut [0]);
     }
+    if support::role().as_deref() == Some("system") {
+        let tools = ToolSupport { is_system: true, ..assigning() };
+        let server = Server::builder().namespace("system").tools(tools).start(LocalHost).unwrap();
+        let tool = Tool::builder().system(SystemServer::Only).connect().unwrap();
+        assert_eq!(tool.servers(), [server.proc().clone()]);
+        tool.finalize().unwrap();
+    }
 }
 
 fn assigning() -> ToolSupport {
@@ -348,6 +355,21 @@ fn a_launcher_that_a_tool_started_is_attached_to_that_tool() {
     inside.shutdown();
     assert_eq!(started(Tool::builder().launcher()).unwrap_err().status(), Status::ERR_UNREACH);
     assert_eq!(started(Tool::builder()).unwrap().servers(), [proc("srv", 0)]);
+}
+
+/// Tools read `PMIX_SYSTEM_TMPDIR`, `TEMP` and `TMP`, and servers did not.
+#[test]
+fn a_system_server_is_where_tools_look_for_it() {
+    let [place, other] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    for variable in ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"] {
+        let mut command = this_binary("system");
+        for unset in ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP"] {
+            command.env_remove(unset);
+        }
+        command.env("TMP", other.path()).env(variable, place.path());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        assert!(output.status.success(), "{variable}: {output:?}");
+    }
 }
 
 #[test]

@@ -91,13 +91,14 @@ impl ServerBuilder {
         self
     }
 
-    /// Directory for the files of the session; the system's temporary directory if not given.
+    /// Directory for the files of the session; the directory in `TMPDIR`, `TEMP` or `TMP`, or else `/tmp`, if not given.
     pub fn tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.session_tmpdir = Some(directory.into());
         self
     }
 
-    /// Directory for the files of the node, which clients learn; the system's temporary directory if not given.
+    /// Directory for the files of the node, which clients learn; the directory in `PMIX_SYSTEM_TMPDIR`, or else the default of
+    /// [`ServerBuilder::tmpdir`], if not given.
     pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.system_tmpdir = Some(directory.into());
         self
@@ -347,7 +348,7 @@ impl ServerBuilder {
             server,
             hostname,
             session_tmpdir,
-            system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::temporary_directory),
+            system_tmpdir: self.system_tmpdir.unwrap_or_else(runtime::system_directory),
             access: self.access,
             tcp: self.tcp,
             requires_remote: self.requires_remote,
@@ -389,9 +390,10 @@ pub enum BuildError {
 impl AsStatus for BuildError {
     fn status(&self) -> Status {
         match self {
-            Self::Namespace(_)
-            | Self::Hostname { .. }
-            | Self::Start(StartError::Directory { .. } | StartError::Fabric(_)) => Status::ERR_BAD_PARAM,
+            Self::Namespace(_) | Self::Hostname { .. } | Self::Start(StartError::Directory { .. }) => {
+                Status::ERR_BAD_PARAM
+            }
+            Self::Start(StartError::Fabric(error)) => error.status(),
             Self::Start(StartError::RemoteUnproven(_) | StartError::RemoteWithoutTcp) => Status::ERR_NOT_SUPPORTED,
             Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
         }

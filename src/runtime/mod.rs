@@ -76,8 +76,8 @@ pub use shared::events::{Completion, EventCall, Handler};
 pub(crate) use shared::handler_calls;
 pub use shared::kernel_inventory::kernel_inventory;
 pub use shared::local::{
-    environment, has_more_rights_than_its_starter, has_variable_with_prefix, hostname, temporary_directory,
-    trusted_variable,
+    environment, has_more_rights_than_its_starter, has_variable_with_prefix, hostname, system_directory,
+    temporary_directory, trusted_variable,
 };
 pub use shared::parameters::{
     DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, PARAMETERS, Parameter, ParameterEffect,

@@ -69,7 +69,7 @@ Exit status:
   2  The command line makes no sense
 
 Environment:
-  TMPDIR, PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
+  TMPDIR, TEMP, TMP, PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
       Directories in which servers are searched. Those of this user's other processes are
       searched, too";
 

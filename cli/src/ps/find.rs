@@ -14,7 +14,7 @@ use modex::ptl::rendezvous::{Belief, Found, Names, search};
 use nix::unistd::{geteuid, gethostname};
 
 /// Variables that name directories of servers' files.
-const VARIABLES: [&str; 3] = ["TMPDIR", "PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR"];
+const VARIABLES: [&str; 5] = ["TMPDIR", "TEMP", "TMP", "PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR"];
 /// Limit of the searched directories.
 const DIRECTORIES_MAX: usize = 256;
 

@@ -84,7 +84,7 @@ Exit status:
 
 Environment:
   TERM       With dumb, one table follows the other
-  TMPDIR, PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
+  TMPDIR, TEMP, TMP, PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
       Directories in which servers are searched. Those of this user's other processes are
       searched, too";
 

@@ -10,7 +10,7 @@ use super::host::{Responder, Taker};
 use crate::keys::{self, TypedKey};
 use crate::proto::QueryInfo;
 use crate::ptl::rendezvous::{self, Belief, Found, Names};
-use crate::runtime::shared::local::{hostname, temporary_directory};
+use crate::runtime::shared::local::{hostname, system_directory, temporary_directory};
 use crate::server::{HostReply, Requester, supported_keys};
 use crate::storage;
 use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Status, Text, Value, footprint};
@@ -280,7 +280,7 @@ pub fn available_servers(more: impl IntoIterator<Item = PathBuf>) -> Info {
 
 /// The directories of the servers that tools of this process would find.
 fn server_directories() -> BTreeSet<PathBuf> {
-    BTreeSet::from([temporary_directory(), PathBuf::from("/tmp")])
+    BTreeSet::from([system_directory(), temporary_directory(), PathBuf::from("/tmp")])
 }
 
 /// Limit of the servers in an answer.

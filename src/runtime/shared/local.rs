@@ -18,13 +18,27 @@ pub fn environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
+/// Variables that name the directory for temporary files. The first one that is set counts.
+const TEMPORARY: [&str; 3] = ["TMPDIR", "TEMP", "TMP"];
+
 /// The directory for temporary files. A process with more rights than its starter takes `/tmp`.
 #[must_use]
 pub fn temporary_directory() -> PathBuf {
-    match trusted_variable("TMPDIR") {
-        Some(_) => std::env::temp_dir(),
-        None => PathBuf::from("/tmp"),
-    }
+    TEMPORARY.into_iter().find_map(trusted_variable).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+}
+
+/// The directory of the node's servers, in which tools look for them: `PMIX_SYSTEM_TMPDIR`, or that for temporary files. A process with
+/// more rights than its starter takes `/tmp`.
+#[must_use]
+pub fn system_directory() -> PathBuf {
+    system_directory_of(trusted_variable)
+}
+
+/// [`system_directory`] of an environment. An empty variable counts as not set.
+pub(crate) fn system_directory_of(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let names = ["PMIX_SYSTEM_TMPDIR"].into_iter().chain(TEMPORARY);
+    let found = names.filter_map(variable).find(|value| !value.is_empty());
+    found.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
 }
 
 /// A variable that chooses a file to write or a library to load. It is ignored if the user who set it may have fewer

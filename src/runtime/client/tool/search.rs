@@ -15,7 +15,7 @@ use crate::bfrops::Generation;
 use crate::proto::Version;
 use crate::ptl::rendezvous::{self, Belief, Found, Names, RendezvousError};
 use crate::ptl::{Proof, ServerAddress, ServerOffer, Trust};
-use crate::runtime::shared::local::hostname;
+use crate::runtime::shared::local::{hostname, system_directory_of};
 use crate::types::ProcId;
 
 /// The directories of servers' files.
@@ -43,9 +43,8 @@ impl Places {
             found.map(|(_, value)| PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty())
         };
         let session_tmpdir = directions.session_tmpdir.clone().or_else(|| variable("PMIX_SERVER_TMPDIR"));
-        let system_tmpdir = directions.system_tmpdir.clone();
-        let from_environment = || ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"].into_iter().find_map(variable);
-        let system_tmpdir = system_tmpdir.or_else(from_environment).unwrap_or_else(|| PathBuf::from("/tmp"));
+        let from_environment = || system_directory_of(|name| variable(name).map(PathBuf::into_os_string));
+        let system_tmpdir = directions.system_tmpdir.clone().unwrap_or_else(from_environment);
         Ok(Self { names: Names::new(&hostname())?, session_tmpdir, system_tmpdir })
     }
 
