@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::provider::{Fault, Provider, ProviderError, u32_of};
@@ -42,11 +42,22 @@ struct Subnet<'t> {
     links: Vec<(usize, u32, &'t str)>,
     /// Devices without their switch: the line, the id of the switch, and the device.
     devices: Vec<(usize, &'t str, DeviceDescription)>,
+    /// Ports at the other ends of switches' cables, except those of switches, and the line of each.
+    ends: Vec<(End<'t>, usize)>,
+    /// Described ports, except those of switches.
+    ports: BTreeSet<End<'t>>,
 }
+
+/// The id of an adapter or router, and the number of its port.
+type End<'t> = (&'t str, &'t str);
 
 impl Provider for IbNetDiscover {
     fn describe(&self, text: &str) -> Result<FabricDescription, ProviderError> {
         let subnet = Subnet::read(text)?;
+        // The program writes each cable in the sections of both ends. Otherwise the text was cut.
+        if let Some(((id, port), line)) = subnet.ends.iter().find(|(end, _)| !subnet.ports.contains(end)) {
+            return Err(Fault::Unknown { name: format!("\"{id}\"[{port}]") }.on_line(*line));
+        }
         let number = |line: usize, id: &str| {
             let unknown = || Fault::Unknown { name: id.to_owned() }.on_line(line);
             subnet.numbers.get(id).map(|&(number, _)| number).ok_or_else(unknown)
@@ -101,9 +112,14 @@ impl<'t> Subnet<'t> {
         let form = || Fault::form(text);
         let (port, behind) = text.strip_prefix('[').and_then(|text| text.split_once(']')).ok_or_else(form)?;
         let (own, behind) = behind.split_once('"').ok_or_else(form)?;
-        let (peer, _) = behind.split_once('"').ok_or_else(form)?;
-        if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        let (peer, behind) = behind.split_once('"').ok_or_else(form)?;
+        let (peer_port, _) = behind.strip_prefix('[').and_then(|behind| behind.split_once(']')).ok_or_else(form)?;
+        let is_number = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number(port) || !is_number(peer_port) {
             return Err(form());
+        }
+        if section.kind != Kind::Switch {
+            self.ports.insert((section.id, port));
         }
         match section.kind {
             Kind::Switch if peer.starts_with("S-") && peer != section.id => {
@@ -125,7 +141,7 @@ impl<'t> Subnet<'t> {
                 let device = format!("{} {}:{port}", section.node, section.name);
                 return Err(Fault::NoSwitch { device, peer: peer.to_owned() });
             }
-            // The other end of these links has the same line.
+            Kind::Switch if peer != section.id => self.ends.push(((peer, peer_port), line)),
             Kind::Switch | Kind::Other => {}
         }
         Ok(())
@@ -162,6 +178,6 @@ fn is_ignored(text: &str) -> bool {
         keys.iter().any(|key| text.starts_with(key))
     };
     text.is_empty()
-        || ["#", "ibwarn:", "Chassis", "Non-Chassis"].iter().any(|start| text.starts_with(start))
+        || ["#", "ibwarn:", "Chassis", "Hostname:", "Non-Chassis"].iter().any(|start| text.starts_with(start))
         || is_property()
 }

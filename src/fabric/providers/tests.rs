@@ -366,6 +366,19 @@ fn ports_of_an_infiniband_subnet_are_devices() {
     assert_eq!(plane.nearest(second.index, 5), Some(vec![(unnamed.index, 2), (first.index, 4)]));
 }
 
+/// A subnet without its last adapters was taken for a smaller one.
+#[test]
+fn a_truncated_subnet_is_refused_with_a_cable_without_its_end() {
+    let until = |end: &str| &SUBNET[..SUBNET.rfind(end).unwrap()];
+    let of = |text: &str| error(IbNetDiscover.read(text));
+    assert_eq!(of(until("caguid=0x3000")), "line 17: '\"H-0000000000003000\"[1]' is described nowhere");
+    assert_eq!(of(until("[1](3001)")), "line 17: '\"H-0000000000003000\"[1]' is described nowhere");
+    assert_eq!(of(until("[2](1002)")), "line 17: '\"H-0000000000003000\"[1]' is described nowhere");
+    let reordered = SUBNET.replace("[9]\t\"H-0000000000003000\"[1](3001)", "#");
+    let cut = &reordered[..reordered.rfind("caguid=0x1000").unwrap()];
+    assert_eq!(of(cut), "line 9: '\"H-0000000000001000\"[1]' is described nowhere");
+}
+
 #[test]
 fn a_wrong_subnet_is_refused_with_the_line() {
     let of = |text: &str| error(IbNetDiscover.read(text));
