@@ -139,7 +139,8 @@ macro_rules! with_services {
                 /// Directives.
                 directives: Vec<Info> => Many<wire::Info>,
             }
-            /// Brings the data of a registered fabric up to date. Answered with these data.
+            /// Brings the data of a registered fabric up to date. Answered with these data. If the fabric's description can't be read, the
+            /// answer has the status of the error, and the data as they were.
             FabricUpdate = 31, FABRIC_UPDATE = 28, fn fabric_update(index) -> Vec<Info> {
                 /// The fabric's number: `PMIX_FABRIC_INDEX` in the answer to the registration.
                 index: u64 => One<wire::Size>,

@@ -3,6 +3,7 @@
 #include "host.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #define SWITCHES 3
 #define DEVICES (5 * SWITCHES)
@@ -286,11 +287,13 @@ static void listen_to_updates(void)
 
 static void updates(void)
 {
-    pmix_fabric_t fabric;
+    pmix_fabric_t fabric, older;
     struct done done = DONE;
 
     PMIX_FABRIC_CONSTRUCT(&fabric);
+    PMIX_FABRIC_CONSTRUCT(&older);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&fabric, NULL, 0));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&older, NULL, 0));
     check_costs(&fabric);
     listen_to_updates();
     /* Without a change nothing is raised. */
@@ -303,8 +306,16 @@ static void updates(void)
     wait_for_updates(1);
     /* A wrong description changes nothing. */
     setenv("PMIX_MCA_pnet_test_nverts", "nodes:0;plane:d:2", 1);
-    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Fabric_update(&fabric));
+    CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_Fabric_update(&fabric));
     check_device_count(8, &fabric);
+    /* An older registration gets the newest revision that could be read. */
+    check_device_count(DEVICES, &older);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&older));
+    check_device_count(8, &older);
+    check_costs(&older);
+    CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_Fabric_update(&older));
+    check_device_count(8, &older);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&older));
     setenv("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3", 1);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update_nb(&fabric, op_done, &done));
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&done));
@@ -504,10 +515,15 @@ static void slurm(void)
     host_stop();
     /* A broken file is no fabric, and so no server. */
     CHECK(ftruncate(file, 10) == 0);
-    CHECK_STATUS(PMIX_ERR_INIT, PMIx_server_init(&module, &info, 1));
-    PMIX_INFO_DESTRUCT(&info);
+    CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_server_init(&module, &info, 1));
     close(file);
     unlink(path);
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_server_init(&module, &info, 1));
+    /* A pipe has no end. */
+    CHECK(mkfifo(path, 0600) == 0);
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_init(&module, &info, 1));
+    unlink(path);
+    PMIX_INFO_DESTRUCT(&info);
 }
 
 /* Named nodes: each has one device in a plane, and a switch has three ports. Both lists have commas. */
@@ -519,7 +535,7 @@ static void named_nodes(pmix_info_t *scheduler)
     unsetenv("PMIX_MCA_pnet_test_nverts");
     setenv("PMIX_MCA_pnet_test_planes", "plane:s:2,plane:d:2:4", 1);
     /* Planes alone have no nodes, so there is no server. */
-    CHECK_STATUS(PMIX_ERR_INIT, PMIx_server_init(&module, scheduler, 1));
+    CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_server_init(&module, scheduler, 1));
     setenv("PMIX_MCA_pnet_test_nodes", "a,b,n[0-2]", 1);
     host_start_with(&module, scheduler, 1);
     PMIX_FABRIC_CONSTRUCT(&fabric);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::asynchronous::{infos_of, run, start, start_for_infos, start_with};
 use crate::argument::{CText, Count, Counted, Items};
 use crate::callback::Callback;
-use crate::client_request::{Answer, ClientRequest};
+use crate::client_request::{Answer, ClientRequest, Results};
 use crate::error::CError;
 use crate::form::{Depth, destruct_list, read_list};
 use crate::guard::{Failure, guard, guard_status};
@@ -93,6 +93,27 @@ impl FabricPlace {
         Ok(answer.status)
     }
 
+    /// Takes the answer to an update. The server answers a failed one with the facts of its newest revision. They are the update of a fabric
+    /// with an older one.
+    fn renew(&mut self, answer: Answer) -> Result<Status, Failure> {
+        let is_renewal = match &answer.results {
+            Results::Infos(newest) if !answer.status.is_success() => self.is_older_than(newest)?,
+            _ => false,
+        };
+        self.fill(if is_renewal { Answer { status: Status::SUCCESS, ..answer } } else { answer })
+    }
+
+    /// Whether the fabric is of an older revision than these infos. Only the handle of the server's own process knows its revision.
+    fn is_older_than(&mut self, newest: &[Info]) -> Result<bool, CError> {
+        let fabric = self.get()?;
+        if let Some(held) = HELD.lock().get(&fabric.info.addr()) {
+            return Ok(held.fabric.is_outdated());
+        }
+        // SAFETY: a registered fabric has an array of the library's (the promise of the type).
+        let infos = unsafe { Counted::new(fabric.info, fabric.ninfo) };
+        Ok(from_c::infos(infos)? != newest)
+    }
+
     /// The fabric of a registration, and the number of its plane. An outdated one needs an update first.
     pub(super) fn held(&mut self) -> Result<(FabricHandle, usize), Failure> {
         if !self.is_registered()? {
@@ -104,15 +125,18 @@ impl FabricPlace {
         if handle.is_outdated() { Err(Failure(Status::FABRIC_UPDATED)) } else { Ok((handle, fabric.index)) }
     }
 
-    /// As [`FabricPlace::fill`], for the answer to a request with a callback.
-    fn settle(mut self, result: Result<Answer, Status>) -> Status {
-        let filled = turns::in_turn(|| self.fill(result.map_err(Failure)?));
+    /// Takes the answer to a request with a callback.
+    fn settle(mut self, take: Take, result: Result<Answer, Status>) -> Status {
+        let filled = turns::in_turn(|| take(&mut self, result.map_err(Failure)?));
         match filled {
             Some(Ok(status) | Err(Failure(status))) => status,
             None => Status::ERR_UNREACH,
         }
     }
 }
+
+/// [`FabricPlace::fill`] or [`FabricPlace::renew`].
+type Take = fn(&mut FabricPlace, Answer) -> Result<Status, Failure>;
 
 fn mark() -> *mut c_void {
     (&raw const MARK).cast_mut().cast()
@@ -175,12 +199,13 @@ pub extern "C-unwind" fn PMIx_Fabric_register_nb<'a>(
 ) -> pmix_status_t {
     guard(|| {
         let request = registration(&mut fabric, directives.counted(ndirs))?;
-        start_for_fabric(request, fabric, cbfunc, cbdata)
+        start_for_fabric(request, (fabric, FabricPlace::fill), cbfunc, cbdata)
     })
 }
 
-/// Brings the data of a registered fabric up to date. Without a registration it fails with `PMIX_ERR_BAD_PARAM`. See the
-/// standard's function of the same name.
+/// Brings the data of a registered fabric up to date. Without a registration it fails with `PMIX_ERR_BAD_PARAM`. If the description can't be
+/// read, a fabric of an older revision than the server's gets the server's, and another one fails and stays as it was. See the standard's
+/// function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -190,7 +215,7 @@ pub extern "C-unwind" fn PMIx_Fabric_update(mut fabric: FabricPlace) -> pmix_sta
 
 pub(super) fn bring_up_to_date(fabric: &mut FabricPlace) -> Result<Status, Failure> {
     let request = update(fabric)?;
-    fabric.fill(call::run(request).map_err(Failure)?)
+    fabric.renew(call::run(request).map_err(Failure)?)
 }
 
 /// As [`PMIx_Fabric_update`], with a callback.
@@ -204,7 +229,7 @@ pub extern "C-unwind" fn PMIx_Fabric_update_nb(
 ) -> pmix_status_t {
     guard(|| {
         let request = update(&mut fabric)?;
-        start_for_fabric(request, fabric, cbfunc, cbdata)
+        start_for_fabric(request, (fabric, FabricPlace::renew), cbfunc, cbdata)
     })
 }
 
@@ -255,12 +280,12 @@ pub(super) fn deregister(fabric: &mut FabricPlace) -> Result<(), Failure> {
 /// Starts a request whose answer goes to a fabric. Without a callback the caller would not learn when.
 fn start_for_fabric(
     request: ClientRequest,
-    fabric: FabricPlace,
+    (fabric, take): (FabricPlace, Take),
     callback: Callback<pmix_op_cbfunc_t>,
     data: CallerData,
 ) -> Result<(), Failure> {
     let callback = callback.with(data).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-    start_with(request, move |result| callback.call(fabric.settle(result)))
+    start_with(request, move |result| callback.call(fabric.settle(take, result)))
 }
 
 /// Controls a session. Without a callback the caller waits, and success is `PMIX_OPERATION_SUCCEEDED`, as in the reference

@@ -10,8 +10,8 @@ use modex::runtime::{REPORT_URI, SECURITY_MODULES, names_module, parameter_value
 use modex::storage_systems::MountTable;
 use modex::types::{AsStatus, Info, InfoFlags, ProcId, Status, Value};
 use modex::{
-    AddressReport, FabricSource, Host, OutputSettings, Server, ServerBuilder, SocketAccess, StaticPorts, ToolAdmission,
-    ToolSupport, TopologySharing,
+    AddressReport, BuildError, FabricSource, Host, OutputSettings, Server, ServerBuilder, SocketAccess, StartError,
+    StaticPorts, ToolAdmission, ToolSupport, TopologySharing,
 };
 use nix::unistd::{geteuid, getpid};
 
@@ -392,7 +392,7 @@ const FABRIC: &str = "modex.fabric";
 fn fabric_source(text: &str) -> Result<FabricSource, Failure> {
     FabricSource::parse(text).map_err(|error| {
         tracing::error!(%error, "the PMIx server can't be started");
-        Failure(Status::ERR_BAD_PARAM)
+        Failure(error.status())
     })
 }
 
@@ -524,8 +524,10 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
     let builder = options.builder(Arc::clone(&topology), sharing)?;
     let server = builder.start(ModuleHost::new(Arc::clone(&bridge))).map_err(|error| {
         tracing::error!(%error, "the PMIx server can't be started");
-        let is_unsupported = error.status() == Status::ERR_NOT_SUPPORTED;
-        Failure(if is_unsupported { Status::ERR_NOT_SUPPORTED } else { Status::ERR_INIT })
+        Failure(match (&error, error.status()) {
+            (BuildError::Start(StartError::Fabric(_)), status) | (_, status @ Status::ERR_NOT_SUPPORTED) => status,
+            _ => Status::ERR_INIT,
+        })
     })?;
     let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output));
     state::replace(Some(Arc::clone(&process)));

@@ -2,7 +2,7 @@
 //!
 //! A registration is answered from the newest revision. An update reads the description again, on a thread of its own, and
 //! one reading answers all updates that wait for it. A change is a new revision between two events. After an error the
-//! earlier revision stays.
+//! earlier revision stays. The answer has the error and the facts of that revision, for a requester with an older one.
 //!
 //! A delivery of inventories does not wait for the fabric that comes from them. The thread reads it afterwards, once for all deliveries that
 //! came meanwhile. A caller of this process that needs it earlier reads it itself.
@@ -25,7 +25,7 @@ use crate::runtime::shared::threads::spawn;
 use crate::server::{HostCall, HostReply, requires_more_than};
 use crate::topo::inventory::SharedInventories;
 use crate::types::codes::range::RANGE_LOCAL;
-use crate::types::{Info, Key, ProcId, Status};
+use crate::types::{AsStatus, Info, Key, ProcId, Status};
 
 /// A fabric and its source.
 #[derive(Clone)]
@@ -180,14 +180,14 @@ impl Reader {
             let waiting: Vec<Order> = std::iter::once(first).chain(orders.try_iter()).collect();
             let is_update = waiting.iter().any(|order| matches!(order, Order::Update(..)));
             // The panic hook reports a panic of a provider, and the earlier fabric stays.
-            let read = || self.known.read_again(&mut self.known.read.lock()).is_ok();
-            let is_read = !is_update || catch_unwind(AssertUnwindSafe(read)).unwrap_or(false);
+            let read = || self.known.read_again(&mut self.known.read.lock());
+            let read = || catch_unwind(AssertUnwindSafe(read)).map_or(Status::ERROR, |read| status_of(read.as_ref()));
+            let status = if is_update { read() } else { Status::SUCCESS };
             let fabric = self.known.newest();
             self.announce(&fabric);
             for order in waiting {
                 let (reply_to, reply) = match order {
-                    Order::Update(plane, reply_to) if is_read => (reply_to, facts(&fabric, plane)),
-                    Order::Update(_, reply_to) => (reply_to, HostReply::Status(Status::ERR_BAD_PARAM)),
+                    Order::Update(plane, reply_to) => (reply_to, updated(&fabric, plane, status)),
                     Order::Register(request, reply_to) => (reply_to, registration(&fabric, &request)),
                     Order::Follow => continue,
                 };
@@ -225,6 +225,19 @@ fn registration(fabric: &Fabric, request: &FabricRegister) -> HostReply {
     fabric.select(&request.directives).map_or_else(HostReply::Status, |plane| facts(fabric, plane as u64))
 }
 
+fn status_of(read: Result<&(), &FabricSourceError>) -> Status {
+    read.map_or_else(AsStatus::status, |()| Status::SUCCESS)
+}
+
+/// The facts after a reading with this status. The requester may hold an earlier revision, and needs them also if the reading failed.
+fn updated(fabric: &Fabric, plane: u64, status: Status) -> HostReply {
+    match (facts(fabric, plane), status) {
+        (facts, Status::SUCCESS) => facts,
+        (HostReply::Infos { info, .. }, status) => HostReply::Infos { status, info },
+        (_, status) => HostReply::Status(status),
+    }
+}
+
 fn facts(fabric: &Fabric, plane: u64) -> HostReply {
     let found = usize::try_from(plane).ok().and_then(|plane| fabric.registration(plane));
     found.map_or(HostReply::Status(Status::ERR_NOT_FOUND), |info| HostReply::Infos { status: Status::SUCCESS, info })
@@ -260,19 +273,46 @@ mod tests {
         let write = |text: &str| std::fs::write(file.path(), text).unwrap();
         write("nodes:2;plane:d:3");
         let known = KnownFabric::read(FabricSource::file(Broken, file.path()), &SharedInventories::default()).unwrap();
-        let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let mut update = updater(known);
+        let mut status = || match update() {
+            HostReply::Infos { status, .. } => status,
+            reply => panic!("{reply:?}"),
+        };
+        assert_eq!(status(), Status::SUCCESS);
+        write("defect");
+        assert_eq!([status(), status()], [Status::ERROR; 2]);
+        write("nodes:2;plane:d:3");
+        assert_eq!(status(), Status::SUCCESS);
+    }
+
+    /// Updates the first plane, and waits for the answer.
+    fn updater(known: KnownFabric) -> impl FnMut() -> HostReply {
+        let (loop_sender, receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
         let mut desk = FabricDesk::new(loop_sender, ProcId::new(Namespace::new("server").unwrap(), 0), known);
-        let mut update = || {
+        move || {
+            let _loop_is_there = &receiver;
             let (sender, replies) = mpsc::channel();
             let reply_to = ReplyTo::Caller(Box::new(move |reply| drop(sender.send(reply))));
             desk.update(&FabricUpdate { index: 0 }, reply_to);
-            replies.recv().map(|reply| matches!(reply, HostReply::Infos { .. }))
-        };
-        assert_eq!(update(), Ok(true));
-        write("defect");
-        assert_eq!([update(), update()], [Ok(false); 2]);
+            replies.recv().unwrap()
+        }
+    }
+
+    /// An update failed with `BAD_PARAM`, and gave no way to the newest revision.
+    #[test]
+    fn a_failed_update_has_the_reason_and_the_newest_facts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fabric");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
         write("nodes:2;plane:d:3");
-        assert_eq!(update(), Ok(true));
+        let known = KnownFabric::read(FabricSource::file(TestFabric, &path), &SharedInventories::default()).unwrap();
+        let mut update = updater(known.clone());
+        write("nodes:3;plane:d:3");
+        let HostReply::Infos { status: Status::SUCCESS, info: newest } = update() else { panic!("no facts") };
+        write("nodes");
+        assert_eq!(update(), HostReply::Infos { status: Status::ERR_UNPACK_FAILURE, info: newest.clone() });
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(update(), HostReply::Infos { status: Status::ERR_NOT_FOUND, info: newest });
     }
 
     fn deliver(inventories: &SharedInventories, node: usize) {

@@ -1,6 +1,5 @@
 //! The place of a fabric's description.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,9 @@ use crate::fabric::{Fabric, FabricError};
 use crate::runtime::shared::parameters::{
     PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, is_pnet_module_named, parameter_value,
 };
+use crate::runtime::shared::regular_file;
 use crate::topo::inventory::Inventories;
+use crate::types::{AsStatus, Status};
 
 /// The place of a fabric's description, and the form in which it is written.
 #[derive(Clone, Debug)]
@@ -60,6 +61,21 @@ pub enum FabricSourceError {
         /// The text.
         text: String,
     },
+}
+
+impl AsStatus for FabricSourceError {
+    fn status(&self) -> Status {
+        match self {
+            Self::File { error, .. } => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Status::ERR_NOT_FOUND,
+                io::ErrorKind::PermissionDenied => Status::ERR_NO_PERMISSIONS,
+                io::ErrorKind::InvalidInput => Status::ERR_BAD_PARAM,
+                _ => Status::ERROR,
+            },
+            Self::Text { .. } => Status::ERR_UNPACK_FAILURE,
+            Self::Form { .. } => Status::ERR_BAD_PARAM,
+        }
+    }
 }
 
 const FORMS: &str = "slurm, slurm-dragonfly, ibnetdiscover and sysfs";
@@ -157,7 +173,7 @@ fn text_of_parameters() -> (String, String) {
 /// Reads a text up to one byte more than the limit, so that the provider refuses a longer one.
 fn read_file(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    regular_file::open(path)?.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     // Only comments and descriptions of adapters may hold other bytes.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -180,9 +196,18 @@ mod tests {
             let error = FabricSource::parse(text).unwrap_err().to_string();
             assert!(error.contains("is no source of a fabric; say FORM:PATH"), "{error}");
         }
-        let missing = read("slurm:/no/such/file").unwrap_err().to_string();
-        assert!(missing.contains("\"/no/such/file\" can't be read: No such file"), "{missing}");
+        let missing = read("slurm:/no/such/file").unwrap_err();
+        assert!(missing.to_string().contains("\"/no/such/file\" can't be read: No such file"), "{missing}");
+        assert_eq!(missing.status(), Status::ERR_NOT_FOUND);
+        // A pipe without a writer held up the start of the server.
         let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [directory.path(), &*pipe, Path::new("/dev/zero")] {
+            let error = read(&format!("slurm:{}", path.display())).unwrap_err();
+            assert!(error.to_string().ends_with("can't be read: it is not a regular file"), "{error}");
+            assert_eq!(error.status(), Status::ERR_BAD_PARAM);
+        }
         let path = directory.path().join("topology.yaml");
         std::fs::write(&path, "- {topology: t, tree: {switches: [{switch: s, nodes: n}]}}").unwrap();
         let fabric = read(&format!("slurm:{}", path.display())).unwrap();

@@ -12,4 +12,5 @@ pub(super) mod parameters;
 pub(super) mod peer_profile;
 pub(super) mod plain;
 pub(super) mod prover;
+pub(super) mod regular_file;
 pub(super) mod threads;

@@ -14,16 +14,13 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
 
-use nix::libc;
-
 use super::local::{environment, has_more_rights_than_its_starter, trusted_variable};
+use super::regular_file;
 pub use table::{
     DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, PARAMETERS, Parameter, ParameterEffect,
     REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
@@ -243,27 +240,21 @@ fn listed(list: &OsStr) -> Vec<PathBuf> {
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
-    #[error("it is not a regular file")]
-    Kind,
     #[error("it has more than {FILE_BYTES_MAX} bytes")]
     Size,
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
-/// The content of a file; `None` if there is none. The flag keeps a pipe from holding up the process.
+/// The content of a file; `None` if there is none.
 fn contents(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    let file = match opened {
+    let file = match regular_file::open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
         Err(error) => return Err(error.into()),
     };
-    if !file.metadata()?.is_file() {
-        return Err(FileError::Kind);
-    }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > FILE_BYTES_MAX { Err(FileError::Size) } else { Ok(Some(bytes)) }
