@@ -210,8 +210,15 @@ fn a_required_part_that_nobody_gives_is_an_error_that_says_who_was_asked() {
     assert_eq!(refused(Some(Status::SUCCESS), "scheduler lacks it"), Status::ERR_NOT_SUPPORTED);
     let nobody = refused(Some(Status::ERR_NOT_SUPPORTED), "the scheduler can't be asked: ");
     assert_eq!(nobody, Status::ERR_NOT_SUPPORTED);
-    // An optional one gets nothing.
     let directory = tempfile::tempdir().unwrap();
     let server = builder(directory.path()).start(LocalHost).unwrap();
+    // A wrong address was told as a missing function of the host.
+    let address = "scheduler.0;tcp4://127.0.0.1:1";
+    let infos = [wishes(), vec![info(keys::SERVER_URI.name(), address)]].concat();
+    let error = server.setup_application(&Namespace::new("job").unwrap(), &infos).unwrap_err();
+    let message = format!("The server {address:?} of PMIX_SERVER_URI can't be asked: ");
+    assert!(error.to_string().contains(&message) && !error.to_string().contains("function"), "{error}");
+    assert_eq!(error.status(), Status::ERR_UNREACH);
+    // An optional one gets nothing.
     assert_eq!(server.setup_application(&Namespace::new("job").unwrap(), &setup(0)).unwrap(), []);
 }

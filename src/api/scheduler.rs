@@ -42,13 +42,16 @@ impl Server {
     ) -> Result<Vec<Info>, Unanswered> {
         let directions = ToolDirections {
             name: self.name_of_question(),
-            address,
+            address: address.clone(),
             system: SystemServer::Scheduler,
             system_tmpdir: Some(self.handle.environment().system_tmpdir.clone().into()),
             time_max: Some(Duration::from_secs(seconds.into())),
             ..ToolDirections::default()
         };
-        let client = Client::of_tool(&directions).map_err(|error| Unanswered::NoScheduler(Arc::new(error)))?;
+        let client = Client::of_tool(&directions).map_err(|error| match address {
+            Some(address) => Unanswered::Unreached { address, error: Arc::new(error) },
+            None => Unanswered::NoScheduler(Arc::new(error)),
+        })?;
         question.push(Info::new(Key::from_static(keys::TIMEOUT.name()), seconds));
         let answer = client.allocate(ALLOC_EXTEND, question).wait();
         // The answer counts, and not the way in which the server is left.

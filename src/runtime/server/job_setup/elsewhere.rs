@@ -25,6 +25,15 @@ pub enum Unanswered {
         "The host has no function for allocations, and the scheduler can't be asked: {0}. Start it, or name its address in PMIX_SERVER_URI"
     )]
     NoScheduler(#[source] Arc<dyn Error + Send + Sync>),
+    /// No server is reached at the given address.
+    #[error("The server {address:?} of PMIX_SERVER_URI can't be asked: {error}. Start it, or correct the address")]
+    Unreached {
+        /// The address.
+        address: String,
+        /// The reason.
+        #[source]
+        error: Arc<dyn Error + Send + Sync>,
+    },
     /// The host or the scheduler refused.
     #[error("The host or scheduler answered with {status}")]
     Refused {
@@ -43,6 +52,7 @@ impl AsStatus for Unanswered {
     fn status(&self) -> Status {
         match self {
             Self::NotAsked | Self::NoScheduler(_) => Status::ERR_NOT_SUPPORTED,
+            Self::Unreached { .. } => Status::ERR_UNREACH,
             Self::Refused { status } => *status,
             Self::TooSlow { .. } => Status::ERR_TIMEOUT,
         }
