@@ -132,8 +132,8 @@ fn described(links: Links, switches: u32) -> FabricDescription {
         node: format!("n{index}"),
         name: "hca0".to_owned(),
         vendor: "bench".into(),
-        address: None,
         switch: index / 20,
+        ..DeviceDescription::default()
     };
     let plane = PlaneDescription {
         name: "plane".to_owned(),

@@ -44,11 +44,12 @@ const LISTS: [&str; 4] = [
     keys::FABRIC_SWITCH.name(),
 ];
 
-/// The start of a device's id.
+/// The start of an id of node and name.
 const DEVICE_ID: &str = "fab://";
 
-/// The bus is not part of a description, and the standard wants a word for it.
+/// The bus of a device without a place on one: the standard wants a word for it.
 const BUS: &str = "unknown";
+const PCI: &str = "PCI";
 
 /// The list that answers a request. It may be long, so it is written where nothing waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,14 +200,31 @@ impl Fabric {
 /// The device with the qualifiers' id, name on a node, or index.
 pub(super) fn device<'p>(plane: &'p Plane, qualifiers: &[Info]) -> Option<Device<'p>> {
     if let Some(id) = text(qualifiers, keys::DEVICE_ID).ok()? {
-        let (node, name) = id.strip_prefix(DEVICE_ID)?.split_once('/')?;
-        return plane.device_by_name(node, name);
+        return device_by_id(plane, id, qualifiers);
     }
     if let Some(index) = number(qualifiers, keys::FABRIC_DEVICE_INDEX.name()).ok()? {
         return plane.device(u32::try_from(index).ok()?);
     }
     let node = text(qualifiers, keys::HOSTNAME).ok()??;
     plane.device_by_name(node, text(qualifiers, keys::FABRIC_DEVICE_NAME).ok()??)
+}
+
+/// The only device with an id, on the node and with the name that the qualifiers may have. Interfaces of a node may share an address. The id
+/// of node and name leads to each device.
+fn device_by_id<'p>(plane: &'p Plane, id: &str, qualifiers: &[Info]) -> Option<Device<'p>> {
+    let (node, name) = (text(qualifiers, keys::HOSTNAME).ok()?, text(qualifiers, keys::FABRIC_DEVICE_NAME).ok()?);
+    let is_meant = |device: &Device<'_>| {
+        node.is_none_or(|node| node == device.node) && name.is_none_or(|name| name == device.name)
+    };
+    let mut known = plane.devices_by_id(id).filter(is_meant);
+    match (known.next(), known.next()) {
+        (Some(device), None) => Some(device),
+        (Some(_), Some(_)) => None,
+        (None, _) => {
+            let (node, name) = id.strip_prefix(DEVICE_ID)?.split_once('/')?;
+            plane.device_by_name(node, name).filter(is_meant)
+        }
+    }
 }
 
 /// A device in the standard's form: its identity first.
@@ -217,13 +235,14 @@ pub(super) fn described(number: usize, plane: &Plane, device: Device<'_>) -> Vec
         info(keys::HOSTNAME.name(), device.node.into()),
         info(keys::FABRIC_DEVICE_NAME.name(), device.name.into()),
         info(keys::FABRIC_DEVICE_VENDOR.name(), device.vendor.into()),
-        info(keys::FABRIC_DEVICE_BUS_TYPE.name(), BUS.into()),
+        info(keys::FABRIC_DEVICE_BUS_TYPE.name(), device.bus_address.map_or(BUS, |_| PCI).into()),
         info(keys::FABRIC_DEVICE_INDEX.name(), device.index.into()),
         info(keys::FABRIC_PLANE.name(), plane.name().into()),
         info(keys::FABRIC_SWITCH.name(), device.switch.into()),
         info(keys::FABRIC_DEVICE_COORDINATES.name(), geometry(number, plane, device)),
     ];
     infos.extend(device.address.map(|address| info(keys::FABRIC_DEVICE_ADDRESS.name(), address.into())));
+    infos.extend(device.bus_address.map(|place| info(keys::FABRIC_DEVICE_PCI_DEVID.name(), place.into())));
     infos
 }
 
@@ -298,9 +317,9 @@ fn geometry(number: usize, plane: &Plane, device: Device<'_>) -> Value {
     }))
 }
 
-/// `PMIX_DEVICE_ID`. Names are unique on their node.
+/// `PMIX_DEVICE_ID`: that of inventories and distances, or node and name. Names are unique on their node.
 pub(super) fn id(device: Device<'_>) -> String {
-    format!("{DEVICE_ID}{}/{}", device.node, device.name)
+    device.id.map_or_else(|| format!("{DEVICE_ID}{}/{}", device.node, device.name), str::to_owned)
 }
 
 fn texts<'t>(texts: impl Iterator<Item = &'t str>) -> Value {

@@ -25,7 +25,7 @@ pub struct PlaneDescription {
 }
 
 /// A device of a node. One link connects it with a switch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceDescription {
     /// The node's name.
     pub node: String,
@@ -33,8 +33,12 @@ pub struct DeviceDescription {
     pub name: String,
     /// The maker of the device. Devices of one maker share the text.
     pub vendor: Arc<str>,
+    /// `PMIX_DEVICE_ID` in inventories and distances, if the description has it. Otherwise node and name make an id.
+    pub id: Option<String>,
     /// The link-level address.
     pub address: Option<String>,
+    /// The place on the PCI bus.
+    pub bus_address: Option<String>,
     /// The number of the switch.
     pub switch: u32,
 }

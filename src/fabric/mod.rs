@@ -39,8 +39,8 @@
 //!     node: node.to_owned(),
 //!     name: "eth0".to_owned(),
 //!     vendor: "example".into(),
-//!     address: None,
 //!     switch,
+//!     ..DeviceDescription::default()
 //! };
 //! let plane = PlaneDescription {
 //!     name: "plane0".to_owned(),

@@ -42,12 +42,13 @@ impl FabricHandle {
     }
 }
 
-/// The class of the device is unknown. Without an address it has the id of the fabric's own answers.
+/// The class of the device is unknown.
 fn described(device: Device<'_>) -> inventory::Device {
     inventory::Device {
         device_types: DEVTYPE_NETWORK,
         name: device.name.to_owned(),
-        uuid: device.address.map_or_else(|| id(device), str::to_owned),
+        uuid: id(device),
+        bus_address: device.bus_address.unwrap_or_default().to_owned(),
         ..inventory::Device::default()
     }
 }

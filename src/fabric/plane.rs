@@ -34,6 +34,8 @@ pub struct Plane {
     devices: Vec<StoredDevice>,
     by_switch: Groups,
     by_node: Groups,
+    /// The devices with an id in inventories, in the order of these ids.
+    by_id: Vec<u32>,
 }
 
 /// A device of a plane.
@@ -47,8 +49,12 @@ pub struct Device<'p> {
     pub name: &'p str,
     /// Its maker.
     pub vendor: &'p str,
+    /// Its id in inventories and distances, if it is known.
+    pub id: Option<&'p str>,
     /// Its link-level address.
     pub address: Option<&'p str>,
+    /// Its place on the PCI bus.
+    pub bus_address: Option<&'p str>,
     /// The switch it is at.
     pub switch: &'p str,
 }
@@ -57,7 +63,9 @@ pub struct Device<'p> {
 struct StoredDevice {
     name: Box<str>,
     vendor: Arc<str>,
+    id: Option<Box<str>>,
     address: Option<Box<str>>,
+    bus_address: Option<Box<str>>,
     node: u32,
     switch: u32,
 }
@@ -83,15 +91,19 @@ impl Plane {
         let nodes: Vec<Box<str>> = nodes.into_iter().map(Box::from).collect();
         let stored = |device: DeviceDescription| {
             let node = nodes.binary_search_by(|node| (**node).cmp(&device.node)).unwrap_or_default();
-            let DeviceDescription { name, vendor, address, switch, .. } = device;
-            let address = address.map(String::into_boxed_str);
-            StoredDevice { name: name.into(), vendor, address, node: u32::try_from(node).unwrap_or(u32::MAX), switch }
+            let DeviceDescription { name, vendor, id, address, bus_address, switch, .. } = device;
+            let [id, address, bus_address] = [id, address, bus_address].map(|text| text.map(String::into_boxed_str));
+            let node = u32::try_from(node).unwrap_or(u32::MAX);
+            StoredDevice { name: name.into(), vendor, id, address, bus_address, node, switch }
         };
         let devices: Vec<StoredDevice> = devices.into_iter().map(stored).collect();
         let numbered = || (0..).zip(&devices);
         let by_switch = Groups::new(switches.len(), numbered().map(|(index, device)| (device.switch, index)));
         let by_node = Groups::new(nodes.len(), numbered().map(|(index, device)| (device.node, index)));
-        Ok(Self { name, vendor, switches, structure, nodes, devices, by_switch, by_node })
+        let id = |index: &u32| devices.get(*index as usize).and_then(|device| device.id.as_deref());
+        let mut by_id: Vec<u32> = numbered().map(|(index, _)| index).filter(|index| id(index).is_some()).collect();
+        by_id.sort_by_key(id);
+        Ok(Self { name, vendor, switches, structure, nodes, devices, by_switch, by_node, by_id })
     }
 
     /// `PMIX_FABRIC_PLANE`.
@@ -120,9 +132,10 @@ impl Plane {
     /// A device by its number.
     #[must_use]
     pub fn device(&self, index: u32) -> Option<Device<'_>> {
-        let StoredDevice { name, vendor, address, node, switch } = self.devices.get(index as usize)?;
+        let StoredDevice { name, vendor, id, address, bus_address, node, switch } = self.devices.get(index as usize)?;
         let (node, switch) = (self.nodes.get(*node as usize)?, self.switches.get(*switch as usize)?);
-        Some(Device { index, node, name, vendor, address: address.as_deref(), switch })
+        let [id, address, bus_address] = [id, address, bus_address].map(|text| text.as_deref());
+        Some(Device { index, node, name, vendor, id, address, bus_address, switch })
     }
 
     /// The names of the nodes with devices, sorted.
@@ -141,6 +154,14 @@ impl Plane {
     #[must_use]
     pub fn device_by_name(&self, node: &str, name: &str) -> Option<Device<'_>> {
         self.devices_of_node(node).find(|device| device.name == name)
+    }
+
+    /// The devices with an id in inventories. An interface without an address has its name as its id, on each node.
+    pub(super) fn devices_by_id(&self, id: &str) -> impl Iterator<Item = Device<'_>> {
+        let id_of = |index: &u32| self.devices.get(*index as usize).and_then(|device| device.id.as_deref());
+        let first = self.by_id.partition_point(|index| id_of(index) < Some(id));
+        let found = self.by_id.get(first..).unwrap_or_default().iter().filter_map(|&index| self.device(index));
+        found.take_while(move |device| device.id == Some(id))
     }
 
     /// The devices at the switch of a device, with itself, by number.

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use super::providers::{Provider, TestFabric};
 use super::*;
 use crate::keys;
+use crate::topo::inventory::{self, Inventories, Inventory};
+use crate::types::codes::device_type::DEVTYPE_NETWORK;
 use crate::types::{DataArray, DataType, Info, Key, Status, Value};
 
 /// The links of switches as pairs, made without the code under test.
@@ -91,7 +93,7 @@ fn matrix(plane: &PlaneDescription) -> Vec<Vec<u16>> {
 
 fn device(node: usize, name: usize, switch: u32) -> DeviceDescription {
     let (node, name) = (format!("node{node:02}"), format!("hca{name}"));
-    DeviceDescription { node, name, vendor: "maker".into(), address: None, switch }
+    DeviceDescription { node, name, vendor: "maker".into(), switch, ..DeviceDescription::default() }
 }
 
 fn plane(links: Links, switches: usize, devices: Vec<DeviceDescription>) -> PlaneDescription {
@@ -367,6 +369,39 @@ fn an_answer_has_a_bounded_number_of_costs() {
     assert_eq!((block("0-255"), block("0-256")), (Some(1 << 16), None));
     let nearest = |devices: usize| count("modex.fabric.nearest", "modex.fabric.count", Value::Size(devices as u64));
     assert_eq!((nearest(LISTED_MAX), nearest(LISTED_MAX + 1)), (Some(LISTED_MAX), None));
+}
+
+/// A device had another id in the fabric than in inventories and distances.
+#[test]
+fn a_device_has_the_id_and_place_of_the_inventories() {
+    let device = |name: &str, uuid: &str| inventory::Device {
+        device_types: DEVTYPE_NETWORK,
+        name: name.to_owned(),
+        uuid: uuid.to_owned(),
+        bus_address: "0000:17:00.0".to_owned(),
+        ..inventory::Device::default()
+    };
+    let devices =
+        vec![device("eth0", "52:54:00:12:34:56"), device("bond0", "52:54:00:12:34:57"), device("tun0", "tun0")];
+    let inventories =
+        ["n0", "n1"].map(|node| Inventory { node: node.to_owned(), devices: devices.clone(), ..Inventory::default() });
+    let fabric = Inventories::of_nodes(inventories.into_iter()).read("").unwrap();
+    let info = |key: &'static str, value: &str| Info::new(Key::from_static(key), value);
+    let on = |node: &str| info(keys::HOSTNAME.name(), node);
+    let id = |id: &str| info(keys::DEVICE_ID.name(), id);
+    let by = |qualifiers: &[Info]| fabric.value(keys::FABRIC_DEVICE.name(), qualifiers);
+    for device in &devices {
+        let by_name = by(&[on("n1"), info(keys::FABRIC_DEVICE_NAME.name(), &device.name)]).unwrap();
+        let facts = format!("{by_name:?}");
+        for fact in [id(&device.uuid), info(keys::FABRIC_DEVICE_PCI_DEVID.name(), "0000:17:00.0")] {
+            assert!(facts.contains(&format!("{fact:?}")), "{fact:?} is missing in {facts}");
+        }
+        let names = [format!("fab://n1/{}", device.name), device.uuid.clone()];
+        let [made, known] = names.each_ref().map(|name| by(&[on("n1"), id(name)]));
+        assert_eq!((made.as_ref(), known.as_ref()), (Some(&by_name), Some(&by_name)));
+        assert_eq!(by(&[id(&device.uuid)]), None, "the other node has it, too");
+    }
+    assert_eq!(by(&[on("n0"), id("fab://n1/eth0")]), None);
 }
 
 #[test]

@@ -112,11 +112,16 @@ static void vertices(void)
     CHECK_TEXT("test002", node);
     free(node);
     PMIX_VALUE_DESTRUCT(&vertex);
-    PMIX_VALUE_LOAD(&vertex, "fab://test001/test001:nic002", PMIX_STRING);
-    CHECK_STATUS(PMIX_SUCCESS, get_index(&fabric, &vertex, &index, &node));
-    CHECK_NUMBER(5, index);
-    free(node);
-    PMIX_VALUE_DESTRUCT(&vertex);
+    /* An id, and names that no other device has. */
+    const char *const names[] = {"fab://test001/test001:nic002", "test001/test001:nic002", "test001:nic002"};
+    for (int i = 0; i < 3; i++) {
+        PMIX_VALUE_LOAD(&vertex, names[i], PMIX_STRING);
+        index = 0;
+        CHECK_STATUS(PMIX_SUCCESS, get_index(&fabric, &vertex, &index, &node));
+        CHECK_NUMBER(5, index);
+        free(node);
+        PMIX_VALUE_DESTRUCT(&vertex);
+    }
     PMIX_VALUE_LOAD(&vertex, "fab://test009/test009:nic002", PMIX_STRING);
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_index(&fabric, &vertex, &index, &node));
     PMIX_VALUE_DESTRUCT(&vertex);

@@ -105,7 +105,8 @@ pub extern "C-unwind" fn PMIx_server_get_vertex_info(
 }
 
 /// The number and node of a device. `vertex` has its infos: `PMIX_DEVICE_ID`, `PMIX_FABRIC_DEVICE_INDEX`, or `PMIX_FABRIC_DEVICE_NAME` and
-/// `PMIX_HOSTNAME`. A string is an id. The caller releases the name. See the tutorial's function of the same name.
+/// `PMIX_HOSTNAME`. A string is an id, or a name that one device has: `NAME` or `NODE/NAME`. The caller releases the name. See the tutorial's
+/// function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -120,15 +121,28 @@ pub extern "C-unwind" fn PMIx_server_get_index(
         let (place, name) = (i.place("place for a number")?, nodename.place("place for a name")?);
         let meant = match from_c::value_at(vertex)? {
             Value::DataArray(array) => infos(&array.elements).cloned().collect(),
-            Value::String(id) => vec![Info::new(Key::from_static(keys::DEVICE_ID.name()), Value::String(id))],
+            Value::String(name) => vec![Info::new(Key::from_static(keys::DEVICE_ID.name()), Value::String(name))],
             _ => return Err(Failure(Status::ERR_BAD_PARAM)),
         };
-        let device = described(&mut fabric, meant)?;
+        let device = device_of(&mut fabric, meant)?;
         let number = find(&device, keys::FABRIC_DEVICE_INDEX.name()).and_then(Value::as_u32);
         let number = number.ok_or(Failure(Status::ERR_NOT_FOUND))?;
         *name = memory::new_string(text(&device, keys::HOSTNAME.name())?.as_bytes())?;
         *place = number;
         Ok(())
+    })
+}
+
+/// As [`described`], for infos that may also be a name alone.
+fn device_of(fabric: &mut FabricPlace, meant: Vec<Info>) -> Result<Value, Failure> {
+    let names = [keys::DEVICE_ID.name(), keys::FABRIC_DEVICE_NAME.name()];
+    let name = match meant.as_slice() {
+        [info] if names.contains(&info.key.as_str()) => info.value.as_str().map(str::to_owned),
+        _ => None,
+    };
+    described(fabric, meant).or_else(|failure| {
+        let number = index_of_name(fabric, &name.ok_or(failure)?)?;
+        described(fabric, vec![Info::new(Key::from_static(keys::FABRIC_DEVICE_INDEX.name()), number)])
     })
 }
 
@@ -138,6 +152,18 @@ fn described(fabric: &mut FabricPlace, mut meant: Vec<Info>) -> Result<Value, Fa
     let number = u64::try_from(plane).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
     meant.insert(0, Info::new(Key::from_static(keys::FABRIC_INDEX.name()), Value::Size(number)));
     fabric.value(keys::FABRIC_DEVICE.name(), &meant).ok_or(Failure(Status::ERR_NOT_FOUND))
+}
+
+/// The number of the device with a name that no other one has: its own name, or `NODE/NAME`.
+fn index_of_name(fabric: &mut FabricPlace, name: &str) -> Result<u32, Failure> {
+    let (fabric, plane) = fabric.held()?;
+    let plane = fabric.planes().get(plane).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+    if let Some(device) = name.split_once('/').and_then(|(node, name)| plane.device_by_name(node, name)) {
+        return Ok(device.index);
+    }
+    let mut named = (0..).map_while(|index| plane.device(index)).filter(|device| device.name == name);
+    let only = named.next().filter(|_| named.next().is_none());
+    only.map(|device| device.index).ok_or(Failure(Status::ERR_NOT_FOUND))
 }
 
 fn infos(elements: &[Value]) -> impl Iterator<Item = &Info> {

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::provider::{Fault, Provider, ProviderError, u32_of};
+use super::provider::{Fault, Provider, ProviderError, id_of_port, u32_of};
 use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 
 /// The output of `ibnetdiscover`: one InfiniBand subnet as a plane.
@@ -40,8 +40,10 @@ struct Subnet<'t> {
     numbers: BTreeMap<&'t str, (u32, usize)>,
     /// Links of switches: the line, the switch, and the id of the other one.
     links: Vec<(usize, u32, &'t str)>,
-    /// Devices without their switch: the line, the id of the switch, and the device.
-    devices: Vec<(usize, &'t str, DeviceDescription)>,
+    /// Devices without their switch and id: the line, the id of the switch, the port at the device, and the device.
+    devices: Vec<(usize, &'t str, End<'t>, DeviceDescription)>,
+    /// Ids of adapters as the kernel writes them, with the numbers of their devices.
+    adapters: BTreeMap<&'t str, (String, usize)>,
     /// Ports at the other ends of switches' cables, except those of switches, and the line of each.
     ends: Vec<(End<'t>, usize)>,
     /// Described ports, except those of switches.
@@ -64,8 +66,9 @@ impl Provider for IbNetDiscover {
         };
         let links = subnet.links.iter().map(|&(line, one, other)| Ok((one, number(line, other)?)));
         let links = links.collect::<Result<Vec<_>, ProviderError>>()?;
-        let with_switch = |(line, id, device): (usize, &str, DeviceDescription)| {
-            Ok(DeviceDescription { switch: number(line, id)?, ..device })
+        let with_switch = |(line, id, (adapter, port), device): (usize, &str, End<'_>, DeviceDescription)| {
+            let id_of_device = subnet.adapters.get(adapter).map(|(guid, count)| id_of_port(guid, port, *count));
+            Ok(DeviceDescription { switch: number(line, id)?, id: id_of_device, ..device })
         };
         let devices = subnet.devices.into_iter().map(with_switch).collect::<Result<Vec<_>, ProviderError>>()?;
         let vendor = devices.first().map_or("unknown", |device| &*device.vendor).to_owned();
@@ -79,13 +82,15 @@ impl<'t> Subnet<'t> {
     fn read(text: &'t str) -> Result<Self, ProviderError> {
         let mut subnet = Self::default();
         let mut vendor: Arc<str> = "unknown".into();
-        let mut section = None;
+        let (mut section, mut guid) = (None, None);
         for (line, whole) in (1..).zip(text.lines()) {
             let content = whole.trim();
             if let Some(id) = content.strip_prefix("vendid=") {
                 if *vendor != *id {
                     vendor = id.into();
                 }
+            } else if let Some(text) = content.strip_prefix("caguid=0x") {
+                guid = written(text);
             } else if content.starts_with('[') {
                 let section: &Section<'_> =
                     section.as_ref().ok_or_else(|| Fault::Missing { key: "Switch, Ca or Rt" }.on_line(line))?;
@@ -98,6 +103,9 @@ impl<'t> Subnet<'t> {
                         return Err(Fault::Twice { name: next.id.to_owned(), before }.on_line(line));
                     }
                     subnet.switches.push(next.id.to_owned());
+                }
+                if let (Kind::Adapter, Some(guid)) = (next.kind, guid.take()) {
+                    subnet.adapters.insert(next.id, (guid, 0));
                 }
                 section = Some(next);
             } else if !is_ignored(content) {
@@ -133,9 +141,10 @@ impl<'t> Subnet<'t> {
                     name: format!("{}:{port}", section.name),
                     vendor: Arc::clone(vendor),
                     address: guid.map(str::to_owned),
-                    switch: 0,
+                    ..DeviceDescription::default()
                 };
-                self.devices.push((line, peer, device));
+                self.devices.push((line, peer, (section.id, port), device));
+                self.adapters.entry(section.id).and_modify(|(_, count)| *count += 1);
             }
             Kind::Adapter => {
                 let device = format!("{} {}:{port}", section.node, section.name);
@@ -169,6 +178,13 @@ impl<'t> Section<'t> {
         };
         Some(Ok(Self { kind, id, node, name }))
     }
+}
+
+/// A node's GUID as the kernel writes it, such as `506b:4b03:00c4:8d1c`.
+fn written(guid: &str) -> Option<String> {
+    let guid = u64::from_str_radix(guid, 16).ok()?;
+    let part = |shift: u32| format!("{:04x}", guid >> shift & 0xffff);
+    Some([48, 32, 16, 0].map(part).join(":"))
 }
 
 /// Lines that say nothing about links: comments, warnings, properties and the names of chassis.

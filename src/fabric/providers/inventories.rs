@@ -29,7 +29,9 @@ impl Provider for Inventories {
 fn described(node: &str, device: &Device) -> DeviceDescription {
     let vendor: Arc<str> = device.vendor.map_or(UNKNOWN.to_owned(), |vendor| format!("0x{vendor:04x}")).into();
     let name = device.name.clone();
+    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let (id, bus_address) = (given(&device.uuid), given(&device.bus_address));
     // Without an address a device is known by its name.
-    let address = Some(&device.uuid).filter(|uuid| !uuid.is_empty() && **uuid != name).cloned();
-    DeviceDescription { node: node.to_owned(), name, vendor, address, switch: 0 }
+    let address = id.clone().filter(|id| *id != name);
+    DeviceDescription { node: node.to_owned(), name, vendor, id, address, bus_address, switch: 0 }
 }

@@ -77,8 +77,8 @@ pub(super) fn devices<'n>(topology: usize, nodes: impl Iterator<Item = (&'n Stri
         node: node.clone(),
         name: format!("nic{topology}"),
         vendor: Arc::clone(&vendor),
-        address: None,
         switch,
+        ..DeviceDescription::default()
     };
     nodes.map(device).collect()
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::hostlist::excerpt;
-use super::provider::{Fault, Provider, ProviderError, UNKNOWN};
+use super::provider::{Fault, Provider, ProviderError, UNKNOWN, id_of_port};
 use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 
 /// Files of `/sys/class/net` and `/sys/class/infiniband` of many nodes, one file on a line: `NODE: PATH:CONTENT`.
@@ -77,7 +77,8 @@ fn read_line<'t>(text: &'t str, line: usize, devices: &mut Devices<'t>) -> Resul
 fn interfaces(devices: &Devices<'_>) -> Vec<DeviceDescription> {
     let interface = |(&(class, node, name), files): (&(&str, &str, &str), &Files<'_>)| {
         let address = files.get("address").map(|(address, _)| *address);
-        (class == NET && !address.is_some_and(is_nowhere)).then(|| device(node, name.to_owned(), files, address))
+        let id = address.map(str::to_owned);
+        (class == NET && !address.is_some_and(is_nowhere)).then(|| device((node, name.to_owned()), files, address, id))
     };
     devices.iter().filter_map(interface).collect()
 }
@@ -92,13 +93,24 @@ fn ports(devices: &Devices<'_>) -> Vec<DeviceDescription> {
             .collect();
         numbers.dedup();
         let guid = files.get("node_guid").map(|(guid, _)| *guid);
-        numbers.into_iter().map(|port| device(node, format!("{name}:{port}"), files, guid)).collect::<Vec<_>>()
+        let count = numbers.len();
+        let port = |port: &str| {
+            let id = guid.map(|guid| id_of_port(guid, port, count));
+            device((node, format!("{name}:{port}")), files, guid, id)
+        };
+        numbers.into_iter().map(port).collect::<Vec<_>>()
     };
     devices.iter().flat_map(of_adapter).collect()
 }
 
-fn device(node: &str, name: String, files: &Files<'_>, address: Option<&str>) -> DeviceDescription {
+fn device(
+    (node, name): (&str, String),
+    files: &Files<'_>,
+    address: Option<&str>,
+    id: Option<String>,
+) -> DeviceDescription {
     let vendor: Arc<str> = files.get("device/vendor").map_or(UNKNOWN, |(vendor, _)| vendor).into();
     let address = address.filter(|address| !address.is_empty()).map(str::to_owned);
-    DeviceDescription { node: node.to_owned(), name, vendor, address, switch: 0 }
+    let id = id.filter(|_| address.is_some());
+    DeviceDescription { node: node.to_owned(), name, vendor, id, address, ..DeviceDescription::default() }
 }

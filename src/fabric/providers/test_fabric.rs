@@ -116,9 +116,9 @@ fn named_plane(place: usize, nodes: &[String], entry: &Entry) -> PlaneDescriptio
         node: node.clone(),
         name: format!("{node}:nic.{name}.0"),
         vendor: Arc::clone(&vendor),
-        address: None,
         // Full switches get one more in turn.
         switch: if is_dense && index / ports < switches { index / ports } else { index % switches },
+        ..DeviceDescription::default()
     };
     let devices = (0..).zip(nodes).map(device).collect();
     ring(name, switches, devices)
@@ -149,8 +149,8 @@ fn plane(name: &str, nodes: u32, first: u32, is_dense: bool, switches: u32) -> P
             name: format!("{node}:nic{device:03}"),
             node,
             vendor: Arc::clone(&vendor),
-            address: None,
             switch: if is_dense { index / nodes } else { index % switches },
+            ..DeviceDescription::default()
         }
     };
     ring(name.to_owned(), switches, (0..nodes * switches).map(device).collect())

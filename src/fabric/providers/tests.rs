@@ -360,8 +360,10 @@ fn ports_of_an_infiniband_subnet_are_devices() {
     assert_eq!((plane.device_count(), plane.switches().len(), plane.vendor()), (3, 3, "0x15b3"));
     let first = plane.device_by_name("n0", "mlx5_0:1").unwrap();
     assert_eq!((first.switch, first.vendor, first.address), ("S-0000000000002000", "0x15b3", Some("1001")));
+    assert_eq!(first.id, Some("0000:0000:0000:1000:1"), "the adapter has two ports");
     let second = plane.device_by_name("n0", "mlx5_0:2").unwrap();
     let unnamed = plane.device_by_name("H-0000000000001004", "ca:1").unwrap();
+    assert_eq!(unnamed.id, Some("0000:0000:0000:1004"));
     assert_eq!(plane.cost(first.index, second.index), Some(4));
     assert_eq!(plane.nearest(second.index, 5), Some(vec![(unnamed.index, 2), (first.index, 4)]));
 }
@@ -420,7 +422,10 @@ fn listings_of_sys_give_a_plane_for_each_class() {
     let ports = ["mlx5_0:1", "mlx5_0:2"].map(|name| ("infiniband", "n1", name, "unknown"));
     let net = [("net", "n0", "eth0", "0x8086"), ("net", "n1", "eth0", "unknown")];
     assert_eq!(all, [net, ports].concat());
-    assert_eq!(plane(&fabric).device(0).unwrap().address, Some("52:54:00:12:34:56"));
+    let first = plane(&fabric).device(0).unwrap();
+    assert_eq!((first.address, first.id), (Some("52:54:00:12:34:56"), Some("52:54:00:12:34:56")));
+    let port = fabric.planes()[1].device(1).unwrap();
+    assert_eq!(port.id, Some("506b:4b03:00c4:8d1c:2"));
     let of = |text| error(SysListing.read(text));
     assert_eq!(
         of("n0: /sys/class/block/sda/size:1"),
