@@ -305,7 +305,8 @@ impl ServerBuilder {
     }
 
     /// Lets processes of the server's user stage, move and cache files by directives of `PMIx_Job_control`, with the providers of
-    /// [`Self::storage`]. Without this call a server with storage answers queries alone, and changes no file.
+    /// [`Self::storage`]. Without this call a server with storage answers queries alone, and changes no file. Without a provider
+    /// the server does not start.
     ///
     /// ```
     /// use modex::storage_systems::MountTable;
@@ -336,6 +337,9 @@ impl ServerBuilder {
         let hostname = self.hostname.unwrap_or_else(runtime::hostname);
         if hostname.is_empty() || hostname.contains(',') {
             return Err(BuildError::Hostname { name: hostname });
+        }
+        if self.core.stages_files && self.storage.is_empty() {
+            return Err(BuildError::NoStorage);
         }
         let session_tmpdir = self.session_tmpdir.unwrap_or_else(runtime::temporary_directory);
         let store = StoreOptions {
@@ -382,6 +386,9 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
+    /// Each directive about files would fail.
+    #[error("the server can't stage files without storage; add a provider with ServerBuilder::storage")]
+    NoStorage,
     /// The server did not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -394,7 +401,9 @@ impl AsStatus for BuildError {
                 Status::ERR_BAD_PARAM
             }
             Self::Start(StartError::Fabric(error)) => error.status(),
-            Self::Start(StartError::RemoteUnproven(_) | StartError::RemoteWithoutTcp) => Status::ERR_NOT_SUPPORTED,
+            Self::NoStorage | Self::Start(StartError::RemoteUnproven(_) | StartError::RemoteWithoutTcp) => {
+                Status::ERR_NOT_SUPPORTED
+            }
             Self::Start(_) => Status::ERR_OUT_OF_RESOURCE,
         }
     }
@@ -414,6 +423,13 @@ mod tests {
             assert_eq!(error.status(), Status::ERR_BAD_PARAM);
             assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
         }
+    }
+
+    /// The server started, and refused each directive.
+    #[test]
+    fn a_server_without_storage_stages_no_files() {
+        let error = Server::builder().file_staging().start(LocalHost).err().unwrap();
+        assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED, "{error}");
     }
 
     /// A server that other machines must reach starts for them or not at all. One that they may reach starts anyway.

@@ -419,11 +419,24 @@ static void start(pmix_server_module_t *module, size_t switches)
     host_start_with(module, info, 1 + switches);
 }
 
+/* Directives need storage. Required ones are refused, and optional ones are left out. */
+static void directives_alone(pmix_server_module_t *module)
+{
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, "modex.storage.directives", NULL, PMIX_BOOL);
+    info.flags |= PMIX_INFO_REQD;
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_server_init(module, &info, 1));
+    info.flags = 0;
+    host_start_with(module, &info, 1);
+    host_stop();
+}
+
 static int host(void)
 {
     static pmix_server_module_t module;
 
     if (stock()) return host_idle(); /* it leaves storage to its host */
+    directives_alone(&module);
     start(&module, 2);
     everything();
     host_run("of-client", 1, 1, "client");

@@ -144,6 +144,7 @@ struct Options {
     has_storage: bool,
     /// Whether it also stages files.
     stages_files: bool,
+    requires_staging: bool,
     /// The fabric for which the library answers.
     fabric: Option<FabricSource>,
     /// Ports for jobs that ask for some.
@@ -195,6 +196,7 @@ impl Options {
             }
             let value = from_c::value(info.value())?;
             options.requires_tools |= ROLES.contains(&name) && info.flags & InfoFlags::REQUIRED.bits() != 0;
+            options.requires_staging |= name == STORAGE_DIRECTIVES && info.flags & InfoFlags::REQUIRED.bits() != 0;
             options.set(name, &value).inspect_err(|_| {
                 tracing::error!(
                     "the PMIx server can't be started: the value of {name:?} is of a type that this key does not take, \
@@ -203,6 +205,7 @@ impl Options {
             })?;
         }
         options.check_roles()?;
+        options.check_staging()?;
         if options.tools.is_scheduler {
             options.fabric = options.fabric.or_else(FabricSource::of_parameters);
         }
@@ -234,6 +237,22 @@ impl Options {
     const fn is_found_by_role(&self) -> bool {
         let tools = &self.tools;
         tools.is_session || tools.is_system || tools.is_scheduler || tools.is_controller
+    }
+
+    /// Files are staged between storage systems, so without storage each directive would fail.
+    fn check_staging(&mut self) -> Result<(), Failure> {
+        if !self.stages_files || self.has_storage {
+            return Ok(());
+        }
+        if self.requires_staging {
+            tracing::error!(
+                "the PMIx server can't be started: {STORAGE_DIRECTIVES:?} is required, and needs {STORAGE:?}"
+            );
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
+        tracing::warn!("this PMIx server stages no files: {STORAGE_DIRECTIVES:?} needs {STORAGE:?}");
+        self.stages_files = false;
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
