@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::plane::{Device, Plane};
 use super::revisions::Fabric;
 use crate::keys::{self, TypedKey};
-use crate::types::codes::coord_view::COORD_LOGICAL_VIEW;
+use crate::types::codes::coord_view::{COORD_LOGICAL_VIEW, COORD_PHYSICAL_VIEW};
 use crate::types::{Coord, DataArray, DataType, Endpoint, Geometry, Info, Key, Status, Text, Value};
 
 /// Devices of one list. A larger plane is asked for node by node.
@@ -18,10 +18,11 @@ pub(super) const COSTS: &str = "modex.fabric.costs";
 pub(super) const NEAREST: &str = "modex.fabric.nearest";
 
 /// The keys that a fabric has values of.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 16] = [
     COSTS,
     NEAREST,
     keys::FABRIC_COORDINATES.name(),
+    DEVICE_COORDINATES,
     keys::FABRIC_DEVICE.name(),
     keys::FABRIC_DEVICES.name(),
     keys::FABRIC_DIMS.name(),
@@ -35,6 +36,9 @@ pub const KEYS: [&str; 15] = [
     keys::FABRIC_SWITCH.name(),
     keys::FABRIC_VENDOR.name(),
 ];
+
+/// `PMIX_FABRIC_DEVICE_COORDINATES` in the main line of OpenPMIx. In its releases the key is that of `PMIX_FABRIC_COORDINATES`.
+const DEVICE_COORDINATES: &str = "pmix.fabdev.coord";
 
 /// The keys with lists of devices, nodes or switches.
 const LISTS: [&str; 4] = [
@@ -110,6 +114,9 @@ impl Fabric {
         if key == keys::FABRIC_DEVICE.name() {
             let of = |(number, plane)| Some(Value::info_array(described(number, plane, device(plane, qualifiers)?)));
             return meant.find_map(of);
+        }
+        if key == DEVICE_COORDINATES {
+            return meant.find_map(|(number, plane)| Some(geometry(number, plane, device(plane, qualifiers)?)));
         }
         meant.next().and_then(|(number, plane)| self.fact(key, number, plane))
     }
@@ -309,11 +316,14 @@ pub(super) fn switch_peers(nodes: &[JobNode<'_>], bytes_max: usize) -> Option<Ve
 
 fn geometry(number: usize, plane: &Plane, device: Device<'_>) -> Value {
     let positions = plane.coordinates(device.index).unwrap_or_default();
+    let logical = Coord { view: COORD_LOGICAL_VIEW, positions };
+    let wired = plane.port(device.index);
+    let physical = wired.map(|(switch, port)| Coord { view: COORD_PHYSICAL_VIEW, positions: vec![switch, port] });
     Value::Geometry(Box::new(Geometry {
         fabric: number as u64,
         uuid: Some(Text::from(id(device))),
         os_name: Some(Text::from(device.name)),
-        coordinates: vec![Coord { view: COORD_LOGICAL_VIEW, positions }],
+        coordinates: std::iter::once(logical).chain(physical).collect(),
     }))
 }
 

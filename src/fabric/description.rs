@@ -41,6 +41,8 @@ pub struct DeviceDescription {
     pub bus_address: Option<String>,
     /// The number of the switch.
     pub switch: u32,
+    /// The number of the switch's port that the cable is in, if the description has it.
+    pub port: Option<u32>,
 }
 
 /// The links between the switches of a plane. Each of them costs 1.

@@ -68,6 +68,7 @@ struct StoredDevice {
     bus_address: Option<Box<str>>,
     node: u32,
     switch: u32,
+    port: Option<u32>,
 }
 
 impl Plane {
@@ -91,10 +92,10 @@ impl Plane {
         let nodes: Vec<Box<str>> = nodes.into_iter().map(Box::from).collect();
         let stored = |device: DeviceDescription| {
             let node = nodes.binary_search_by(|node| (**node).cmp(&device.node)).unwrap_or_default();
-            let DeviceDescription { name, vendor, id, address, bus_address, switch, .. } = device;
+            let DeviceDescription { name, vendor, id, address, bus_address, switch, port, .. } = device;
             let [id, address, bus_address] = [id, address, bus_address].map(|text| text.map(String::into_boxed_str));
             let node = u32::try_from(node).unwrap_or(u32::MAX);
-            StoredDevice { name: name.into(), vendor, id, address, bus_address, node, switch }
+            StoredDevice { name: name.into(), vendor, id, address, bus_address, node, switch, port }
         };
         let devices: Vec<StoredDevice> = devices.into_iter().map(stored).collect();
         let numbered = || (0..).zip(&devices);
@@ -132,7 +133,8 @@ impl Plane {
     /// A device by its number.
     #[must_use]
     pub fn device(&self, index: u32) -> Option<Device<'_>> {
-        let StoredDevice { name, vendor, id, address, bus_address, node, switch } = self.devices.get(index as usize)?;
+        let StoredDevice { name, vendor, id, address, bus_address, node, switch, .. } =
+            self.devices.get(index as usize)?;
         let (node, switch) = (self.nodes.get(*node as usize)?, self.switches.get(*switch as usize)?);
         let [id, address, bus_address] = [id, address, bus_address].map(|text| text.as_deref());
         Some(Device { index, node, name, vendor, id, address, bus_address, switch })
@@ -178,6 +180,13 @@ impl Plane {
         let mut coordinates = self.structure.coordinates(switch);
         coordinates.push(u32::try_from(place).ok()?);
         Some(coordinates)
+    }
+
+    /// The end of a device's cable: the number of the switch, and that of its port. `None` if the description lacks the port.
+    #[must_use]
+    pub fn port(&self, index: u32) -> Option<(u32, u32)> {
+        let device = self.devices.get(index as usize)?;
+        Some((device.switch, device.port?))
     }
 
     /// The size of each dimension of the coordinates. Groups and switches of different sizes count with the largest one.

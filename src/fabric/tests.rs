@@ -310,6 +310,8 @@ fn a_plane_is_selected_and_shown_in_the_standards_keys() {
     let by_id = fabric.value(device, &[info(keys::DEVICE_ID.name(), "fab://test001/test001:nic000".into())]);
     let by_name = [on("test001"), info(keys::FABRIC_DEVICE_NAME.name(), "test001:nic000".into())];
     assert_eq!((by_id.as_ref(), fabric.value(device, &by_name).as_ref()), (Some(&third), Some(&third)));
+    let coordinates = fabric.value("pmix.fabdev.coord", &by_name).unwrap();
+    assert!(matches!(coordinates, Value::Geometry(_)) && format!("{third:?}").contains(&format!("{coordinates:?}")));
     // The name alone names no device, nor does an index behind the last.
     assert_eq!((fabric.value(device, &by_name[1..]), fabric.value(device, &[])), (None, None));
     assert_eq!(fabric.value(device, &[info(keys::FABRIC_DEVICE_INDEX.name(), 4_u32.into())]), None);

@@ -141,6 +141,7 @@ impl<'t> Subnet<'t> {
                     name: format!("{}:{port}", section.name),
                     vendor: Arc::clone(vendor),
                     address: guid.map(str::to_owned),
+                    port: peer_port.parse().ok(),
                     ..DeviceDescription::default()
                 };
                 self.devices.push((line, peer, (section.id, port), device));

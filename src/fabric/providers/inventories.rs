@@ -33,5 +33,5 @@ fn described(node: &str, device: &Device) -> DeviceDescription {
     let (id, bus_address) = (given(&device.uuid), given(&device.bus_address));
     // Without an address a device is known by its name.
     let address = id.clone().filter(|id| *id != name);
-    DeviceDescription { node: node.to_owned(), name, vendor, id, address, bus_address, switch: 0 }
+    DeviceDescription { node: node.to_owned(), name, vendor, id, address, bus_address, ..DeviceDescription::default() }
 }

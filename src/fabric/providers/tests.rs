@@ -361,6 +361,7 @@ fn ports_of_an_infiniband_subnet_are_devices() {
     let first = plane.device_by_name("n0", "mlx5_0:1").unwrap();
     assert_eq!((first.switch, first.vendor, first.address), ("S-0000000000002000", "0x15b3", Some("1001")));
     assert_eq!(first.id, Some("0000:0000:0000:1000:1"), "the adapter has two ports");
+    assert_eq!((plane.port(0), plane.port(1), plane.port(9)), (Some((0, 1)), Some((2, 7)), None));
     let second = plane.device_by_name("n0", "mlx5_0:2").unwrap();
     let unnamed = plane.device_by_name("H-0000000000001004", "ca:1").unwrap();
     assert_eq!(unnamed.id, Some("0000:0000:0000:1004"));
