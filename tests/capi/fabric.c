@@ -317,7 +317,6 @@ static void updates(void)
     check_device_count(DEVICES, &older);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&older));
     check_device_count(8, &older);
-    check_costs(&older);
     CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_Fabric_update(&older));
     check_device_count(8, &older);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&older));
