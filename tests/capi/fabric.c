@@ -403,6 +403,41 @@ static int client(void)
     return client_end();
 }
 
+/* The file of the server's fabric. */
+#define DESCRIPTION "CAPI_DESCRIPTION"
+
+static void describe(const char *text)
+{
+    FILE *file = fopen(getenv(DESCRIPTION), "w");
+    CHECK(file != NULL);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* While the description is broken, a client with an older fabric gets the newest one. */
+static int renewing_client(void)
+{
+    pmix_fabric_t fabric, older;
+
+    client_start();
+    PMIX_FABRIC_CONSTRUCT(&fabric);
+    PMIX_FABRIC_CONSTRUCT(&older);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&fabric, NULL, 0));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&older, NULL, 0));
+    describe("SwitchName=s0 Nodes=n[0-5]\n");
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&fabric));
+    describe("SwitchName");
+    CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_Fabric_update(&fabric));
+    check_device_count(8, &older);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&older));
+    check_device_count(6, &older);
+    CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_Fabric_update(&older));
+    check_device_count(6, &older);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&older));
+    return client_end();
+}
+
 /* ---- Inventories of all nodes. */
 struct nodes {
     pmix_info_t *info;
@@ -516,6 +551,8 @@ static void slurm(void)
     const uint16_t *costs = matrix ? matrix->value.data.ptr : NULL;
     CHECK(costs && costs[0] == 0 && costs[3] == 2 && costs[4] == 4);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&fabric));
+    setenv(DESCRIPTION, path, 1);
+    host_run("of-renewing", 1, 1, "renewing");
     host_stop();
     /* A broken file is no fabric, and so no server. */
     CHECK(ftruncate(file, 10) == 0);
@@ -597,6 +634,6 @@ static int host(void)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
-    return argc == 1 ? host() : client();
+    if (argc == 1) return host();
+    return strcmp(argv[1], "renewing") == 0 ? renewing_client() : client();
 }

@@ -111,7 +111,10 @@ impl FabricPlace {
         }
         // SAFETY: a registered fabric has an array of the library's (the promise of the type).
         let infos = unsafe { Counted::new(fabric.info, fabric.ninfo) };
-        Ok(from_c::infos(infos)? != newest)
+        let infos = from_c::infos(infos)?;
+        // The last info of an array has a flag that says so.
+        let is_same = |(one, other): (&Info, &Info)| one.key == other.key && one.value == other.value;
+        Ok(infos.len() != newest.len() || !infos.iter().zip(newest).all(is_same))
     }
 
     /// The fabric of a registration, and the number of its plane. An outdated one needs an update first.
