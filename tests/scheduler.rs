@@ -140,6 +140,36 @@ fn a_server_without_a_fabric_asks_the_scheduler_of_the_node_or_that_at_an_addres
     assert_eq!(names(&questions), [[""; 0]; 0]);
 }
 
+/// Regression: a required key was lost, if somebody else gave the rest.
+#[test]
+fn an_answer_without_the_wanted_key_gets_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let _scheduler = scheduler(directory.path());
+    let near = builder(directory.path()).namespace("near").start(LocalHost).unwrap();
+    let mut infos = wishes();
+    let key = Info { flags: InfoFlags::REQUIRED.bits(), ..info(keys::ALLOC_FABRIC_SEC_KEY.name(), true) };
+    let Value::DataArray(parts) = &mut infos[0].value else { panic!("{infos:?}") };
+    parts.elements.push(Value::Info(Box::new(key)));
+    let given = near.setup_application(&Namespace::new("job").unwrap(), &infos).unwrap();
+    let of_wish = given.iter().find(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()).unwrap();
+    let shown = format!("{of_wish:?}");
+    assert!(shown.contains(keys::ALLOC_FABRIC_SEC_KEY.name()) && shown.contains("gold"), "{shown}");
+}
+
+/// Regression: an address was ignored where nobody is asked.
+#[test]
+fn a_required_address_is_refused_where_nobody_is_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let (scheduler, _) = scheduler(directory.path());
+    let address = info(keys::SERVER_URI.name(), "scheduler.0;tcp4://127.0.0.1:1");
+    let required = Info { flags: InfoFlags::REQUIRED.bits(), ..address.clone() };
+    let set_up = |address| {
+        let infos = [setup(0), vec![address]].concat();
+        scheduler.setup_application(&Namespace::new("job").unwrap(), &infos).map(drop).map_err(|error| error.status())
+    };
+    assert_eq!([set_up(address), set_up(required)], [Ok(()), Err(Status::ERR_NOT_SUPPORTED)]);
+}
+
 /// Regression: a scheduler whose host has no function for allocations refused each question.
 #[test]
 fn a_scheduler_answers_questions_that_its_host_leaves() {

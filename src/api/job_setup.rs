@@ -88,9 +88,13 @@ impl Server {
     /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the server's fabric, or without one
     ///   on the interfaces of delivered inventories. They are for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
     ///
-    /// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it: the scheduler at `PMIX_SERVER_URI` among the infos; without
-    /// it the host ([`Host::allocate`](crate::Host::allocate), on this thread), and if that is not supported, the scheduler of the node. It
-    /// waits for the answer, at most 10 s or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a fabric ask nobody.
+    /// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it, in this order:
+    ///
+    /// 1. the scheduler at `PMIX_SERVER_URI` among the infos
+    /// 2. without an address, the host ([`Host::allocate`](crate::Host::allocate), on this thread)
+    /// 3. the scheduler of the node, if the host does not support that
+    ///
+    /// It waits for the answer at most 10 s, or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a fabric ask nobody.
     ///
     /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and
     /// of the programming model.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::CallError;
 use crate::keys;
 use crate::proto::{Allocate, Request, Service};
-use crate::runtime::{SystemServer, ToolDirections, Unanswered};
+use crate::runtime::{SharedTime, SystemServer, ToolDirections, Unanswered};
 use crate::types::codes::alloc_directive::ALLOC_EXTEND;
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status};
 
@@ -21,23 +21,23 @@ impl Server {
         let find = |key: &str| setup.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
         let seconds = find(keys::TIMEOUT.name()).and_then(|value| value.as_u32()).filter(|seconds| *seconds > 0);
         let seconds = seconds.unwrap_or(SECONDS_MAX);
+        let time = SharedTime::begin(Duration::from_secs(seconds.into()));
         let address = find(keys::SERVER_URI.name()).and_then(|value| value.as_str()).map(str::to_owned);
         if address.is_none() {
             let request = Service::from(Allocate::new(ALLOC_EXTEND, question.clone()));
-            let time_max = Duration::from_secs(seconds.into());
-            match self.handle.own_process().exchange_within(Request::Service(request), time_max) {
+            match self.handle.own_process().exchange_within(Request::Service(request), time.left()) {
                 Err(error) if error.status() == Status::ERR_NOT_SUPPORTED => {}
                 Err(error) => return Err(unanswered(&error, seconds)),
                 Ok(reply) => return Ok(Vec::<Info>::read(reply).map(|answered| answered.results).unwrap_or_default()),
             }
         }
-        self.ask_scheduler(address, seconds, question)
+        self.ask_scheduler(address, (seconds, time), question)
     }
 
     fn ask_scheduler(
         &self,
         address: Option<String>,
-        seconds: u32,
+        (seconds, time): (u32, SharedTime),
         mut question: Vec<Info>,
     ) -> Result<Vec<Info>, Unanswered> {
         let directions = ToolDirections {
@@ -45,19 +45,23 @@ impl Server {
             address: address.clone(),
             system: SystemServer::Scheduler,
             system_tmpdir: Some(self.handle.environment().system_tmpdir.clone().into()),
-            time_max: Some(Duration::from_secs(seconds.into())),
+            time_max: Some(time.left()),
             ..ToolDirections::default()
         };
         let client = Client::of_tool(&directions).map_err(|error| match address {
             Some(address) => Unanswered::Unreached { address, error: Arc::new(error) },
             None => Unanswered::NoScheduler(Arc::new(error)),
         })?;
-        question.push(Info::new(Key::from_static(keys::TIMEOUT.name()), seconds));
-        let answer = client.allocate(ALLOC_EXTEND, question).wait();
-        // The answer counts, and not the way in which the server is left.
-        let _ = client.finalize();
-        match answer {
-            Ok(answered) => Ok(answered.results),
+        // The client and the scheduler count whole seconds.
+        let seconds_left = u32::try_from(time.left().as_secs()).unwrap_or(seconds).max(1);
+        question.push(Info::new(Key::from_static(keys::TIMEOUT.name()), seconds_left));
+        match client.allocate(ALLOC_EXTEND, question).wait() {
+            Ok(answered) => {
+                // The answer counts, and not the way in which the server is left.
+                let _ = client.finalize();
+                Ok(answered.results)
+            }
+            // A server that is too slow may be slow to say goodbye, too. The end of the connection has the same effect.
             Err(RequestError::Call(error)) => Err(unanswered(&error, seconds)),
             Err(error) => Err(Unanswered::Refused { status: error.status() }),
         }

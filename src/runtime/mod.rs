@@ -70,6 +70,7 @@ pub use server::topology::{NodeTopology, TopologyOptions, TopologySharing, Topol
 #[doc(hidden)]
 pub use server::work::TURNS_REPORT;
 pub use server::work::{LongestTurn, Work};
+pub use shared::clock::SharedTime;
 pub use shared::data_form::DataForm;
 pub use shared::event_error::{EventError, Stopped};
 pub use shared::events::{Completion, EventCall, Handler};

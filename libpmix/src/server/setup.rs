@@ -70,9 +70,13 @@ fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Fa
 /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the server's fabric, or without one on the
 ///   interfaces of delivered inventories. They are for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
 ///
-/// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it: the scheduler at `PMIX_SERVER_URI` among the infos; without it
-/// the host's function `allocate`, and if that is not supported, the scheduler of the node. The answer must come within 10 s, or the
-/// `PMIX_TIMEOUT` among the infos. Then the callback gets the errors.
+/// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it, in this order:
+///
+/// 1. the scheduler at `PMIX_SERVER_URI` among the infos
+/// 2. without an address, the host's function `allocate`
+/// 3. the scheduler of the node, if the host does not support that
+///
+/// The answer must come within 10 s, or the `PMIX_TIMEOUT` among the infos. The callback gets the errors then.
 ///
 /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and of
 /// the programming model. A required info that can't be honoured is refused. The

@@ -246,8 +246,12 @@ impl JobSetup {
         variables: &[(OsString, OsString)],
         ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
     ) -> Result<Vec<Info>, SetupError> {
-        // A process's place counts for endpoints alone.
-        let counts = |key: &&str| self.grants.fabric().is_some() || *key != keys::PROC_INFO_ARRAY.name();
+        let counts = |key: &&str| match *key {
+            // A process's place counts for endpoints alone.
+            key if key == keys::PROC_INFO_ARRAY.name() => self.grants.fabric().is_some(),
+            key if key == keys::SERVER_URI.name() => self.grants.asks_elsewhere(infos),
+            _ => true,
+        };
         refuse_required(infos, &UNDERSTOOD.into_iter().filter(counts).collect::<Vec<_>>())?;
         changes_of(infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));

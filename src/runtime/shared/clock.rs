@@ -31,6 +31,28 @@ impl Clock {
     }
 }
 
+/// A time that several waits share.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedTime {
+    clock: Clock,
+    end: Time,
+}
+
+impl SharedTime {
+    /// Begins now.
+    #[must_use]
+    pub fn begin(time: Duration) -> Self {
+        let clock = Clock::start();
+        Self { clock, end: clock.now() + time }
+    }
+
+    /// The time that is left.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        self.end.since(self.clock.now())
+    }
+}
+
 /// The clock that all processes of a node share (`CLOCK_MONOTONIC`). `None`: this system lacks it.
 pub(in crate::runtime) fn node_time() -> Option<Time> {
     let since_boot = clock_gettime(ClockId::CLOCK_MONOTONIC).ok()?;

@@ -199,14 +199,13 @@ pub(super) fn allocate(
         };
         wishes.push((info, wish, given));
     }
-    let is_lacking = |(_, _, given): &&(_, _, Result<Grant, _>)| {
-        given.as_ref().map_or(true, |grant: &Grant| !grant.left_out.is_empty())
-    };
-    let lacking: Vec<&Info> = wishes.iter().filter(is_lacking).map(|(info, ..)| *info).collect();
+    let is_lacking = |given: &Result<Grant, _>| given.as_ref().map_or(true, |grant: &Grant| !grant.left_out.is_empty());
+    let lacking: Vec<&Info> = wishes.iter().filter(|(_, _, given)| is_lacking(given)).map(|(info, ..)| *info).collect();
     let mut answer = if lacking.is_empty() { Ok(Answer::default()) } else { ask(&lacking) };
     let mut answers = Vec::new();
     for (info, wish, given) in wishes {
         let grant = match &mut answer {
+            _ if !is_lacking(&given) => given,
             Ok(answer) => answer.named.remove(&wish.id).map_or(given, |found| wish.accept(found)),
             Err(unanswered) => given.map_err(|error| error.elsewhere(unanswered)),
         }?;
@@ -283,15 +282,21 @@ impl<'a> Wish<'a> {
         }
     }
 
-    /// Takes an answer from elsewhere, if it has all required parts. A key is made here for each wish.
+    /// Takes an answer from elsewhere, if it has all required parts. An answer without the wanted key gets one.
     fn accept(&self, found: Info) -> Result<Grant, AllocationError> {
-        let is_lacking =
-            |info: &&&Info| !is_made_here(info) && !elements(&found.value).any(|part| part.key == info.key);
+        let mut given: Vec<Info> = elements(&found.value).cloned().collect();
         let mut left_out = Vec::new();
-        for info in self.asked.iter().filter(is_lacking) {
-            self.leave_out(info, &NotAvailable::Answer, &mut left_out)?;
+        for info in &self.asked {
+            if given.iter().any(|part| part.key == info.key) {
+                continue;
+            }
+            if info.key.as_str() == keys::ALLOC_FABRIC_SEC_KEY.name() {
+                given.extend(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
+            } else if !is_made_here(info) {
+                self.leave_out(info, &NotAvailable::Answer, &mut left_out)?;
+            }
         }
-        Ok(Grant { info: found, left_out })
+        Ok(Grant { info: Info::new(found.key, Value::info_array(given)), left_out })
     }
 
     /// Endpoints on the server's fabric.

@@ -17,8 +17,10 @@ pub(super) const VERSION: &str = "1";
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unanswered {
-    /// The server asks nobody.
-    #[error("A scheduler's server asks no other one; deliver the inventories of the nodes to it")]
+    /// The server asks nobody: it is a scheduler's, it has a fabric, or it answers such a question.
+    #[error(
+        "This server asks no other one: it is a scheduler's, it has a fabric, or it answers the question of another server"
+    )]
     NotAsked,
     /// The host allocates nothing, and no scheduler is reached.
     #[error(

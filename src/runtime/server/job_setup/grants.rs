@@ -64,7 +64,7 @@ impl FabricGrants {
 
     /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host passes on the
     /// infos of a question.
-    fn asks_elsewhere(&self, infos: &[Info]) -> bool {
+    pub(super) fn asks_elsewhere(&self, infos: &[Info]) -> bool {
         let is_question = infos.iter().any(|info| info.key.as_str() == MARK);
         self.fabric.is_none() && !self.is_scheduler && !is_question
     }
