@@ -252,3 +252,38 @@ fn a_required_part_that_nobody_gives_is_an_error_that_says_who_was_asked() {
     // An optional one gets nothing.
     assert_eq!(server.setup_application(&Namespace::new("job").unwrap(), &setup(0)).unwrap(), []);
 }
+
+/// Each setup is about one revision of the fabric.
+#[test]
+fn an_update_in_the_middle_of_a_setup_mixes_no_revisions() {
+    let directory = tempfile::tempdir().unwrap();
+    let listing = directory.path().join("fabric.txt");
+    let describe = |device: &str| {
+        let line = |node: u32| format!("n{node}: /sys/class/net/{device}/address:52:54:00:00:00:{node:02x}\n");
+        let next = directory.path().join("next");
+        std::fs::write(&next, (0..50).map(line).collect::<String>()).unwrap();
+        std::fs::rename(next, &listing).unwrap();
+    };
+    describe("older0");
+    let fabric = FabricSource::parse(&format!("sysfs:{}", listing.display())).unwrap();
+    let server = builder(directory.path()).fabric(fabric).start(LocalHost).unwrap();
+    let nodes = (0..50).map(|node| format!("n{node}")).collect::<Vec<_>>().join(",");
+    let ranks = (0..50).map(|rank| rank.to_string()).collect::<Vec<_>>().join(";");
+    let layout = [info(keys::NODE_MAP.name(), nodes.as_str()), info(keys::PROC_MAP.name(), ranks.as_str())];
+    let job = Namespace::new("job").unwrap();
+    std::thread::scope(|scope| {
+        let updates = scope.spawn(|| {
+            for round in 0..100 {
+                describe(if round % 2 == 0 { "newer0" } else { "older0" });
+                assert_eq!(server.fabric_update(0).wait().unwrap().status, Status::SUCCESS);
+            }
+        });
+        let mut found = [false; 2];
+        while !updates.is_finished() || found == [false; 2] {
+            let given = format!("{:?}", server.setup_application(&job, &layout).unwrap());
+            let names = ["older0", "newer0"].map(|name| given.contains(name));
+            assert!(names == [true, false] || names == [false, true], "{given}");
+            found = [found[0] | names[0], found[1] | names[1]];
+        }
+    });
+}

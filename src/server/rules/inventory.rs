@@ -135,14 +135,13 @@ impl<S: Datastore> ServerCore<S> {
         own: Option<Arc<StoredInventory>>,
     ) -> Option<HardwareValue> {
         let fabric = self.config.fabric.as_ref();
-        let of_fabric = fabric.and_then(FabricHandle::inventories);
         if let Some(node) = node {
             let own = own.filter(|own| own.inventory().node == node);
             let known = delivered.stored(node).cloned().or(own);
-            let known = known.or_else(|| of_fabric?.stored(node).cloned());
-            let of_large = || StoredInventory::new(fabric?.inventory_of(node)?).ok().map(Arc::new);
-            return known.or_else(of_large).map(HardwareValue::Blob);
+            let of_fabric = || StoredInventory::new(fabric?.inventory_of(node)?).ok().map(Arc::new);
+            return known.or_else(of_fabric).map(HardwareValue::Blob);
         }
+        let of_fabric = fabric.and_then(FabricHandle::inventories);
         let is_known = !delivered.is_empty() || own.is_some() || of_fabric.is_some_and(|all| !all.is_empty());
         is_known.then(|| HardwareValue::Blobs(AllNodes { delivered, own, of_fabric: of_fabric.cloned() }))
     }
