@@ -5,16 +5,14 @@ use std::ops::Range;
 use super::attributes::{COSTS, LISTED_MAX, NEAREST, described, device};
 use super::plane::Plane;
 use super::revisions::Fabric;
-use crate::types::{DataArray, DataType, Info, Key, Status, Value};
+use crate::keys;
+use crate::types::{DataArray, DataType, Info, Key, Value};
 
-/// Qualifier of [`COSTS`]: the devices of the rows, as `0-9` or `4`.
-const ROWS: &str = "modex.fabric.rows";
-
-/// Qualifier of [`COSTS`]: the devices of the columns. Without it they are those of the rows.
-const COLUMNS: &str = "modex.fabric.columns";
-
-/// Qualifier of [`NEAREST`]: the number of devices.
-const COUNT: &str = "modex.fabric.count";
+/// Qualifiers: the devices of the rows of [`COSTS`], as `0-9` or `4`, those of the columns, and the number of devices of
+/// [`NEAREST`]. Without columns they are the rows.
+const ROWS: &str = keys::OF_COSTS[0];
+const COLUMNS: &str = keys::OF_COSTS[1];
+const COUNT: &str = keys::OF_COSTS[2];
 
 /// The cost of a device in an answer to [`NEAREST`].
 const COST: &str = "modex.fabric.cost";
@@ -53,12 +51,13 @@ impl Fabric {
         match key {
             COSTS => {
                 let (plane, of_plane) = planes.next()?;
-                let rows = range(qualifiers, ROWS, of_plane).ok()??;
-                let columns = range(qualifiers, COLUMNS, of_plane).ok()?.unwrap_or_else(|| rows.clone());
+                let rows = range(find(qualifiers, ROWS)?, of_plane)?;
+                let columns =
+                    find(qualifiers, COLUMNS).map_or(Some(rows.clone()), |columns| range(columns, of_plane))?;
                 Some(CostRequest::Block { plane, rows, columns })
             }
             NEAREST => {
-                let count = count(qualifiers).ok()?;
+                let count = find(qualifiers, COUNT).map_or(Some(COUNT_DEFAULT), count)?;
                 let (plane, device) = planes.find_map(|(plane, of)| Some((plane, device(of, qualifiers)?.index)))?;
                 Some(CostRequest::Nearest { plane, device, count })
             }
@@ -88,27 +87,24 @@ impl Fabric {
 /// A device with its cost: an array of infos, the device's identity first.
 fn with_cost(mut device: Vec<Info>, cost: u16) -> Info {
     device.push(Info::new(Key::from_static(COST), Value::Uint16(cost)));
-    Info::new(Key::from_static(crate::keys::FABRIC_DEVICE.name()), Value::info_array(device))
+    Info::new(Key::from_static(keys::FABRIC_DEVICE.name()), Value::info_array(device))
+}
+
+fn find<'q>(qualifiers: &'q [Info], key: &str) -> Option<&'q Value> {
+    qualifiers.iter().find(|info| info.key.as_str() == key).map(|info| &info.value)
 }
 
 /// The number of devices, as a number or as text.
-fn count(qualifiers: &[Info]) -> Result<usize, Status> {
-    let Some(info) = qualifiers.iter().find(|info| info.key.as_str() == COUNT) else { return Ok(COUNT_DEFAULT) };
-    let of_text = || info.value.as_str()?.parse().ok();
-    let count = info.value.as_u64().or_else(of_text).ok_or(Status::ERR_BAD_PARAM)?;
-    usize::try_from(count).map_err(|_| Status::ERR_BAD_PARAM)
+fn count(value: &Value) -> Option<usize> {
+    let of_text = || value.as_str()?.parse().ok();
+    value.as_u64().or_else(of_text)?.try_into().ok()
 }
 
-/// The devices `FIRST-LAST` or `ONE` of a plane; `Ok(None)` without this qualifier.
-///
-/// # Errors
-/// `BAD_PARAM` for another text, and `NOT_FOUND` for devices that do not exist.
-fn range(qualifiers: &[Info], key: &str, plane: &Plane) -> Result<Option<Range<u32>>, Status> {
-    let Some(info) = qualifiers.iter().find(|info| info.key.as_str() == key) else { return Ok(None) };
-    let text = info.value.as_str().ok_or(Status::ERR_BAD_PARAM)?;
+/// The devices `FIRST-LAST` or `ONE` of a plane. `None` for another text, and for devices that do not exist.
+fn range(value: &Value, plane: &Plane) -> Option<Range<u32>> {
+    let text = value.as_str()?;
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let index = |text: &str| text.trim().parse::<u32>().map_err(|_| Status::ERR_BAD_PARAM);
+    let index = |text: &str| text.trim().parse::<u32>().ok();
     let (first, last) = (index(first)?, index(last)?);
-    let is_known = first <= last && (last as usize) < plane.device_count();
-    is_known.then(|| Some(first..last + 1)).ok_or(Status::ERR_NOT_FOUND)
+    (first <= last && (last as usize) < plane.device_count()).then(|| first..last + 1)
 }

@@ -35,3 +35,6 @@ pub use default_realm::{DefaultRealm, default_realm};
 pub use names::*;
 pub use packed::{Attributes, attributes, by_macro, by_name, rows_with_name};
 pub use typed_key::TypedKey;
+
+/// Keys of this library: the rows and columns of a block of a fabric's costs, and the number of the cheapest devices.
+pub(crate) const OF_COSTS: [&str; 3] = ["modex.fabric.rows", "modex.fabric.columns", "modex.fabric.count"];

@@ -27,8 +27,11 @@ impl Get {
         keys::GROUP_ID.name(),
     ];
 
-    /// Those that name a device or a plane of a fabric. The server honours them.
-    pub(crate) const OF_HARDWARE: [&str; 7] = [
+    /// Directives that name devices or planes of a fabric. The server honours them.
+    pub(crate) const OF_HARDWARE: [&str; 10] = [
+        keys::OF_COSTS[0],
+        keys::OF_COSTS[1],
+        keys::OF_COSTS[2],
         keys::DEVICE_ID.name(),
         keys::FABRIC_DEVICE_INDEX.name(),
         keys::FABRIC_DEVICE_NAME.name(),

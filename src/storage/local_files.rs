@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
 use super::provider::{FileAction, FileError, FileTask};
@@ -180,10 +180,14 @@ fn rename(source: &Source<'_>, directory: &OwnedFd) -> Result<bool, FileError> {
     }
     let moved = rustix::fs::statat(directory, source.name, AtFlags::SYMLINK_NOFOLLOW)?;
     if !is_same_file(&moved, &source.found) {
-        // The owner of the old directory gave the name to another file meanwhile.
-        let (target, flags) = (&source.directory, RenameFlags::NOREPLACE);
-        rustix::fs::renameat_with(directory, source.name, target, source.name, flags)?;
-        return Err(FileError::new(Status::ERR_RESOURCE_BUSY, "the name is that of another file by now"));
+        // The owner of the old directory gave the name to another file meanwhile. It goes back, unless the name is taken again.
+        let back = rustix::fs::linkat(directory, source.name, &source.directory, source.name, AtFlags::empty());
+        let back = back.and_then(|()| rustix::fs::unlinkat(directory, source.name, AtFlags::empty()));
+        let reason = match back {
+            Ok(()) => "the name is that of another file by now",
+            Err(_) => "the name was that of another file, which is at the target now",
+        };
+        return Err(FileError::new(Status::ERR_RESOURCE_BUSY, reason));
     }
     sync(directory)?;
     Ok(true)

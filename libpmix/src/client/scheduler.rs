@@ -112,6 +112,14 @@ impl FabricPlace {
         // SAFETY: a registered fabric has an array of the library's (the promise of the type).
         let infos = unsafe { Counted::new(fabric.info, fabric.ninfo) };
         let infos = from_c::infos(infos)?;
+        // A host may answer a failure with other infos.
+        let of_plane = |infos: &[Info]| {
+            let value = |key: &str| infos.iter().find(|info| info.key.as_str() == key).map(|info| info.value.clone());
+            Some((value(keys::FABRIC_IDENTIFIER.name())?, value(keys::FABRIC_INDEX.name())?))
+        };
+        if of_plane(&infos).is_none() || of_plane(&infos) != of_plane(newest) {
+            return Ok(false);
+        }
         // The last info of an array has a flag that says so.
         let is_same = |(one, other): (&Info, &Info)| one.key == other.key && one.value == other.value;
         Ok(infos.len() != newest.len() || !infos.iter().zip(newest).all(is_same))

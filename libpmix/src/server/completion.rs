@@ -94,15 +94,15 @@ fn defer_status(process: &ServerProcess, callback: Bound<pmix_op_cbfunc_t>, stat
 
 /// Runs a call on the thread of the host's functions. If the server ends before, the call runs all the same.
 pub(super) fn call_later(process: &ServerProcess, call: impl FnOnce() + Send + 'static) {
-    let certain = Certain(Some(call));
-    // A dropped job runs, too.
-    let _ = process.server().defer(move || drop(certain));
+    let call = CallOnDrop(Some(call));
+    // A job of a server that has ended is dropped.
+    let _ = process.server().defer(move || drop(call));
 }
 
 /// A call that runs when it is dropped.
-struct Certain<F: FnOnce()>(Option<F>);
+struct CallOnDrop<F: FnOnce()>(Option<F>);
 
-impl<F: FnOnce()> Drop for Certain<F> {
+impl<F: FnOnce()> Drop for CallOnDrop<F> {
     fn drop(&mut self) {
         if let Some(call) = self.0.take() {
             call();

@@ -188,7 +188,10 @@ impl QueryAnswers {
 }
 
 /// Qualifiers of queries that the server answers, without those of storage and of the use of resources.
-pub(crate) const QUERY_QUALIFIERS: [&str; 24] = [
+pub(crate) const QUERY_QUALIFIERS: [&str; 27] = [
+    keys::OF_COSTS[0],
+    keys::OF_COSTS[1],
+    keys::OF_COSTS[2],
     keys::HOSTNAME.name(),
     keys::NSPACE.name(),
     keys::RANK.name(),

@@ -208,8 +208,8 @@ impl<S: Datastore> ServerCore<S> {
         self.begin_pull(now, reference, pull);
     }
 
-    /// Ends the forwarding of a job if its spawner or the spawner's user has too many: of the oldest that has ended, else
-    /// of the oldest.
+    /// Ends the forwarding of a job if its receiver or the receiver's user has too many: of the oldest that has ended, else
+    /// of the oldest that was inherited, else of the oldest.
     pub(super) fn make_room_for_job(&mut self, peer: PeerId, uid: u32) {
         let limits = &self.config.limits;
         let own = self.forwarding.numbers_of(|pull| pull.is_of_spawn && pull.peer == peer);
@@ -223,9 +223,15 @@ impl<S: Datastore> ServerCore<S> {
             let pull = self.forwarding.pull(*reference);
             pull.is_some_and(|pull| pull.procs.iter().any(|job| self.registry.registered(&job.namespace).is_some()))
         };
-        let Some(oldest) = too_many.into_iter().min_by_key(|reference| (is_here(reference), *reference)) else {
-            return;
-        };
+        let is_of_own_spawn =
+            |reference: &u64| self.forwarding.pull(*reference).is_some_and(|pull| pull.inherited_from.is_none());
+        let order =
+            |reference: &u64| (is_of_own_spawn(reference) && is_here(reference), is_here(reference), *reference);
+        let Some(oldest) = too_many.into_iter().min_by_key(order) else { return };
+        if is_here(&oldest) {
+            let proc = self.peers.get(peer).map(|peer| peer.proc().to_string());
+            tracing::warn!(tool = proc, uid, "too much output is forwarded; that of the oldest job ends");
+        }
         self.deliver_collected(oldest);
         self.drop_pulls(|reference, _| reference == oldest);
     }

@@ -6,7 +6,7 @@
 //! `PMIX_IOF_INHERIT` = false refuses this, in the description of the job or in its spawn. A spawn that names channels
 //! with `PMIX_FWD_STDOUT` or its like refuses it, too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::Action;
 use super::forwarding::OUTPUT_CHANNELS;
@@ -24,9 +24,10 @@ impl<S: Datastore> ServerCore<S> {
         job: &Namespace,
         mut infos: impl Iterator<Item = &'i Info>,
     ) {
-        let is_refused =
-            infos.any(|info| info.key.as_str() == keys::IOF_INHERIT.name() && info.value.as_bool() == Some(false));
-        if self.forwarding.granted().next().is_none() || is_refused {
+        if infos.any(|info| info.key.as_str() == keys::IOF_INHERIT.name() && info.value.as_bool() == Some(false)) {
+            self.refuse_inheritance(job);
+        }
+        if self.forwarding.granted().next().is_none() {
             return;
         }
         // A host may describe the spawner of the job, or that of each process.
@@ -45,8 +46,17 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Lets the pulls of tools that cover a process get the output of a job that it has started.
     fn inherit_pulls(&mut self, now: Time, spawner: &ProcId, job: &Namespace) {
+        if self.forwarding.refuses_inheritance(job) {
+            return;
+        }
         let everybody = ProcId { namespace: job.clone(), rank: Rank::Wildcard };
-        for reference in self.forwarding.takers_of(spawner, OUTPUT_CHANNELS) {
+        let mut channels_of: BTreeMap<u64, u16> = BTreeMap::new();
+        for channel in (0..u16::BITS).map(|bit| 1 << bit).filter(|channel| OUTPUT_CHANNELS & channel != 0) {
+            for reference in self.forwarding.takers_of(spawner, channel) {
+                *channels_of.entry(reference).or_default() |= channel;
+            }
+        }
+        for (reference, channels) in channels_of {
             let Some(pull) = self.forwarding.pull(reference) else { continue };
             let (peer, requester) = (pull.peer, pull.requester.clone());
             let origin = pull.inherited_from.unwrap_or(reference);
@@ -60,7 +70,7 @@ impl<S: Datastore> ServerCore<S> {
                 peer,
                 requester: requester.clone(),
                 procs: BTreeSet::from([everybody.clone()]),
-                channels: pull.channels,
+                channels,
                 local_id: pull.local_id,
                 is_redirect: pull.is_redirect,
                 is_of_spawn: true,
@@ -76,16 +86,19 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The host has answered the spawn of a job, whose directives decide.
     pub(super) fn forward_spawned(&mut self, now: Time, spawner: PeerId, job: &Namespace, inherits: bool) {
-        if !inherits {
-            return self.refuse_inheritance(job);
+        if self.registry.has_ended(job) {
+            return;
         }
-        if let Some(spawner) = self.peers.proc_of(spawner).cloned().filter(|_| !self.registry.has_ended(job)) {
-            self.inherit_pulls(now, &spawner, job);
+        match self.peers.proc_of(spawner).cloned() {
+            _ if !inherits => self.refuse_inheritance(job),
+            Some(spawner) => self.inherit_pulls(now, &spawner, job),
+            None => {}
         }
     }
 
-    /// The spawn of a job refuses what pulls have inherited from its description.
+    /// A job refuses, also what pulls have inherited from an earlier description.
     fn refuse_inheritance(&mut self, job: &Namespace) {
+        self.forwarding.refuse_inheritance(&self.registry, job);
         let everybody = ProcId { namespace: job.clone(), rank: Rank::Wildcard };
         self.drop_pulls(|_, pull| pull.inherited_from.is_some() && pull.procs.contains(&everybody));
     }

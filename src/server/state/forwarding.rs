@@ -39,6 +39,8 @@ pub(crate) struct Forwarding {
 #[derive(Debug, Default)]
 struct DescribedJob {
     settings: OutputSettings,
+    /// Whether tools that watch its spawner get none of its output.
+    refuses_inheritance: bool,
     /// Grows from job to job.
     revision: u64,
 }
@@ -143,16 +145,29 @@ impl Forwarding {
 
     /// Takes directives for a job's output. Those of a later call have precedence.
     pub(crate) fn describe_job(&mut self, registry: &Registry, namespace: &Namespace, settings: OutputSettings) {
-        if settings == OutputSettings::default() {
-            return;
+        if settings != OutputSettings::default() {
+            let known = &mut self.described(registry, namespace).settings;
+            *known = settings.or(*known);
         }
+    }
+
+    /// Remembers that a job refuses to let tools inherit its output.
+    pub(crate) fn refuse_inheritance(&mut self, registry: &Registry, namespace: &Namespace) {
+        self.described(registry, namespace).refuses_inheritance = true;
+    }
+
+    /// Whether a job refuses to let tools inherit its output.
+    pub(crate) fn refuses_inheritance(&self, namespace: &Namespace) -> bool {
+        self.jobs.get(namespace).is_some_and(|job| job.refuses_inheritance)
+    }
+
+    fn described(&mut self, registry: &Registry, namespace: &Namespace) -> &mut DescribedJob {
         if self.jobs.len() >= DESCRIBED_JOBS_MAX && !self.jobs.contains_key(namespace) {
             self.forget_oldest_elsewhere(registry);
         }
         self.revision = self.revision.saturating_add(1);
         let described = || DescribedJob { revision: self.revision, ..DescribedJob::default() };
-        let known = &mut self.jobs.entry(namespace.clone()).or_insert_with(described).settings;
-        *known = settings.or(*known);
+        self.jobs.entry(namespace.clone()).or_insert_with(described)
     }
 
     /// Forgets the directives of the oldest job that is not registered. A job that is spawned here and runs elsewhere is

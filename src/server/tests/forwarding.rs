@@ -591,6 +591,7 @@ fn a_tool_that_watches_a_process_gets_the_output_of_jobs_that_it_spawns() {
         assert_eq!(deliver(&mut rig, source, STDOUT, "x").0, [to(tool, 5, "x")], "an application's process gets none");
         assert_eq!(deliver(&mut rig, source, STDERR, "x").0, []);
     }
+    rig.host(HostCall::ExtendNamespace(namespace("refused"), vec![Info::new(key("some.key"), true)].into()));
     for source in [&of_other, &refused] {
         assert_eq!(deliver(&mut rig, source, STDOUT, "x").0, [], "{source}");
     }
@@ -629,6 +630,9 @@ fn the_spawn_decides_about_inheritance_of_output() {
             rig.complete(id, HostReply::Spawned(namespace(name)));
             let expected = if is_inherited { vec![to(tool, 5, "x")] } else { Vec::new() };
             assert_eq!(deliver(&mut rig, &child, STDOUT, "x").0, expected, "{directives:?} {name}");
+            // A later description does not ask again.
+            rig.host(HostCall::ExtendNamespace(namespace(name), vec![Info::new(key("pmix.parent"), proc(0))].into()));
+            assert_eq!(deliver(&mut rig, &child, STDOUT, "x").0, expected, "{directives:?} {name}, extended");
             rig.host(HostCall::DeregisterNamespace(namespace(name)));
         }
     }
@@ -649,6 +653,9 @@ fn output_is_inherited_once_and_within_the_share_of_its_tool() {
         (0..=pulls_max).map(|number| spawned_by(&mut rig, &proc(0), &format!("child{number}"), Vec::new())).collect();
     assert_eq!(deliver(&mut rig, &children[0], STDOUT, "lost").0, []);
     assert_eq!(deliver(&mut rig, &children[pulls_max], STDOUT, "x").0, [to(tool, 5, "x")]);
+    // The channels that the tool does not pull itself, and the job that it has spawned, are its own.
+    assert_eq!(deliver(&mut rig, &children[pulls_max], STDERR, "x").0, [to(tool, 0, "x")]);
+    assert_eq!(deliver(&mut rig, &proc(0), STDERR, "x").0, [to(tool, 0, "x")]);
 }
 
 #[test]

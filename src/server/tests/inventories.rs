@@ -10,7 +10,7 @@ use crate::keys;
 use crate::proto::{Get, QueryInfo, Reply, Request, Tag};
 use crate::server::{Answer, Capabilities, HostCall, INVENTORY, Input, Output, PeerId, ServerConfig, ToolPolicy};
 use crate::topo::inventory::{Device, Inventory, StoredInventory, encodings};
-use crate::types::{Info, ProcId, Query, Rank, Status, Text, Value};
+use crate::types::{Info, InfoFlags, ProcId, Query, Rank, Status, Text, Value};
 
 fn inventory(names: impl IntoIterator<Item = String>) -> HostCall {
     let device = |name: String| Device { device_types: 4, uuid: format!("id-{name}"), name, ..Device::default() };
@@ -145,7 +145,8 @@ fn a_list_of_all_devices_is_written_by_its_sender() {
 #[test]
 fn costs_are_computed_by_their_sender_within_a_bound() {
     let (mut rig, peer) = of_100_nodes();
-    let rows = |rows: &'static str| Info::new(key("modex.fabric.rows"), rows);
+    let rows =
+        |rows: &'static str| Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(key("modex.fabric.rows"), rows) };
     let query = |rows| {
         let query = Query { keys: vec![Text::from("modex.fabric.costs")], qualifiers: vec![rows] };
         Request::from(QueryInfo::new(vec![query]))

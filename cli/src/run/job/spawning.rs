@@ -8,6 +8,7 @@ use modex::runtime::poller::EVENTS_PER_TURN;
 use modex::types::{Namespace, NamespaceError, ProcId, Status, Time};
 use modex::{Responder, Spawn};
 
+use super::forwarding::complete;
 use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::{App, RANK_COUNT_MAX};
 use crate::run::children::Channel;
@@ -446,8 +447,11 @@ impl LaunchedJob {
         self.run_limits.remove(number);
         self.awaited_stops.remove(number);
         self.speaks_pmi.retain(|id| id.job != number);
-        // Nobody can pull the rest of its output.
-        self.streams.values_mut().filter(|stream| stream.job() == number).for_each(|stream| stream.is_kept = false);
+        // Nobody gets the rest of its output.
+        for stream in self.streams.values_mut().filter(|stream| stream.job() == number) {
+            complete(stream, &self.server);
+            (stream.is_kept, stream.is_pulled) = (false, false);
+        }
         let Some(job) = self.jobs.remove(number) else { return };
         if let Err(error) = self.server.deregister_namespace(&job.namespace).wait() {
             tracing::warn!(job = %job.namespace, %error, "the launcher cannot report the end of a job to the server");
