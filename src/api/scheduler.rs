@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam::channel::bounded;
+
 use crate::client::CallError;
 use crate::keys;
 use crate::proto::{Allocate, Request, Service};
@@ -44,6 +46,7 @@ impl Server {
             name: self.name_of_question(),
             address: address.clone(),
             system: SystemServer::Scheduler,
+            hostname: Some(self.handle.environment().hostname.clone()),
             system_tmpdir: Some(self.handle.environment().system_tmpdir.clone().into()),
             time_max: Some(time.left()),
             ..ToolDirections::default()
@@ -55,15 +58,21 @@ impl Server {
         // The client and the scheduler count whole seconds.
         let seconds_left = u32::try_from(time.left().as_secs()).unwrap_or(seconds).max(1);
         question.push(Info::new(Key::from_static(keys::TIMEOUT.name()), seconds_left));
-        match client.allocate(ALLOC_EXTEND, question).wait() {
-            Ok(answered) => {
+        let (sender, answer) = bounded(1);
+        let take = move |answer| drop(sender.send(answer));
+        if let Err(error) = client.allocate(ALLOC_EXTEND, question).then(take) {
+            return Err(Unanswered::Refused { status: error.status() });
+        }
+        match answer.recv_timeout(time.left()) {
+            Ok(Ok(answered)) => {
                 // The answer counts, and not the way in which the server is left.
                 let _ = client.finalize();
                 Ok(answered.results)
             }
             // A server that is too slow may be slow to say goodbye, too. The end of the connection has the same effect.
-            Err(RequestError::Call(error)) => Err(unanswered(&error, seconds)),
-            Err(error) => Err(Unanswered::Refused { status: error.status() }),
+            Ok(Err(RequestError::Call(error))) => Err(unanswered(&error, seconds)),
+            Ok(Err(error)) => Err(Unanswered::Refused { status: error.status() }),
+            Err(_) => Err(Unanswered::TooSlow { seconds }),
         }
     }
 }

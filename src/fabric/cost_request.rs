@@ -90,6 +90,15 @@ fn with_cost(mut device: Vec<Info>, cost: u16) -> Info {
     Info::new(Key::from_static(keys::FABRIC_DEVICE.name()), Value::info_array(device))
 }
 
+/// Whether a qualifier of this library has another form than it must have.
+pub(crate) fn is_malformed(qualifier: &Info) -> bool {
+    match qualifier.key.as_str() {
+        ROWS | COLUMNS => ends(&qualifier.value).is_none(),
+        COUNT => count(&qualifier.value).is_none(),
+        _ => false,
+    }
+}
+
 fn find<'q>(qualifiers: &'q [Info], key: &str) -> Option<&'q Value> {
     qualifiers.iter().find(|info| info.key.as_str() == key).map(|info| &info.value)
 }
@@ -100,11 +109,16 @@ fn count(value: &Value) -> Option<usize> {
     value.as_u64().or_else(of_text)?.try_into().ok()
 }
 
-/// The devices `FIRST-LAST` or `ONE` of a plane. `None` for another text, and for devices that do not exist.
-fn range(value: &Value, plane: &Plane) -> Option<Range<u32>> {
+/// The first and the last device of `FIRST-LAST`, or twice that of `ONE`.
+fn ends(value: &Value) -> Option<(u32, u32)> {
     let text = value.as_str()?;
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let index = |text: &str| text.trim().parse::<u32>().ok();
-    let (first, last) = (index(first)?, index(last)?);
-    (first <= last && (last as usize) < plane.device_count()).then(|| first..last + 1)
+    Some((index(first)?, index(last)?)).filter(|(first, last)| first <= last)
+}
+
+/// The devices of a range. `None` for another text, and for devices that do not exist.
+fn range(value: &Value, plane: &Plane) -> Option<Range<u32>> {
+    let (first, last) = ends(value)?;
+    ((last as usize) < plane.device_count()).then(|| first..last + 1)
 }

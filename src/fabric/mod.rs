@@ -74,7 +74,7 @@ mod tests;
 pub use assignment::{Assignment, Closest, DeviceEndpoint, SWITCH_PEERS_BYTES_MAX, numbered};
 pub(crate) use attributes::FabricList;
 pub use attributes::{KEYS, LISTED_MAX, PlaneDevices};
-pub(crate) use cost_request::CostRequest;
+pub(crate) use cost_request::{CostRequest, is_malformed};
 pub use description::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 pub use error::FabricError;
 pub use plane::{BLOCK_CELLS_MAX, DEVICES_MAX, Device, NAME_BYTES_MAX, Plane, SWITCHES_MAX, UNREACHABLE};

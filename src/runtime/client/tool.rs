@@ -42,6 +42,8 @@ pub struct ToolDirections {
     pub namespace: Option<Namespace>,
     /// The kind of the node's server.
     pub system: SystemServer,
+    /// The name of this node in the names of the system's files; without one that of the kernel.
+    pub hostname: Option<String>,
     /// Directory of the session's files. Directories below it are searched too.
     pub session_tmpdir: Option<PathBuf>,
     /// Directory of the node's files.

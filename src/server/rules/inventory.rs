@@ -159,6 +159,10 @@ impl<S: Datastore> ServerCore<S> {
         if self.judge(&asker, requested) == GetVerdict::Found {
             return Some(asker);
         }
+        if directives.iter().any(fabric::is_malformed) {
+            self.refuse(asker, Status::ERR_BAD_PARAM);
+            return None;
+        }
         let Some(value) = self.hardware_value(key, directives, None) else { return Some(asker) };
         if value.value_bytes().is_none_or(|bytes| bytes > self.config.limits.query_bytes_max) {
             self.refuse(asker, Status::ERR_OUT_OF_RESOURCE);

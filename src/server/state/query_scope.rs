@@ -3,7 +3,7 @@
 use crate::server::interface::query_answers::QUERY_QUALIFIERS;
 use crate::server::interface::{OwnedRealm, Requester, find, flag};
 use crate::types::{Info, InfoFlags, Namespace, Query, Rank, Status, Text, Value};
-use crate::{keys, storage, usage};
+use crate::{fabric, keys, storage, usage};
 
 /// The qualifiers of a query.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,9 +33,7 @@ impl QueryScope {
     /// those of the use of resources.
     pub(crate) fn of(query: &Query, requester: &Requester, index: usize, has_storage: bool) -> Result<Self, Status> {
         let Query { keys: names, qualifiers } = query;
-        if has_unmet(names, qualifiers, has_storage) {
-            return Err(Status::ERR_NOT_SUPPORTED);
-        }
+        check(names, qualifiers, has_storage)?;
         let realm = OwnedRealm::read(qualifiers);
         let proc = find(qualifiers, keys::PROCID);
         let (namespace, rank) = (find(qualifiers, keys::NSPACE), find(qualifiers, keys::RANK));
@@ -101,8 +99,8 @@ impl QueryScope {
     }
 }
 
-/// Whether a required qualifier has no meaning for a query.
-fn has_unmet(names: &[Text], qualifiers: &[Info], has_storage: bool) -> bool {
+/// Refuses a required qualifier without a meaning for a query, and a malformed one.
+fn check(names: &[Text], qualifiers: &[Info], has_storage: bool) -> Result<(), Status> {
     let is_of_storage = |name: &Text| name.to_str().is_ok_and(storage::is_key);
     let is_about_storage = has_storage && names.iter().all(is_of_storage);
     let is_of_usage = |name: &Text| name.to_str().is_ok_and(usage::is_query_key);
@@ -116,7 +114,11 @@ fn has_unmet(names: &[Text], qualifiers: &[Info], has_storage: bool) -> bool {
         let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
         !is_of_value && keys::is_unmet(info, is_known)
     };
-    qualifiers.iter().any(is_unmet)
+    match qualifiers {
+        all if all.iter().any(is_unmet) => Err(Status::ERR_NOT_SUPPORTED),
+        all if all.iter().any(fabric::is_malformed) => Err(Status::ERR_BAD_PARAM),
+        _ => Ok(()),
+    }
 }
 
 /// Without a rank a query about a job means all of it.

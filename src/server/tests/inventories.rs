@@ -162,8 +162,16 @@ fn costs_are_computed_by_their_sender_within_a_bound() {
     assert_eq!(count(&rig.request(peer, query(rows("0-149")))), 150 * 150);
     assert_eq!(count(&rig.request(peer, get(rows("0-149")))), 150 * 150);
     let (mut large, peer) = with_fabric("nodes:300;plane:d:1");
-    for request in [query(rows("0-299")), get(rows("0-299"))] {
-        assert_eq!(statuses(&large.request(peer, request)), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+    for request in [query, get] {
+        assert_eq!(statuses(&large.request(peer, request(rows("0-299")))), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+        for wrong in ["3-1", "many", ""] {
+            assert_eq!(
+                statuses(&large.request(peer, request(rows(wrong)))),
+                [(peer, Status::ERR_BAD_PARAM)],
+                "{wrong}"
+            );
+        }
+        assert_eq!(statuses(&large.request(peer, request(rows("0-300")))), [(peer, Status::ERR_NOT_FOUND)]);
     }
 }
 

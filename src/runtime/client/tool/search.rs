@@ -45,7 +45,11 @@ impl Places {
         let session_tmpdir = directions.session_tmpdir.clone().or_else(|| variable("PMIX_SERVER_TMPDIR"));
         let from_environment = || system_directory_of(|name| variable(name).map(PathBuf::into_os_string));
         let system_tmpdir = directions.system_tmpdir.clone().unwrap_or_else(from_environment);
-        Ok(Self { names: Names::new(&hostname())?, session_tmpdir, system_tmpdir })
+        Ok(Self {
+            names: Names::new(&directions.hostname.clone().unwrap_or_else(hostname))?,
+            session_tmpdir,
+            system_tmpdir,
+        })
     }
 
     /// The server that the directions name; `None` if they name no server.

@@ -177,7 +177,8 @@ impl<S: Datastore> ServerCore<S> {
         match answer.map(|answer| progress.answer(answer, bytes_max)) {
             Some(true) => {}
             Some(false) if !is_host_first => return Err(Status::ERR_OUT_OF_RESOURCE.into()),
-            _ => progress.miss(),
+            Some(false) => progress.refuse_query(Status::ERR_OUT_OF_RESOURCE),
+            None => progress.miss(),
         }
         Ok(true)
     }
