@@ -170,6 +170,18 @@ fn a_required_address_is_refused_where_nobody_is_asked() {
     assert_eq!([set_up(address), set_up(required)], [Ok(()), Err(Status::ERR_NOT_SUPPORTED)]);
 }
 
+/// Regression: a required allocation was ignored, if the environment alone was asked for.
+#[test]
+fn a_required_allocation_is_refused_where_the_environment_alone_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = builder(directory.path()).start(LocalHost).unwrap();
+    let set_up = |flags| {
+        let infos = [Info { flags, ..wish(0) }, info(keys::SETUP_APP_ENVARS.name(), true)];
+        server.setup_application(&Namespace::new("job").unwrap(), &infos).map_err(|error| error.status())
+    };
+    assert_eq!([set_up(0), set_up(InfoFlags::REQUIRED.bits())], [Ok(Vec::new()), Err(Status::ERR_NOT_SUPPORTED)]);
+}
+
 /// Regression: a scheduler whose host has no function for allocations refused each question.
 #[test]
 fn a_scheduler_answers_questions_that_its_host_leaves() {

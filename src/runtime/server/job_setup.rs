@@ -246,7 +246,12 @@ impl JobSetup {
         variables: &[(OsString, OsString)],
         ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
     ) -> Result<Vec<Info>, SetupError> {
+        let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
+        let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
+        let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
+        let has_others = is_all || others || is_neither;
         let counts = |key: &&str| match *key {
+            key if key == keys::ALLOC_FABRIC.name() => has_others,
             // A process's place counts for endpoints alone.
             key if key == keys::PROC_INFO_ARRAY.name() => self.grants.fabric().is_some(),
             key if key == keys::SERVER_URI.name() => self.grants.asks_elsewhere(infos),
@@ -254,11 +259,7 @@ impl JobSetup {
         };
         refuse_required(infos, &UNDERSTOOD.into_iter().filter(counts).collect::<Vec<_>>())?;
         changes_of(infos)?;
-        let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
-        let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
-        let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
         let ports = self.grants.ports(namespace, infos);
-        let has_others = is_all || others || is_neither;
         let allocated = if has_others { self.grants.of_host(namespace, infos, &ports, ask)? } else { Vec::new() };
         let changes = if is_all || environment || is_neither {
             // PRRTE's daemons ask for neither, after `prun` has collected the user's variables. Theirs must not win.
