@@ -198,6 +198,16 @@ fn a_scheduler_answers_questions_that_its_host_leaves() {
     };
     let given = near.setup_application(&job, &wish(info(keys::ALLOC_FABRIC_ENDPTS.name(), Value::Size(1)))).unwrap();
     check_found(&near, &job, &given);
+    // Each application of a job has the job's key.
+    let key = |job: &Namespace| {
+        let given = near.setup_application(job, &setup(0)).unwrap();
+        let of_fabric = given.iter().find(|info| info.key.as_str() == "modex.fabric.job").unwrap();
+        let Value::DataArray(values) = &of_fabric.value else { panic!("{of_fabric:?}") };
+        let is_key = |value: &&Value| matches!(value, Value::Info(info) if info.key.as_str() == keys::ALLOC_FABRIC_SEC_KEY.name());
+        values.elements.iter().find(is_key).unwrap().clone()
+    };
+    assert_eq!(key(&job), key(&job));
+    assert_ne!(key(&job), key(&Namespace::new("other").unwrap()));
     let gold = near.setup_application(&job, &wish(info(keys::ALLOC_FABRIC_QOS.name(), "gold")));
     assert_eq!(gold.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
     // Only questions have an answer.

@@ -36,8 +36,8 @@ impl Fabric {
     /// Gives each process the endpoints that are `taken` for it, else one in each plane. `place` is where a process runs: many processes
     /// have the same. `distance` is that of a place and a device, if it is known.
     ///
-    /// The endpoint in a plane is at the closest device. Among equally close ones, the processes of a node take turns. A process has its
-    /// closest endpoints first.
+    /// The endpoint in a plane is at the closest device. Among equally close ones, the processes that are as close to them take turns. A
+    /// process has its closest endpoints first.
     #[must_use]
     pub fn assign<'n, P: Ord + Copy>(
         &self,
@@ -104,15 +104,13 @@ impl Assignment {
         taken: &BTreeMap<u32, Vec<DeviceEndpoint>>,
         distance: impl Fn(P, Device<'_>) -> Option<u32>,
     ) {
-        let mut closest: BTreeMap<P, Vec<Closest>> = BTreeMap::new();
+        let mut turns = Turns::new();
         let mut known: BTreeMap<Vec<DeviceEndpoint>, u32> = BTreeMap::new();
-        for (turn, (rank, place)) in processes.enumerate() {
+        for (rank, place) in processes {
             let of_wishes = taken.get(&rank).filter(|taken| !taken.is_empty());
             let chosen = of_wishes.cloned().unwrap_or_else(|| {
-                let distance = |device: Device<'_>| distance(place, device);
-                let closest = closest.entry(place).or_insert_with(|| Closest::of_each_plane(planes, distance));
-                let mut devices = Vec::with_capacity(closest.len());
-                closest.iter().for_each(|plane| plane.take(turn, 1, &mut devices));
+                let closest = || Closest::of_each_plane(planes, |device| distance(place, device));
+                let devices = turns.take(place, 1, closest);
                 devices.into_iter().map(|(plane, device)| DeviceEndpoint { plane, device, earlier: 0 }).collect()
             });
             let number = match known.get(&chosen) {
@@ -132,7 +130,6 @@ impl Assignment {
 /// Devices by their distance from a place.
 #[derive(Debug)]
 pub struct Closest {
-    distance: u32,
     /// Plane and number of equally close devices, the closest first.
     levels: Vec<Vec<(usize, u32)>>,
 }
@@ -140,6 +137,19 @@ pub struct Closest {
 impl Closest {
     /// The devices of some planes. Those of unknown distance are the farthest.
     pub fn of(planes: &[PlaneDevices<'_>], distance: impl Fn(Device<'_>) -> Option<u32>) -> Self {
+        Self::with_distance(planes, distance).1
+    }
+
+    /// Each plane's devices on their own, the closest planes first.
+    pub fn of_each_plane(planes: &[PlaneDevices<'_>], distance: impl Fn(Device<'_>) -> Option<u32>) -> Vec<Self> {
+        let of_plane = |plane| Self::with_distance(std::slice::from_ref(plane), &distance);
+        let mut closest: Vec<(u32, Self)> = planes.iter().map(of_plane).collect();
+        closest.sort_by_key(|(distance, _)| *distance);
+        closest.into_iter().map(|(_, closest)| closest).collect()
+    }
+
+    /// The devices, and the distance of the closest one.
+    fn with_distance(planes: &[PlaneDevices<'_>], distance: impl Fn(Device<'_>) -> Option<u32>) -> (u32, Self) {
         let of_plane = |(plane, _, devices): &PlaneDevices<'_>| {
             let plane = *plane;
             let in_plane = |(place, device): (usize, &Device<'_>)| {
@@ -153,28 +163,54 @@ impl Closest {
         let distance = devices.first().map_or(u32::MAX, |(distance, ..)| *distance);
         let levels = devices.chunk_by(|one, other| one.0 == other.0);
         let numbers = |level: &[(u32, usize, usize, u32)]| level.iter().map(|of| (of.2, of.3)).collect();
-        Self { distance, levels: levels.map(numbers).collect() }
+        (distance, Self { levels: levels.map(numbers).collect() })
+    }
+}
+
+/// Hands out the devices of a node to processes at places. Equally close devices have a turn of their own, which all places share.
+#[derive(Debug)]
+pub struct Turns<P> {
+    /// The numbers of each place's levels.
+    places: BTreeMap<P, Vec<Vec<usize>>>,
+    numbers: BTreeMap<Vec<(usize, u32)>, usize>,
+    /// Equally close devices, and the index of the next one.
+    levels: Vec<(Vec<(usize, u32)>, usize)>,
+}
+
+impl<P: Ord> Turns<P> {
+    /// The beginning, before any process.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { places: BTreeMap::new(), numbers: BTreeMap::new(), levels: Vec::new() }
     }
 
-    /// Those of each plane on its own, the closest planes first.
-    pub fn of_each_plane(planes: &[PlaneDevices<'_>], distance: impl Fn(Device<'_>) -> Option<u32>) -> Vec<Self> {
-        let of_plane = |plane| Self::of(std::slice::from_ref(plane), &distance);
-        let mut closest: Vec<Self> = planes.iter().map(of_plane).collect();
-        closest.sort_by_key(|closest| closest.distance);
-        closest
-    }
-
-    /// Adds the devices of `count` endpoints for the process with the number `turn` on its node: the closest ones. Among equally close
-    /// ones, the processes take turns. After all devices it begins again.
-    pub fn take(&self, turn: usize, count: usize, taken: &mut Vec<(usize, u32)>) {
-        let end = taken.len().saturating_add(count);
-        while taken.len() < end && !self.levels.is_empty() {
-            for level in &self.levels {
-                let count = level.len().min(end - taken.len());
-                let first = turn.wrapping_mul(count).checked_rem(level.len()).unwrap_or_default();
-                taken.extend(level.iter().cycle().skip(first).take(count));
+    /// The devices of `count` endpoints in each element of `closest`, for the next process at a place: the closest ones. After all devices
+    /// it begins again.
+    pub fn take(&mut self, place: P, count: usize, closest: impl FnOnce() -> Vec<Closest>) -> Vec<(usize, u32)> {
+        let Self { places, numbers, levels } = self;
+        let mut number = |level: Vec<(usize, u32)>| {
+            *numbers.entry(level).or_insert_with_key(|level| {
+                levels.push((level.clone(), 0));
+                levels.len().saturating_sub(1)
+            })
+        };
+        let orders = places.entry(place).or_insert_with(|| {
+            let mut order = |closest: Closest| closest.levels.into_iter().map(&mut number).collect();
+            closest().into_iter().map(&mut order).collect()
+        });
+        let mut taken = Vec::with_capacity(count);
+        for order in orders {
+            let end = taken.len().saturating_add(count);
+            while taken.len() < end && !order.is_empty() {
+                for &mut level in &mut *order {
+                    let Some((devices, next)) = levels.get_mut(level) else { continue };
+                    let count = devices.len().min(end - taken.len());
+                    taken.extend(devices.iter().cycle().skip(*next).take(count));
+                    *next = next.saturating_add(count).checked_rem(devices.len()).unwrap_or_default();
+                }
             }
         }
+        taken
     }
 }
 
@@ -201,27 +237,30 @@ mod tests {
     use crate::fabric::providers::{Provider, TestFabric};
 
     proptest! {
-        /// Against the definition: no process has a farther device before all closer ones, and equally close ones have as many owners.
+        /// Against the definition: no process has a farther device before all closer ones. Equally close ones have as many owners, wherever
+        /// these are.
         #[test]
         fn processes_share_the_closest_devices(
-            distances in proptest::collection::vec(0_u32..3, 8),
+            places in proptest::collection::vec(proptest::collection::vec(0_u32..3, 8), 1..4),
             planes in 1_usize..3,
             count in 0_usize..20,
-            processes in 1_usize..12,
+            processes in proptest::collection::vec(any::<usize>(), 1..20),
         ) {
             let text = if planes == 1 { "nodes:1;plane:d:8" } else { "nodes:1;plane:d:5;plane:d:3" };
             let fabric = TestFabric.read(text).unwrap();
             let devices = fabric.wanted_devices("test000", |_, _| true);
-            let place = |plane: usize, device: u32| plane * 5 + device as usize;
             let number = |device: Device<'_>| device.name.trim_start_matches("test000:nic").parse::<usize>().unwrap();
-            let closest = Closest::of(&devices, |device| Some(distances[number(device)]));
-            let mut owners = [0_usize; 8];
-            for turn in 0..processes {
-                let mut taken = Vec::new();
-                closest.take(turn, count, &mut taken);
+            let mut turns = Turns::new();
+            // The owners of each device among equally close ones.
+            let mut owners: BTreeMap<Vec<usize>, [usize; 8]> = BTreeMap::new();
+            for place in processes.into_iter().map(|process| process % places.len()) {
+                let distances = &places[place];
+                let closest = || vec![Closest::of(&devices, |device| Some(distances[number(device)]))];
+                let taken = turns.take(place, count, closest);
                 prop_assert_eq!(taken.len(), count);
                 for round in taken.chunks(8) {
-                    let mut of_round: Vec<usize> = round.iter().map(|&(plane, device)| place(plane, device)).collect();
+                    let of_round = round.iter().map(|&(plane, device)| plane * 5 + device as usize);
+                    let mut of_round: Vec<usize> = of_round.collect();
                     let mut found: Vec<u32> = of_round.iter().map(|&device| distances[device]).collect();
                     found.sort_unstable();
                     let mut sorted = distances.clone();
@@ -230,12 +269,15 @@ mod tests {
                     of_round.sort_unstable();
                     of_round.dedup();
                     prop_assert_eq!(of_round.len(), round.len(), "one round has a device once");
-                    of_round.iter().for_each(|&device| owners[device] += 1);
+                    for device in of_round {
+                        let level = (0..8).filter(|&other| distances[other] == distances[device]).collect();
+                        owners.entry(level).or_default()[device] += 1;
+                    }
                 }
             }
-            for distance in 0..3 {
-                let of_level = || owners.iter().zip(&distances).filter(|(_, of)| **of == distance).map(|(owners, _)| *owners);
-                prop_assert!(of_level().max().unwrap_or(0) - of_level().min().unwrap_or(0) <= 1, "{owners:?}");
+            for (level, owners) in owners {
+                let of_level = || level.iter().map(|&device| owners[device]);
+                prop_assert!(of_level().max().unwrap() - of_level().min().unwrap() <= 1, "{level:?}: {owners:?}");
             }
         }
     }

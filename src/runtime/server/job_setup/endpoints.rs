@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! a wish, nodes and ranks of the job, localities of processes, inventories --> what it gets, or what the fabric lacks
-//! fabric, nodes and ranks, and what the wishes got --> modex.fabric.job: values of the description
+//! fabric, nodes and ranks, endpoints of the wishes --> modex.fabric.job: values of the description
 //! ```
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::fabric::{Assignment, Closest, Device, DeviceEndpoint, Fabric, Plane, PlaneDevices, numbered};
+use crate::fabric::{Assignment, Closest, Device, DeviceEndpoint, Fabric, Plane, PlaneDevices, Turns, numbered};
 use crate::gds::job_record::endpoints_of;
 use crate::gds::registration::endpoints_info;
 use crate::keys;
@@ -20,7 +20,7 @@ use crate::types::{Info, Key, Rank, Value};
 
 /// The info with a job's values on the server's own fabric.
 pub(super) const FABRIC: &str = "modex.fabric.job";
-/// Endpoints of one job under one name.
+/// Endpoints and nodes of all wishes of a setup.
 pub(super) const ENDPOINTS_MAX: u64 = 1 << 18;
 /// Names of planes in an error.
 const NAMED_MAX: usize = 8;
@@ -62,15 +62,39 @@ pub enum FabricShortage {
         /// The node.
         node: String,
     },
-    /// Nobody could have endpoints.
+    /// The job has no known process or node.
     #[error("no node or process is known that could have endpoints; add PMIX_NODE_MAP and PMIX_PROC_MAP")]
     NoOwner,
     /// The job would get too many endpoints.
-    #[error("{found} endpoints are more than {ENDPOINTS_MAX}, the most of one job")]
+    #[error(
+        "the job's requests are for {found} endpoints and nodes, more than {ENDPOINTS_MAX}; ask for fewer endpoints"
+    )]
     TooMany {
-        /// Their number.
+        /// The number of endpoints and nodes.
         found: u64,
     },
+}
+
+/// The endpoints and nodes of the wishes of a setup so far.
+#[derive(Debug, Default)]
+pub(super) struct EndpointCount(u64);
+
+impl EndpointCount {
+    /// Counts a wish with so many endpoints for each of `process_count` processes and `node_count` nodes. Each node counts, because it has
+    /// an array.
+    pub(super) fn add(
+        &mut self,
+        (of_process, process_count): (u64, u64),
+        (of_node, node_count): (u64, u64),
+    ) -> Result<(), FabricShortage> {
+        let of_nodes = of_node.saturating_add(1).saturating_mul(node_count);
+        let found = of_process.saturating_mul(process_count).saturating_add(of_nodes).saturating_add(self.0);
+        if found > ENDPOINTS_MAX {
+            return Err(FabricShortage::TooMany { found });
+        }
+        self.0 = found;
+        Ok(())
+    }
 }
 
 /// The server's fabric for one job.
@@ -78,7 +102,7 @@ pub(super) struct JobFabric<'a> {
     fabric: &'a Fabric,
     inventories: &'a Inventories,
     places: Places,
-    /// What the job's wishes got.
+    /// The endpoints of the job's wishes.
     of_processes: BTreeMap<u32, Vec<DeviceEndpoint>>,
     of_nodes: BTreeMap<String, Vec<DeviceEndpoint>>,
 }
@@ -90,6 +114,11 @@ impl<'a> JobFabric<'a> {
         Self { fabric, inventories, places: Places::of(infos), of_processes, of_nodes }
     }
 
+    /// The endpoints of a process for a wish.
+    pub(super) fn of_process(&self, wanted: &Wanted<'_>) -> u64 {
+        if wanted.is_of_planes() { self.fabric.planes().len() as u64 } else { wanted.of_process }
+    }
+
     /// Takes endpoints for a wish. Returns an array for each node, with its devices, and for each process.
     pub(super) fn take<'n>(
         &mut self,
@@ -97,13 +126,7 @@ impl<'a> JobFabric<'a> {
         wanted: &Wanted<'_>,
     ) -> Result<Vec<Info>, FabricShortage> {
         let nodes: Vec<(&str, Vec<u32>)> = nodes.filter(|(_, ranks)| wanted.of_node > 0 || !ranks.is_empty()).collect();
-        let process_count = nodes.iter().map(|(_, ranks)| ranks.len() as u64).sum();
-        let found = wanted.of_process.saturating_mul(process_count);
-        let found = found.saturating_add(wanted.of_node.saturating_mul(nodes.len() as u64));
-        if found > ENDPOINTS_MAX {
-            return Err(FabricShortage::TooMany { found });
-        }
-        if nodes.is_empty() || wanted.of_process > 0 && process_count == 0 {
+        if nodes.is_empty() || wanted.of_process > 0 && nodes.iter().all(|(_, ranks)| ranks.is_empty()) {
             return Err(FabricShortage::NoOwner);
         }
         let mut devices = Vec::with_capacity(nodes.len());
@@ -140,15 +163,15 @@ impl<'a> JobFabric<'a> {
         let names = names.collect::<Vec<_>>().join(",");
         let mut facts =
             vec![info(keys::HOSTNAME.name(), node.into()), info(keys::FABRIC_DEVICE_NAME.name(), names.into())];
-        let mut taken = Vec::new();
-        Closest::of(devices, |_| None).take(0, count(wanted.of_node), &mut taken);
+        let taken = Turns::new().take((), count(wanted.of_node), || vec![Closest::of(devices, |_| None)]);
         let earlier = self.of_nodes.entry(node.to_owned()).or_default();
         facts.extend(endpoints(self.fabric, &taken, earlier, Rank::LocalNode));
         let mut arrays = vec![info(keys::NODE_INFO_ARRAY.name(), Value::info_array(facts))];
-        let mut closest: BTreeMap<Option<usize>, Vec<Closest>> = BTreeMap::new();
-        for (turn, &rank) in ranks.iter().enumerate() {
+        let mut turns = Turns::new();
+        let count = if wanted.is_of_planes() { 1 } else { count(wanted.of_process) };
+        for &rank in ranks {
             let place = self.places.of_rank(rank);
-            let closest = closest.entry(place).or_insert_with(|| {
+            let taken = turns.take(place, count, || {
                 let distance = |device: Device<'_>| self.distance(place, device);
                 // A wish without numbers has one endpoint in each of its planes.
                 if wanted.is_of_planes() {
@@ -157,9 +180,6 @@ impl<'a> JobFabric<'a> {
                     vec![Closest::of(devices, distance)]
                 }
             });
-            let count = if wanted.is_of_planes() { 1 } else { count(wanted.of_process) };
-            let mut taken = Vec::with_capacity(count);
-            closest.iter().for_each(|closest| closest.take(turn, count, &mut taken));
             let earlier = self.of_processes.entry(rank).or_default();
             let given = endpoints(self.fabric, &taken, earlier, Rank::from(rank));
             arrays.extend(given.map(|given| {
@@ -263,9 +283,10 @@ type DevicePlace = (Option<u32>, Option<usize>);
 
 impl Places {
     fn of(infos: &[Info]) -> Self {
-        let (mut places, mut known) = (Self::default(), BTreeMap::new());
+        let (mut places, mut known, mut numbers) = (Self::default(), BTreeMap::new(), BTreeMap::new());
         for (rank, locality) in infos.iter().filter_map(locality_of) {
-            let place = *known.entry(locality).or_insert_with(|| places.place_of(locality));
+            let number = || place_of(locality).map(|place| places.number_of(place, &mut numbers));
+            let place = *known.entry(locality).or_insert_with(number);
             places.of_ranks.extend(place.map(|place| (rank, place)));
         }
         places
@@ -276,15 +297,11 @@ impl Places {
         self.of_ranks.get(&rank).copied()
     }
 
-    /// The number of a locality's place; `None` for a text that is none.
-    fn place_of(&mut self, locality: &str) -> Option<usize> {
-        relative_locality(locality, "hwloc:").ok()?;
-        let items = locality.split(':').filter(|item| item.starts_with("SK") || item.starts_with("NM"));
-        let place = format!("hwloc:{}", items.collect::<Vec<_>>().join(":"));
-        let found = self.distinct.iter().position(|other| *other == place);
-        found.or_else(|| {
-            self.distinct.push(place);
-            self.distinct.len().checked_sub(1)
+    /// The number of a place among the `numbers` of all.
+    fn number_of(&mut self, place: String, numbers: &mut BTreeMap<String, usize>) -> usize {
+        *numbers.entry(place).or_insert_with_key(|place| {
+            self.distinct.push(place.clone());
+            self.distinct.len().saturating_sub(1)
         })
     }
 
@@ -303,6 +320,13 @@ impl Places {
             })
         })
     }
+}
+
+/// The packages and NUMA nodes of a locality; `None` for a text that is none.
+fn place_of(locality: &str) -> Option<String> {
+    relative_locality(locality, "hwloc:").ok()?;
+    let items = locality.split(':').filter(|item| item.starts_with("SK") || item.starts_with("NM"));
+    Some(format!("hwloc:{}", items.collect::<Vec<_>>().join(":")))
 }
 
 /// A device in the inventory of its node. A port, such as `mlx5_0:1`, is its adapter.
@@ -406,18 +430,31 @@ mod tests {
         list.elements.iter().map(name).collect()
     }
 
+    fn bound(rank: u32, locality: &str) -> Info {
+        let facts =
+            vec![info(keys::RANK.name(), Value::ProcRank(rank.into())), info(keys::LOCALITY_STRING.name(), locality)];
+        info(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts))
+    }
+
+    /// Regression: of two equally close devices in each package, ranks that were bound in turn to the packages used one.
+    #[test]
+    fn ranks_that_are_bound_in_turn_use_all_close_devices() {
+        let fabric = TestFabric.read("nodes:1;plane:d:4").unwrap();
+        let known = inventories();
+        let bindings: Vec<Info> =
+            (0..8).map(|rank| bound(rank, ["hwloc:SK0:NM0", "hwloc:SK1:NM1"][rank as usize % 2])).collect();
+        let nodes = || std::iter::once(("test000", (0..8).collect::<Vec<u32>>()));
+        let mut job = JobFabric::new(&fabric, &known, &bindings);
+        let expected = [1, 0, 3, 2, 1, 0, 3, 2].map(|device| format!("test000:nic00{device}"));
+        let names = |values: &[Info]| (0..8).flat_map(|rank| devices(values, rank)).collect::<Vec<_>>();
+        assert_eq!(names(&job.values(nodes())), expected);
+        job.take(nodes(), &Wanted { of_process: 1, ..Wanted::default() }).unwrap();
+        assert_eq!(names(&job.values(nodes())), expected, "of a wish");
+    }
+
     #[test]
     fn a_process_gets_the_devices_closest_to_its_binding() {
         let fabric = TestFabric.read("nodes:1;plane:d:2;plane:d:2").unwrap();
-        let bound = |rank: u32, locality: &str| {
-            info(
-                keys::PROC_INFO_ARRAY.name(),
-                Value::info_array(vec![
-                    info(keys::RANK.name(), Value::ProcRank(rank.into())),
-                    info(keys::LOCALITY_STRING.name(), locality),
-                ]),
-            )
-        };
         let bindings = [
             bound(0, "hwloc:SK0:NM0"),
             bound(1, "hwloc:SK1:NM1"),
@@ -430,7 +467,7 @@ mod tests {
         let names = |numbers: [u8; 2]| numbers.map(|number| format!("test000:nic00{number}"));
         assert_eq!(devices(&given, 0), names([1, 3]), "the NUMA node 0 has the number 4");
         assert_eq!(devices(&given, 1), names([0, 2]));
-        assert_eq!(devices(&given, 2), names([0, 2]), "both are as close, and it is the third process");
+        assert_eq!(devices(&given, 2), names([0, 2]), "both are as close, and it is the first such process");
         assert_eq!(devices(&given, 3), names([1, 3]), "in turn");
         assert_eq!((devices(&given, 4), devices(&given, 5)), (names([0, 2]).to_vec(), names([1, 3]).to_vec()));
         assert_eq!(devices(&given, 6), [""; 0]);

@@ -8,16 +8,26 @@
 
 use nix::unistd::geteuid;
 
-use super::allocation::{AllocationError, Answer, Layout, Sources, allocate, needs_more_than_a_key};
+use super::allocation::{AllocationError, Answer, Layout, Sources, allocate, needs_others};
 use super::elsewhere::{MARK, Unanswered, VERSION, question};
-use super::endpoints::{self, JobFabric};
+use super::endpoints::{self, EndpointCount, JobFabric};
 use super::ports::{PortDesk, PortSetup, StaticPorts};
 use super::secrets::Secrets;
 use crate::keys;
+use crate::regex::MapLimits;
 use crate::runtime::server::fabric_desk::KnownFabric;
 use crate::server::Capabilities;
 use crate::topo::inventory::SharedInventories;
 use crate::types::{Info, Namespace};
+
+/// Limits of the layout in a question of another process: a description of a job has room for about as many nodes and ranks.
+const QUESTION_LIMITS: MapLimits = MapLimits {
+    nodes_max: 1 << 17,
+    ranks_max: 1 << 20,
+    name_bytes_max: 255,
+    names_bytes_max: 8 << 20,
+    inflated_bytes_max: 16 << 20,
+};
 
 /// The resources.
 pub(in crate::runtime::server) struct FabricGrants {
@@ -59,14 +69,13 @@ impl FabricGrants {
     /// Whether a setup with these infos may wait for another process.
     pub(super) fn may_ask(&self, infos: &[Info]) -> bool {
         let mut wishes = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-        self.asks_elsewhere(infos) && wishes.any(needs_more_than_a_key)
+        self.asks_elsewhere(infos) && wishes.any(needs_others)
     }
 
     /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host passes on the
     /// infos of a question.
     pub(super) fn asks_elsewhere(&self, infos: &[Info]) -> bool {
-        let is_question = infos.iter().any(|info| info.key.as_str() == MARK);
-        self.fabric.is_none() && !self.is_scheduler && !is_question
+        self.fabric.is_none() && !self.is_scheduler && !is_question(infos)
     }
 
     /// The resources of a job that this server's host sets up. The job is that of `PMIX_USERID`, else of the server's user.
@@ -103,7 +112,7 @@ impl FabricGrants {
         self.given((uid, namespace), infos, &ports, |_| Err(Unanswered::NotAsked))
     }
 
-    /// Those that are asked for, and the endpoints of the job's processes.
+    /// The resources that are asked for, and the endpoints of the job's processes.
     fn given(
         &self,
         (owner, namespace): (u32, &Namespace),
@@ -115,7 +124,9 @@ impl FabricGrants {
         if !is_asked && self.fabric.is_none() {
             return Ok(Vec::new());
         }
-        let (layout, inventories) = (Layout::of(infos), self.inventories.snapshot());
+        let is_question = is_question(infos);
+        let limits = if is_question { QUESTION_LIMITS } else { MapLimits::default() };
+        let (layout, inventories) = (Layout::of(infos, &limits), self.inventories.snapshot());
         let layout = match layout {
             Err(error) if !is_asked => {
                 tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");
@@ -125,12 +136,13 @@ impl FabricGrants {
         };
         let fabric = self.fabric.as_ref().map(KnownFabric::newest);
         let mut fabric = fabric.as_ref().map(|fabric| JobFabric::new(fabric, &inventories, infos));
-        let sources = Sources { inventories: &inventories, ports, fabric: fabric.as_mut() };
+        let endpoints = EndpointCount::default();
+        let sources = Sources { inventories: &inventories, ports, fabric: fabric.as_mut(), endpoints };
         let mut allocated = if is_asked { allocate(infos, &layout, sources, ask)? } else { Vec::new() };
         if let Some(fabric) = &fabric {
             let values = fabric.values(layout.nodes());
             if !values.is_empty() {
-                allocated.push(endpoints::info(values, self.secrets.of(owner, namespace)?));
+                allocated.push(endpoints::info(values, self.secrets.of(owner, namespace, !is_question)?));
             }
         }
         Ok(allocated)
@@ -143,6 +155,11 @@ impl FabricGrants {
     }
 }
 
+/// Whether the infos are those of another server's question. A host may pass them on.
+fn is_question(infos: &[Info]) -> bool {
+    infos.iter().any(|info| info.key.as_str() == MARK)
+}
+
 /// The owner of a job, if the host names one.
 fn user_of(infos: &[Info]) -> Option<u32> {
     infos.iter().find(|info| info.key.as_str() == keys::USERID.name()).and_then(|info| info.value.as_u32())
@@ -153,33 +170,98 @@ mod tests {
     use super::super::values_of;
     use super::*;
     use crate::FabricSource;
-    use crate::types::{Key, Value};
+    use crate::types::{AsStatus, Key, Status, Value};
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
         Info::new(Key::from_static(key), value)
     }
 
-    /// Another user could get the key of a job by its name.
-    #[test]
-    fn each_user_that_asks_for_a_job_gets_a_key_of_its_own() {
+    /// Resources of a scheduler's server with one node of one device.
+    fn grants() -> FabricGrants {
         let inventories = SharedInventories::default();
         let source = FabricSource::parse("test:nodes:1;plane:d:1").unwrap();
         let fabric = KnownFabric::read(source, &inventories).unwrap();
-        let grants = FabricGrants::new((Some(fabric), true), inventories, StaticPorts::default());
-        let infos = [info(keys::NODE_MAP.name(), "test000"), info(keys::PROC_MAP.name(), "0")];
-        let job = Namespace::new("job").unwrap();
-        let key = |given: Vec<Info>| given.iter().flat_map(values_of).last().unwrap().value.clone();
-        let of_question = |uid| key(grants.of_question(uid, &job, &infos).unwrap());
-        let of_host = |infos: &[Info]| {
-            let ports = grants.ports(&job, infos);
-            key(grants.of_host(&job, infos, &ports, |_| Err(Unanswered::NotAsked)).unwrap())
-        };
+        FabricGrants::new((Some(fabric), true), inventories, StaticPorts::default())
+    }
+
+    fn job() -> Namespace {
+        Namespace::new("job").unwrap()
+    }
+
+    fn key(given: &[Info]) -> Value {
+        given.iter().flat_map(values_of).last().unwrap().value
+    }
+
+    /// What the host's setup of a job gets.
+    fn of_host(grants: &FabricGrants, infos: &[Info]) -> Vec<Info> {
+        let ports = grants.ports(&job(), infos);
+        grants.of_host(&job(), infos, &ports, |_| Err(Unanswered::NotAsked)).unwrap()
+    }
+
+    /// The infos of a question, with the ranks of the node.
+    fn asked(ranks: &str, wishes: &[Info]) -> Vec<Info> {
+        let infos = [info(keys::NODE_MAP.name(), "test000"), info(keys::PROC_MAP.name(), ranks)];
+        question(&job(), &infos, &wishes.iter().collect::<Vec<_>>())
+    }
+
+    /// A required wish.
+    fn wish(part: Info) -> Info {
+        let parts = vec![info(keys::ALLOC_FABRIC_ID.name(), "net"), part];
+        let flags = crate::types::InfoFlags::REQUIRED.bits();
+        Info { flags, ..info(keys::ALLOC_FABRIC.name(), Value::info_array(parts)) }
+    }
+
+    /// Another user could get the key of a job by its name.
+    #[test]
+    fn each_user_that_asks_for_a_job_gets_a_key_of_its_own() {
+        let grants = grants();
+        let infos = asked("0", &[]);
+        let of_question = |uid| key(&grants.of_question(uid, &job(), &infos).unwrap());
         assert_eq!(of_question(7), of_question(7));
         assert_ne!(of_question(7), of_question(8));
         // The host passes a question on with the user's id, or sets up a job of its own.
         let of_user = [&infos[..], &[info(keys::USERID.name(), 7_u32)]].concat();
-        assert_eq!(of_host(&of_user), of_question(7));
-        assert_ne!(of_host(&infos), of_question(7));
+        assert_eq!(key(&of_host(&grants, &of_user)), of_question(7));
+        assert_ne!(key(&of_host(&grants, &infos)), of_question(7));
+    }
+
+    /// Regression: the end of a job of the host's took the keys of all users that had asked for a job of that name.
+    #[test]
+    fn the_end_of_a_job_leaves_the_keys_of_questions() {
+        let grants = grants();
+        let infos = asked("0", &[]);
+        let of_question = |uid| key(&grants.of_question(uid, &job(), &infos).unwrap());
+        let of_own = || key(&of_host(&grants, &infos[2..]));
+        let (questions, own) = ([7, 8].map(of_question), of_own());
+        grants.forget(&job());
+        assert_eq!([7, 8].map(of_question), questions);
+        assert_ne!(of_own(), own);
+    }
+
+    /// Regression: a small question of another process cost the scheduler's server gigabytes.
+    #[test]
+    fn a_question_is_bounded() {
+        let grants = grants();
+        let refusal = |ranks: &str, wishes: &[Info]| {
+            let given = grants.of_question(7, &job(), &asked(ranks, wishes));
+            given.map(|given| given.len()).map_err(|error| (error.status(), error.to_string()))
+        };
+        let refused = |ranks: &str, wishes: &[Info], status: Status, reason: &str| {
+            let refusal = refusal(ranks, wishes).unwrap_err();
+            assert!(refusal.0 == status && refusal.1.contains(reason), "{refusal:?}");
+        };
+        let endpoints = |count: u64| wish(info(keys::ALLOC_FABRIC_ENDPTS.name(), Value::Size(count)));
+        let plane = wish(info(keys::ALLOC_FABRIC_PLANE.name(), "plane000"));
+        let (many, full) = ("endpoints and nodes", Status::ERR_OUT_OF_RESOURCE);
+        refused("0-1048576", &[endpoints(1)], Status::ERR_BAD_PARAM, "1048576");
+        refused("0-262143", std::slice::from_ref(&plane), full, many);
+        // The bound is that of all wishes together, and a node counts as an endpoint.
+        let half = endpoints(131_071);
+        assert_eq!(refusal("0", &[half.clone(), half.clone()]), Ok(3));
+        refused("0", &[half.clone(), half, endpoints(1)], full, many);
+        let wishes = vec![plane; 65];
+        assert_eq!(refusal("0", &wishes[1..]), Ok(65));
+        refused("0", &wishes, full, "64");
     }
 
     #[test]

@@ -243,6 +243,11 @@ pub(super) struct PortSetup<'d> {
 }
 
 impl PortSetup<'_> {
+    /// Whether the server has no static ports at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.desk.0.lock().groups.is_empty()
+    }
+
     /// Takes so many ports of the first group of a type and plane. `None` if there is no such group. Without a type or
     /// plane each one is right.
     pub(super) fn take(&self, kind: Option<&str>, plane: Option<&str>, needed: u64) -> Option<Taken> {

@@ -19,6 +19,8 @@ pub(super) struct Secrets(Mutex<VecDeque<Kept>>);
 struct Kept {
     owner: u32,
     job: Namespace,
+    /// Whether the host has set up the job, and so tells its end.
+    is_hosts: bool,
     secret: Vec<u8>,
 }
 
@@ -28,22 +30,24 @@ struct Kept {
 pub struct NoRandomBytes;
 
 impl Secrets {
-    /// The key of a user's job.
-    pub(super) fn of(&self, owner: u32, job: &Namespace) -> Result<Vec<u8>, NoRandomBytes> {
+    /// The key of a user's job. `is_hosts` is true for a job that the host sets up.
+    pub(super) fn of(&self, owner: u32, job: &Namespace, is_hosts: bool) -> Result<Vec<u8>, NoRandomBytes> {
         let mut kept = self.0.lock();
-        if let Some(found) = kept.iter().find(|kept| kept.owner == owner && kept.job == *job) {
+        if let Some(found) = kept.iter_mut().find(|kept| kept.owner == owner && kept.job == *job) {
+            found.is_hosts |= is_hosts;
             return Ok(found.secret.clone());
         }
         let secret = secret()?;
         if kept.len() >= SECRETS_MAX {
             remove_one(&mut kept);
         }
-        kept.push_front(Kept { owner, job: job.clone(), secret: secret.clone() });
+        kept.push_front(Kept { owner, job: job.clone(), is_hosts, secret: secret.clone() });
         Ok(secret)
     }
 
+    /// Forgets the key of a job of the host. Jobs of that name at other servers keep theirs: their end is not known here.
     pub(super) fn forget(&self, job: &Namespace) {
-        self.0.lock().retain(|kept| kept.job != *job);
+        self.0.lock().retain(|kept| !kept.is_hosts || kept.job != *job);
     }
 }
 
@@ -75,24 +79,24 @@ mod tests {
     fn a_key_is_for_a_user_and_a_job() {
         let secrets = Secrets::default();
         let job = |name: &str| Namespace::new(name).unwrap();
-        let first = secrets.of(7, &job("job")).unwrap();
-        assert_eq!(secrets.of(7, &job("job")).unwrap(), first, "for each application");
-        assert_ne!(secrets.of(8, &job("job")).unwrap(), first, "another user");
-        assert_ne!(secrets.of(7, &job("other")).unwrap(), first);
+        let first = secrets.of(7, &job("job"), true).unwrap();
+        assert_eq!(secrets.of(7, &job("job"), true).unwrap(), first, "for each application");
+        assert_ne!(secrets.of(8, &job("job"), false).unwrap(), first, "another user");
+        assert_ne!(secrets.of(7, &job("other"), true).unwrap(), first);
         secrets.forget(&job("job"));
-        assert_ne!(secrets.of(7, &job("job")).unwrap(), first);
+        assert_ne!(secrets.of(7, &job("job"), true).unwrap(), first);
     }
 
     #[test]
     fn a_user_with_many_jobs_loses_the_oldest_keys_of_its_own() {
         let secrets = Secrets::default();
         let job = |number: usize| Namespace::new(&format!("job{number}")).unwrap();
-        let (of_other, oldest) = (secrets.of(7, &job(0)).unwrap(), secrets.of(8, &job(0)).unwrap());
+        let (of_other, oldest) = (secrets.of(7, &job(0), false).unwrap(), secrets.of(8, &job(0), false).unwrap());
         for number in 1..SECRETS_MAX {
-            secrets.of(8, &job(number)).unwrap();
+            secrets.of(8, &job(number), false).unwrap();
         }
         assert_eq!(secrets.0.lock().len(), SECRETS_MAX);
-        assert_eq!(secrets.of(7, &job(0)).unwrap(), of_other);
-        assert_ne!(secrets.of(8, &job(0)).unwrap(), oldest);
+        assert_eq!(secrets.of(7, &job(0), false).unwrap(), of_other);
+        assert_ne!(secrets.of(8, &job(0), false).unwrap(), oldest);
     }
 }

@@ -500,15 +500,15 @@ fn a_process_has_several_endpoints_at_one_device_if_it_wants_more_than_there_are
         let bytes = if earlier == 0 { vec![1, 0, 0, 0] } else { vec![1, 0, 0, 0, earlier, 0, 0, 0] };
         (format!("test000:nic00{device}"), bytes)
     };
-    // nic000 and nic002 are the first of each plane. The second process begins with another one after it has all.
-    let wanted = vec![at(0, 0), at(2, 0), at(1, 0), at(2, 1)];
+    // nic000 and nic002 are the first of each plane. The first process has nic000 last, so the second one begins with nic002.
+    let wanted = vec![at(2, 0), at(1, 0), at(0, 0), at(2, 1)];
     assert_eq!(fixture.granted().1["1"], wanted);
     // A wish without numbers has one in each of its planes.
     assert_eq!(fixture.endpoints(1), [wanted, vec![at(2, 2)]].concat());
 }
 
 #[test]
-fn what_the_fabric_lacks_is_left_out_or_refused_if_it_is_required() {
+fn parts_that_the_fabric_lacks_are_left_out_or_refused_if_required() {
     let elsewhere = LAYOUT.map(|(key, text)| part(key, text));
     let maps = TWO_NODES.map(|(key, text)| part(key, text));
     let cases = [
@@ -527,12 +527,12 @@ fn what_the_fabric_lacks_is_left_out_or_refused_if_it_is_required() {
         (vec![endpoints_wanted(1)], &elsewhere[..], Status::ERR_NOT_SUPPORTED, "node elsewhere has no such device"),
         (vec![endpoints_wanted(1)], &[][..], Status::ERR_NOT_SUPPORTED, "add PMIX_NODE_MAP and PMIX_PROC_MAP"),
         (vec![endpoints_wanted(1)], &maps[..1], Status::ERR_NOT_SUPPORTED, "add PMIX_NODE_MAP and PMIX_PROC_MAP"),
-        (vec![endpoints_wanted(1 << 16)], &maps[..], Status::SUCCESS, ""),
+        (vec![endpoints_wanted((1 << 16) - 1)], &maps[..], Status::SUCCESS, ""),
         (
-            vec![endpoints_wanted((1 << 16) + 1)],
+            vec![endpoints_wanted(1 << 16)],
             &maps[..],
             Status::ERR_OUT_OF_RESOURCE,
-            "262148 endpoints are more than 262144",
+            "262146 endpoints and nodes, more than 262144",
         ),
         (
             vec![part(keys::ALLOC_FABRIC_QOS.name(), "gold")],
