@@ -104,7 +104,7 @@ impl Assignment {
         taken: &BTreeMap<u32, Vec<DeviceEndpoint>>,
         distance: impl Fn(P, Device<'_>) -> Option<u32>,
     ) {
-        let mut turns = Turns::new();
+        let mut turns = Turns::default();
         let mut known: BTreeMap<Vec<DeviceEndpoint>, u32> = BTreeMap::new();
         for (rank, place) in processes {
             let of_wishes = taken.get(&rank).filter(|taken| !taken.is_empty());
@@ -177,13 +177,13 @@ pub struct Turns<P> {
     levels: Vec<(Vec<(usize, u32)>, usize)>,
 }
 
-impl<P: Ord> Turns<P> {
-    /// The beginning, before any process.
-    #[must_use]
-    pub const fn new() -> Self {
+impl<P> Default for Turns<P> {
+    fn default() -> Self {
         Self { places: BTreeMap::new(), numbers: BTreeMap::new(), levels: Vec::new() }
     }
+}
 
+impl<P: Ord> Turns<P> {
     /// The devices of `count` endpoints in each element of `closest`, for the next process at a place: the closest ones. After all devices
     /// it begins again.
     pub fn take(&mut self, place: P, count: usize, closest: impl FnOnce() -> Vec<Closest>) -> Vec<(usize, u32)> {
@@ -250,7 +250,7 @@ mod tests {
             let fabric = TestFabric.read(text).unwrap();
             let devices = fabric.wanted_devices("test000", |_, _| true);
             let number = |device: Device<'_>| device.name.trim_start_matches("test000:nic").parse::<usize>().unwrap();
-            let mut turns = Turns::new();
+            let mut turns = Turns::default();
             // The owners of each device among equally close ones.
             let mut owners: BTreeMap<Vec<usize>, [usize; 8]> = BTreeMap::new();
             for place in processes.into_iter().map(|process| process % places.len()) {

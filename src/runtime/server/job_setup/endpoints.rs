@@ -163,11 +163,11 @@ impl<'a> JobFabric<'a> {
         let names = names.collect::<Vec<_>>().join(",");
         let mut facts =
             vec![info(keys::HOSTNAME.name(), node.into()), info(keys::FABRIC_DEVICE_NAME.name(), names.into())];
-        let taken = Turns::new().take((), count(wanted.of_node), || vec![Closest::of(devices, |_| None)]);
+        let taken = Turns::default().take((), count(wanted.of_node), || vec![Closest::of(devices, |_| None)]);
         let earlier = self.of_nodes.entry(node.to_owned()).or_default();
         facts.extend(endpoints(self.fabric, &taken, earlier, Rank::LocalNode));
         let mut arrays = vec![info(keys::NODE_INFO_ARRAY.name(), Value::info_array(facts))];
-        let mut turns = Turns::new();
+        let mut turns = Turns::default();
         let count = if wanted.is_of_planes() { 1 } else { count(wanted.of_process) };
         for &rank in ranks {
             let place = self.places.of_rank(rank);
