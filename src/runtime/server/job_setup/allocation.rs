@@ -76,6 +76,12 @@ pub enum AllocationError {
         /// Their number.
         found: usize,
     },
+    /// A wish has too many parts.
+    #[error("a PMIX_ALLOC_FABRIC has {found} parts, more than {PARTS_MAX}; give each part once")]
+    TooManyParts {
+        /// Their number.
+        found: usize,
+    },
     /// Static ports are required, and the job can't have so many.
     #[error(transparent)]
     Ports(#[from] PortShortage),
@@ -118,7 +124,7 @@ impl AsStatus for AllocationError {
             }
             Self::NotGiven { .. } => Status::ERR_NOT_SUPPORTED,
             Self::NotAnswered { unanswered, .. } => unanswered.status(),
-            Self::TooManyWishes { .. } | Self::Ports(_) => Status::ERR_OUT_OF_RESOURCE,
+            Self::TooManyWishes { .. } | Self::TooManyParts { .. } | Self::Ports(_) => Status::ERR_OUT_OF_RESOURCE,
             Self::NoKey(_) => Status::ERROR,
         }
     }
@@ -126,6 +132,8 @@ impl AsStatus for AllocationError {
 
 /// Wishes of a setup.
 const WISHES_MAX: usize = 64;
+/// Parts of a wish.
+const PARTS_MAX: usize = 64;
 
 /// The values of [`FABRIC`].
 const VALUES_OF_FABRIC: [&str; 3] = [ENDPOINTS, keys::NODE_INFO_ARRAY.name(), keys::ALLOC_FABRIC_SEC_KEY.name()];
@@ -278,6 +286,9 @@ impl<'a> Wish<'a> {
     /// `None` for an optional wish without a name: no process could find its answer.
     fn read(info: &'a Info) -> Result<Option<Self>, AllocationError> {
         let asked: Vec<&Info> = elements(&info.value).collect();
+        if asked.len() > PARTS_MAX {
+            return Err(AllocationError::TooManyParts { found: asked.len() });
+        }
         let is_required = info.flags().contains(InfoFlags::REQUIRED);
         let id = asked.iter().find(|info| info.key.as_str() == keys::ALLOC_FABRIC_ID.name());
         let Some(id) = id else {

@@ -24,6 +24,8 @@ pub(super) const FABRIC: &str = "modex.fabric.job";
 pub(super) const ENDPOINTS_MAX: u64 = 1 << 18;
 /// Names of planes in an error.
 const NAMED_MAX: usize = 8;
+/// Characters of a caller's text in an error.
+const EXCERPT_MAX: usize = 64;
 
 /// Endpoints that a job wants.
 #[derive(Debug, Default)]
@@ -218,9 +220,9 @@ impl<'a> JobFabric<'a> {
             (Some(name), _) if !is_there(&Wanted { plane: Some(name), ..Wanted::default() }) => {
                 let mut names: Vec<&str> = planes.iter().take(NAMED_MAX).map(Plane::name).collect();
                 names.extend((planes.len() > NAMED_MAX).then_some("..."));
-                FabricShortage::Plane { name: name.to_owned(), planes: names.join(", ") }
+                FabricShortage::Plane { name: excerpt(name), planes: names.join(", ") }
             }
-            (_, Some((kind, _))) if !is_there(wanted) => FabricShortage::Kind { kind: kind.to_owned() },
+            (_, Some((kind, _))) if !is_there(wanted) => FabricShortage::Kind { kind: excerpt(kind) },
             _ => FabricShortage::Node { node: node.to_owned() },
         }
     }
@@ -234,6 +236,11 @@ impl Wanted<'_> {
     const fn is_of_planes(&self) -> bool {
         self.of_process == 0 && self.of_node == 0 && (self.plane.is_some() || self.kind.is_some())
     }
+}
+
+/// The beginning of a caller's text. Each part that is left out keeps it.
+fn excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT_MAX).collect()
 }
 
 fn count(wanted: u64) -> usize {

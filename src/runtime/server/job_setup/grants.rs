@@ -262,6 +262,13 @@ mod tests {
         let wishes = vec![plane; 65];
         assert_eq!(refusal("0", &wishes[1..]), Ok(65));
         refused("0", &wishes, full, "64");
+        // Each part that is left out has the reason, and so the name.
+        let mut of_parts = wish(info(keys::ALLOC_FABRIC_PLANE.name(), "x".repeat(1 << 20)));
+        assert!(refusal("0", std::slice::from_ref(&of_parts)).unwrap_err().1.len() < 1000);
+        let Value::DataArray(parts) = &mut of_parts.value else { panic!("{of_parts:?}") };
+        let again = Value::Info(Box::new(info(keys::ALLOC_FABRIC_PLANE.name(), "plane000")));
+        parts.elements.resize(65, again);
+        refused("0", &[of_parts], full, "65 parts");
     }
 
     #[test]
