@@ -94,7 +94,7 @@ impl Server {
     /// 2. without an address, the host ([`Host::allocate`](crate::Host::allocate), on this thread)
     /// 3. the scheduler of the node, if the host does not support that
     ///
-    /// It waits for the answer at most 10 s, or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a fabric ask nobody.
+    /// The answer must come within 10 s, or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a fabric ask nobody.
     ///
     /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and
     /// of the programming model.

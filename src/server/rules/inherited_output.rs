@@ -96,7 +96,7 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// A job refuses, also what pulls have inherited from an earlier description.
+    /// A job refuses inheritance. Pulls that have inherited its output before end.
     fn refuse_inheritance(&mut self, job: &Namespace) {
         self.forwarding.refuse_inheritance(&self.registry, job);
         let everybody = ProcId { namespace: job.clone(), rank: Rank::Wildcard };

@@ -231,7 +231,7 @@ impl Forwarding {
         takers.into_iter().filter(|(_, pull)| !is_second(pull)).map(|(reference, _)| reference).collect()
     }
 
-    /// Whether a job's output goes to what a pull has inherited.
+    /// Whether this pull has inherited a job's output.
     pub(crate) fn has_inherited(&self, job: &Namespace, from: u64) -> bool {
         let of_job = self.by_proc.get(&ProcId { namespace: job.clone(), rank: Rank::Wildcard });
         let mut pulls = of_job.into_iter().flatten().filter_map(|reference| self.granted.get(reference));

@@ -24,7 +24,7 @@ pub(crate) struct QueryScope {
     pub(crate) audience: Option<u8>,
     /// Only values that are here.
     pub(crate) is_optional: bool,
-    /// The index of a query for values with qualifiers, or with those of storage or usage. Such queries are not compared.
+    /// The index of a query for values with qualifiers, or with those of costs, storage or usage. Such queries are not compared.
     pub(crate) qualified: Option<usize>,
 }
 
@@ -60,7 +60,8 @@ impl QueryScope {
         let is_optional = flag(qualifiers, keys::OPTIONAL);
         let is_special = |info: &Info| {
             let key = info.key.as_str();
-            info.flags().contains(InfoFlags::QUALIFIER) || storage::is_qualifier(key) || usage::is_query_qualifier(key)
+            let is_of_value = info.flags().contains(InfoFlags::QUALIFIER);
+            is_of_value || keys::OF_COSTS.contains(&key) || storage::is_qualifier(key) || usage::is_query_qualifier(key)
         };
         let qualified = qualifiers.iter().any(is_special).then_some(index);
         let is_unnamed = proc.is_none() && namespace.is_none() && rank.is_none();

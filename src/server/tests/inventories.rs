@@ -161,6 +161,16 @@ fn costs_are_computed_by_their_sender_within_a_bound() {
     assert_eq!((answers.infos().count(), answers.unwritten_bytes()), (0, 150 * 150 * size_of::<Value>()));
     assert_eq!(count(&rig.request(peer, query(rows("0-149")))), 150 * 150);
     assert_eq!(count(&rig.request(peer, get(rows("0-149")))), 150 * 150);
+    // Two queries for one key differ in their rows. The second one got no answer.
+    let queries =
+        ["0-2", "0-5"].map(|text| Query { keys: vec![Text::from("modex.fabric.costs")], qualifiers: vec![rows(text)] });
+    let outputs = rig.request(peer, Request::from(QueryInfo::new(queries.into())));
+    let [Output::Answer(_, _, Answer::Reply(Reply::Infos(infos)))] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let counts: Vec<_> = infos
+        .iter()
+        .map(|info| if let Value::DataArray(array) = &info.value { array.elements.len() } else { 0 })
+        .collect();
+    assert_eq!(counts, [9, 36]);
     let (mut large, peer) = with_fabric("nodes:300;plane:d:1");
     for request in [query, get] {
         assert_eq!(statuses(&large.request(peer, request(rows("0-299")))), [(peer, Status::ERR_OUT_OF_RESOURCE)]);

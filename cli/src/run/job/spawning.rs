@@ -447,7 +447,7 @@ impl LaunchedJob {
         self.run_limits.remove(number);
         self.awaited_stops.remove(number);
         self.speaks_pmi.retain(|id| id.job != number);
-        // Nobody gets the rest of its output.
+        // The rest of its output goes to no process.
         for stream in self.streams.values_mut().filter(|stream| stream.job() == number) {
             complete(stream, &self.server);
             (stream.is_kept, stream.is_pulled) = (false, false);

@@ -192,7 +192,7 @@ mod tests {
         given.iter().flat_map(values_of).last().unwrap().value
     }
 
-    /// What the host's setup of a job gets.
+    /// The grants for a setup by the host.
     fn of_host(grants: &FabricGrants, infos: &[Info]) -> Vec<Info> {
         let ports = grants.ports(&job(), infos);
         grants.of_host(&job(), infos, &ports, |_| Err(Unanswered::NotAsked)).unwrap()
