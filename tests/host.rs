@@ -6,16 +6,17 @@ mod support;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 
+use modex::gds::registration::JobDescription;
 use modex::keys::TypedKey;
 use modex::types::AsStatus;
-use modex::types::{DataArray, DataType, Info, Key, Kval, ProcId, Rank, Scope, Status, Value};
+use modex::types::{DataArray, DataType, Info, InfoFlags, Key, Kval, ProcId, Rank, Scope, Status, Topology, Value};
 use modex::{
     AbortUpcall, Capabilities, Client, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex,
-    ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Log, Moment, Requester, Responder, Server,
-    ServerError, keys,
+    ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, KnownTopology, Log, Moment, Requester,
+    Responder, Server, ServerError, keys,
 };
 use nix::sys::resource::{UsageWho, getrusage};
-use support::{Process, TestServer, description, namespace, proc, role};
+use support::{Process, TWO_PACKAGES, TestServer, description, namespace, proc, role};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
 
@@ -175,6 +176,54 @@ fn data_of_another_node_are_read_in_place_once_they_were_fetched() {
         assert_eq!(waiting.join().unwrap(), "far");
     });
     assert!(here.get_value(&proc("job", 2), "endpoint", &GetOptions::new().optional()).unwrap().is_borrowed());
+}
+
+/// Two servers of one job, each with a bound rank.
+fn two_bound_nodes() -> [TestServer; 2] {
+    let network = Arc::new(Network::default());
+    let nodes = ["node0", "node1"].map(|name| {
+        let directory = tempfile::tempdir().unwrap();
+        let topology = KnownTopology(Topology { xml: Some(TWO_PACKAGES.into()), support: Vec::new() });
+        let builder = Server::builder().hostname(name).tmpdir(directory.path()).topology(Arc::new(topology));
+        TestServer { server: Arc::new(builder.start(NetworkHost(network.clone())).unwrap()), directory }
+    });
+    let servers = nodes.iter().map(|node| Arc::downgrade(&node.server)).zip([0..1, 1..2]).collect();
+    assert!(network.servers.set(servers).is_ok());
+    let cpuset = Key::from_static(keys::CPUSET.name());
+    for (rank, node) in (0..).zip(&nodes) {
+        let job = JobDescription::new(&namespace("job")).nodes(["node0", "node1"]).ranks_by_node([vec![0], vec![1]]);
+        let job = job.process_value(0, cpuset.clone(), "0").process_value(1, cpuset.clone(), "1");
+        node.server.register_namespace(&namespace("job"), 1, job.build().unwrap()).wait().unwrap();
+        node.register_client("job", rank);
+    }
+    nodes
+}
+
+/// A server generates the distances of devices for its own processes alone. Other nodes had no way to learn them.
+#[test]
+fn values_that_servers_generate_reach_other_nodes_by_a_fence() {
+    for collect in [true, false] {
+        let nodes = two_bound_nodes();
+        let clients = [nodes[0].connect("job", 0), nodes[1].connect("job", 1)];
+        let of_other = |client: &Client, key: &str| {
+            let other = proc("job", 1 - client.proc().rank.process().unwrap());
+            client.get_value(&other, key, &GetOptions::new()).map(|value| value.into_value().unwrap())
+        };
+        let directive = Key::from_static(keys::COLLECT_GENERATED_JOB_INFO.name());
+        let directive = Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(directive, true) };
+        let options = FenceOptions::new().collect(collect).info(directive);
+        std::thread::scope(|scope| {
+            for client in &clients {
+                scope.spawn(|| client.fence(&options).wait().unwrap());
+            }
+        });
+        let locality = |client| of_other(client, keys::LOCALITY_STRING.name()).unwrap();
+        assert_eq!(clients.each_ref().map(locality), ["hwloc:SK1:CR1:HT1", "hwloc:SK0:CR0:HT0"].map(Value::from));
+        for client in &clients {
+            let distances = of_other(client, keys::DEVICE_DISTANCES.name()).unwrap();
+            assert!(matches!(distances, Value::DataArray(distances) if !distances.elements.is_empty()));
+        }
+    }
 }
 
 /// Qualified values travel between servers as they were put, in every form.

@@ -95,7 +95,8 @@ impl Server {
     }
 
     /// The number of bytes that the slowest client with output has not read. A server drops output for a client beyond 32 MiB, so a
-    /// host may read its processes' output later while this number is large.
+    /// host may read its processes' output later while this number is large. A client that has missed output does not count until it
+    /// has read everything.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].

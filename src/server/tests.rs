@@ -11,6 +11,7 @@ mod ends;
 mod events;
 mod fences;
 mod forwarding;
+mod generated_values;
 mod gets;
 mod group_names;
 mod groups;

@@ -56,6 +56,8 @@ pub(super) struct Connection {
     missed_output: MissedOutput,
     /// Whether the peer misses output until half of its room is free.
     misses_output: bool,
+    /// Whether the peer has missed output since it last had read everything.
+    is_slow_reader: bool,
     /// Whether the peer has got output of other processes.
     gets_output: bool,
     replies: Replies,
@@ -209,6 +211,7 @@ impl Connection {
             missed_count: 0,
             missed_output: MissedOutput::default(),
             misses_output: false,
+            is_slow_reader: false,
             gets_output: false,
             replies: Replies::default(),
             large: Large::None,
@@ -661,9 +664,9 @@ impl Connection {
         Ok(self.stream.queue(known.codec.write_segment(tag, &notice)?, descriptor)?)
     }
 
-    /// The bytes that wait for the peer, if it gets output.
+    /// The bytes that wait for the peer, if it gets output and keeps up.
     pub(super) fn unread_output_bytes(&self) -> usize {
-        if self.gets_output { self.stream.queued_bytes() } else { 0 }
+        if self.gets_output && !self.is_slow_reader { self.stream.queued_bytes() } else { 0 }
     }
 
     /// Forwards output. The peer misses output that exceeds its limit, and then more of it until half of the room is free.
@@ -671,6 +674,7 @@ impl Connection {
     pub(super) fn send_output(&mut self, forwarded: &Forwarded, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         self.gets_output = true;
+        self.is_slow_reader &= self.stream.queued_bytes() > 0;
         let (head, output) = (forwarded.head(), &forwarded.output);
         let bytes = &output.bytes;
         let marked = self.missed_output.mark(&head);
@@ -688,6 +692,7 @@ impl Connection {
             self.misses_output = !self.may_queue_unasked(size_bytes, room_bytes);
         }
         if self.misses_output && !bytes.is_empty() {
+            self.is_slow_reader = true;
             self.missed_output.add(&head, bytes.len());
             return Ok(());
         }

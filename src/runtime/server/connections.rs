@@ -371,7 +371,7 @@ impl Connections {
         counts
     }
 
-    /// The most bytes that wait for one of the clients that get output.
+    /// The most bytes that wait for one of the clients that get output and keep up.
     pub(super) fn unread_output_bytes(&self) -> usize {
         self.connections.values().map(Connection::unread_output_bytes).max().unwrap_or_default()
     }

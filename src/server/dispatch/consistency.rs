@@ -125,7 +125,7 @@ impl<S: Datastore> ServerCore<S> {
         if self.mourning.holds_up(id, operation.signature()) || !operation.lacking_clones(&self.registry).is_empty() {
             return true;
         }
-        if self.collectives.follows_gathering(id) {
+        if self.collectives.follows_gathering(id) || operation.generated().are_awaited() {
             return true;
         }
         if let Some(group) = operation.group().filter(|_| operation.awaits_decisions()) {

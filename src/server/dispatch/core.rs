@@ -30,7 +30,7 @@ impl<S: Datastore> ServerCore<S> {
             Input::Lost(peer) => self.lose(now, peer),
             Input::Host(call, host_call) => self.host_call(now, call, host_call),
             Input::Completed(upcall, reply) => self.complete_upcall(now, upcall, reply),
-            Input::Topology(hardware) => self.answer_deferred(&hardware),
+            Input::Topology(hardware) => self.answer_deferred(now, &hardware),
             Input::Timeout => self.expire(now),
             Input::Closing => self.deliver_all_output(),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::gds::{RealmName, RealmQualifiers, RealmRequest, qualified};
 use crate::keys::{self, DefaultRealm, TypedKey, default_realm};
-use crate::types::{DataArray, DataType, Info, InfoFlags, Key, ProcId, Scope, Value};
+use crate::types::{DataArray, DataType, Info, Key, ProcId, Scope, Value};
 
 /// Whether a boolean directive is present and not false.
 pub(crate) fn flag(directives: &[Info], key: TypedKey<bool>) -> bool {
@@ -20,13 +20,6 @@ pub(crate) fn timeout(directives: &[Info]) -> Option<Duration> {
 /// Whether an entry is required that a reader of the `understood` keys does not honour.
 pub(crate) fn requires_more_than(directives: &[Info], understood: &[&str]) -> bool {
     keys::first_unmet(directives, understood).is_some()
-}
-
-/// Whether a fence must spread values that servers generated. No fence spreads them to other nodes: each server generates them
-/// from its own description of the job, and those of the hardware for its own processes alone.
-pub(crate) fn requires_generated_info(directives: &[Info]) -> bool {
-    let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && info.value.as_bool() != Some(false);
-    find(directives, keys::COLLECT_GENERATED_JOB_INFO).is_some_and(is_required)
 }
 
 /// The first entry with this key.

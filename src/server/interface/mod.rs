@@ -45,7 +45,7 @@ pub(super) use connection::{
     Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS,
 };
 pub(super) use directives::{GetDirectives, OwnedRealm, processes};
-pub(crate) use directives::{find, flag, requires_generated_info, requires_more_than, timeout};
+pub(crate) use directives::{find, flag, requires_more_than, timeout};
 pub(super) use hardware_value::{AllNodes, HardwareAnswer, HardwareValue, described, facts};
 pub(super) use host::{
     AbortUpcall, ClientConnected, ClientFinalized, Contribution, Delivery, DirectModex, DirectModexRequest,

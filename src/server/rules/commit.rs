@@ -95,7 +95,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Stores a local process's commit, and records the keys that are new to other nodes.
-    fn publish_commit(&mut self, proc: &ProcId, values: &[Posted], goes_on: bool) -> Result<(), Status> {
+    pub(super) fn publish_commit(&mut self, proc: &ProcId, values: &[Posted], goes_on: bool) -> Result<(), Status> {
         let (namespace, rank) = (&proc.namespace, proc.rank.process().ok_or(Status::ERR_BAD_PARAM)?);
         let processes = self.registry.job(namespace).map_or(0, RegisteredJob::local_count);
         self.store.share_among(namespace, processes);
@@ -192,7 +192,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Reviews the requests for new values alone. A review of others would make every commit slow.
-    fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
+    pub(super) fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
         let on_keys = |target| self.held_gets.on_keys(target, values.iter().map(|posted| &posted.key));
         let concerned = [on_keys(proc), on_keys(&anybody(proc))].concat();
         self.review(now, concerned);

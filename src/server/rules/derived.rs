@@ -11,7 +11,7 @@ use crate::server::state::{
     Asker, CallTicket, DeferredRequest, Hardware, Questions, RequestedData, ServerCore, Ticket, Topology,
 };
 use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
-use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Value};
+use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// The process and the asker of a derived value.
 pub(super) struct Derivation<'a> {
@@ -46,13 +46,13 @@ impl<S: Datastore> ServerCore<S> {
         self.defer(DeferredRequest::Queries(ticket, Box::new(questions)));
     }
 
-    fn defer(&mut self, request: DeferredRequest) {
+    pub(super) fn defer(&mut self, request: DeferredRequest) {
         self.deferred.push(request);
         self.outputs.push(Output::WantTopology);
     }
 
     /// Answers all requests that wait for the topology, with it or without.
-    pub(in crate::server) fn answer_deferred(&mut self, hardware: &NodeHardware) {
+    pub(in crate::server) fn answer_deferred(&mut self, now: Time, hardware: &NodeHardware) {
         let shared = hardware.0.as_ref().map(Arc::clone);
         let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));
         if let Hardware::Known(machine) = hardware {
@@ -65,6 +65,7 @@ impl<S: Datastore> ServerCore<S> {
                     self.answer_queries_with(ticket, *questions, topology);
                 }
                 DeferredRequest::Own(ticket, requested) => self.answer_own(ticket, *requested, hardware),
+                DeferredRequest::Generated(id, proc) => self.publish_generated(now, id, &proc, hardware),
             }
         }
     }

@@ -19,6 +19,7 @@
 //! | `rendezvous` | the common part of all operations of many processes |
 //! | `fence`, `intake`, `missed_fences` | contents of fences; the data that they bring; recovery after a missed one |
 //! | `connect`, `early_connect` | connecting processes; operations over jobs that are not registered here |
+//! | `generated_values` | values of the own processes that a fence spreads |
 //! | `ending` | results of an operation for its participants |
 //! | `ties` | read access to other jobs |
 //! | `group` | groups |
@@ -37,6 +38,7 @@ mod ending;
 mod events;
 mod fence;
 mod forwarding;
+mod generated_values;
 pub(super) mod get;
 mod group;
 mod host_request;

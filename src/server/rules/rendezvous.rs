@@ -6,8 +6,8 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{
-    Connect, FenceUpcall, Garbage, GroupRequest, HostReply, Output, PeerId, Upcall, flag, requires_generated_info,
-    requires_more_than, settled, timeout,
+    Connect, FenceUpcall, Garbage, GroupRequest, HostReply, Output, PeerId, Upcall, flag, requires_more_than, settled,
+    timeout,
 };
 use crate::server::state::{
     Collective, CollectiveKind, CollectivePhase, Concerned, FenceRequest, Gathered, GroupProgress, HostAnswer,
@@ -125,10 +125,12 @@ impl<S: Datastore> ServerCore<S> {
     ) {
         let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
         let with_clones = flag(&directives, keys::ALL_CLONES_PARTICIPATE).then(|| proc.clone());
+        let with_values = flag(&directives, keys::COLLECT_GENERATED_JOB_INFO).then(|| proc.clone());
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
-        // The standard lists this directive for fences alone.
-        if let Some(rank) = with_clones.filter(|_| operation.signature().kind == CollectiveKind::Fence) {
-            operation.await_clones(rank);
+        // The standard lists these directives for fences alone.
+        if operation.signature().kind == CollectiveKind::Fence {
+            with_clones.into_iter().for_each(|rank| operation.await_clones(rank));
+            with_values.into_iter().for_each(|rank| operation.generated_mut().wish(rank));
         }
         let timeout = timeout(&directives);
         if operation.signature().kind.merges_directives() {
@@ -246,7 +248,7 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// An operation gathers no more. A later turn advances those that wait behind it because it lacked clones.
+    /// An operation gathers no more. A later turn advances those that have waited behind it.
     fn advance_followers(&mut self, now: Time, signature: &Signature) {
         if let Some(namespace) = signature.procs.namespaces().next() {
             self.collectives.note_change(namespace);
@@ -289,15 +291,17 @@ impl<S: Datastore> ServerCore<S> {
             // Later arrivals can't change that.
             return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
+        // Processes of this node have all that this server generates.
+        if needs_host {
+            self.generate_values(id);
+        }
         if !is_complete {
             return self.ask_ahead(now, id);
         }
-        if operation.awaits_decisions() || self.collectives.follows_gathering(id) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        let awaits = operation.awaits_decisions() || operation.generated().are_awaited();
+        if awaits || self.collectives.follows_gathering(id) {
             return;
-        }
-        // Processes of this node have all that this server generates.
-        if needs_host && requires_generated_info(operation.directives()) {
-            return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
         let status = operation.local_status(&self.registry);
         let understood = operation.signature().kind.understood();
@@ -355,7 +359,7 @@ impl<S: Datastore> ServerCore<S> {
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
         self.collectives.hand_to_host(id, upcall, fence);
         self.ask_for_parts(now, id);
-        if let Some(operation) = self.collectives.get(id).filter(|operation| operation.awaits_clones()) {
+        if let Some(operation) = self.collectives.get(id).filter(|operation| operation.holds_up_younger()) {
             self.advance_followers(now, &operation.signature().clone());
         }
     }
@@ -432,7 +436,7 @@ impl<S: Datastore> ServerCore<S> {
         if brings_about(status) {
             self.tie(&operation);
         }
-        if operation.awaits_clones() {
+        if operation.holds_up_younger() {
             self.advance_followers(now, operation.signature());
         }
         let (signature, tickets) = operation.into_parts();

@@ -23,6 +23,8 @@ pub(crate) struct RegisteredClient {
     /// Number of applied commits.
     commits: u64,
     has_spoken: bool,
+    /// Whether its server has generated values of it for other nodes.
+    has_generated_values: bool,
     /// Whether an event has said that it ended without a disconnect.
     is_end_told: bool,
     /// The changes that its next fence must carry.
@@ -59,6 +61,7 @@ impl RegisteredClient {
             commit_base,
             commits: 0,
             has_spoken: false,
+            has_generated_values: false,
             is_end_told: false,
             changes: Changes::default(),
         }
@@ -189,6 +192,15 @@ impl RegisteredClient {
     /// a key that it has not put by then.
     pub(crate) const fn has_spoken(&self) -> bool {
         self.has_spoken
+    }
+
+    /// Whether its server has generated values of it for other nodes.
+    pub(crate) const fn has_generated_values(&self) -> bool {
+        self.has_generated_values
+    }
+
+    pub(crate) const fn note_generated_values(&mut self) {
+        self.has_generated_values = true;
     }
 
     /// Notes that it has spoken. Returns whether this is the first time.

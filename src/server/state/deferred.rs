@@ -1,9 +1,11 @@
 //! Requests that wait for the topology of the node.
 
 use super::held_gets::RequestedData;
+use super::operation::OperationId;
 use super::outputs::{CallTicket, Ticket};
 use super::questions::Questions;
 use crate::server::interface::PeerId;
+use crate::types::ProcId;
 
 /// Requests that wait for the topology. The bound on a connection's requests bounds these.
 #[derive(Debug, Default)]
@@ -13,6 +15,8 @@ pub(crate) struct Deferred(Vec<DeferredRequest>);
 pub(crate) enum DeferredRequest {
     Queries(Ticket, Box<Questions>),
     Own(CallTicket, Box<RequestedData>),
+    /// The generated values of a process, for its fence.
+    Generated(OperationId, ProcId),
 }
 
 impl Deferred {
@@ -22,7 +26,7 @@ impl Deferred {
         let withdrawn = self.0.extract_if(.., is_of_peer);
         let ticket = |request| match request {
             DeferredRequest::Queries(ticket, _) => Some(ticket),
-            DeferredRequest::Own(..) => None,
+            DeferredRequest::Own(..) | DeferredRequest::Generated(..) => None,
         };
         withdrawn.filter_map(ticket).collect()
     }
@@ -39,7 +43,7 @@ impl Deferred {
     pub(crate) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
         self.0.iter().filter_map(|request| match request {
             DeferredRequest::Queries(ticket, _) => Some(ticket.peer()),
-            DeferredRequest::Own(..) => None,
+            DeferredRequest::Own(..) | DeferredRequest::Generated(..) => None,
         })
     }
 

@@ -49,6 +49,7 @@ mod events;
 mod exchanges;
 mod fan_out;
 mod forwarding;
+mod generated_values;
 mod group;
 mod hardware;
 mod held_gets;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::awaited_clones::AwaitedClones;
 use super::client::Presence;
 use super::early_connect::EarlyConnect;
+use super::generated_values::GeneratedValues;
 use super::group::progress::GroupProgress;
 use super::merged_directives::MergedDirectives;
 use super::outputs::Ticket;
@@ -44,6 +45,7 @@ pub(crate) struct Collective {
     size_bytes: usize,
     tickets: BTreeMap<PeerId, Ticket>,
     clones: AwaitedClones,
+    generated: GeneratedValues,
     /// The participants, as of a revision of the registry, if all their jobs are known.
     members: Option<(u64, Option<Membership>)>,
     particular: Particular,
@@ -115,6 +117,7 @@ impl Collective {
             size_bytes,
             tickets: BTreeMap::new(),
             clones: AwaitedClones::default(),
+            generated: GeneratedValues::default(),
             members: None,
             particular,
         }
@@ -261,6 +264,20 @@ impl Collective {
         !self.clones.is_empty()
     }
 
+    /// The processes whose values are generated for it.
+    pub(crate) const fn generated(&self) -> &GeneratedValues {
+        &self.generated
+    }
+
+    pub(crate) const fn generated_mut(&mut self) -> &mut GeneratedValues {
+        &mut self.generated
+    }
+
+    /// Whether younger operations may have waited although all their participants had come.
+    pub(crate) fn holds_up_younger(&self) -> bool {
+        self.awaits_clones() || self.generated.is_wished()
+    }
+
     /// A clone of a rank has connected.
     pub(crate) fn note_clone(&mut self, rank: &ProcId) {
         self.clones.reopen(rank);
@@ -307,9 +324,12 @@ impl Collective {
         }
     }
 
-    /// Whether it is a fence that carries data.
+    /// Whether it is a fence that carries data. Generated values go with the others, because a Get of a reserved key asks no
+    /// other node.
     pub(crate) fn collects(&self) -> bool {
-        self.signature.kind == CollectiveKind::Fence && flag(self.directives(), keys::COLLECT_DATA)
+        let has = |key| flag(self.directives(), key);
+        self.signature.kind == CollectiveKind::Fence
+            && (has(keys::COLLECT_DATA) || has(keys::COLLECT_GENERATED_JOB_INFO))
     }
 
     /// A process's standing in this operation.

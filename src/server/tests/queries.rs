@@ -17,7 +17,7 @@ use crate::types::{Info, InfoFlags, Key, ProcId, Query, Scope, Status, Text, Top
 const XML: &str = r#"<topology version="2.0"><object type="Machine" cpuset="0x3">
     <object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>
     <object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object></object></topology>"#;
-const LOCALITY: &str = "hwloc:CR0:HT0";
+pub(super) const LOCALITY: &str = "hwloc:CR0:HT0";
 
 pub(super) fn hardware() -> NodeHardware {
     let owner = ProcId::new(namespace("server"), 0);
@@ -28,7 +28,7 @@ pub(super) fn hardware() -> NodeHardware {
 }
 
 /// A server that has the topology, and a job of two whose first process is bound.
-fn rig(capabilities: Capabilities, answers_topology: bool) -> (Rig, PeerId) {
+pub(super) fn rig(capabilities: Capabilities, answers_topology: bool) -> (Rig, PeerId) {
     let mut rig =
         Rig::with(ServerConfig { capabilities, answers_topology, ..ServerConfig::default() }, MapStore::new());
     register_bound(&mut rig, "job");

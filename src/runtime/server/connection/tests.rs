@@ -252,6 +252,45 @@ fn closing_a_connection_frees_its_slot() {
     assert_eq!(connection.free_slot(), None);
 }
 
+/// Output of this size for a connection that has room for 10,000 bytes. Returns the bytes that wait then.
+fn wait_for_reader(connection: &mut Connection, size_bytes: usize) -> usize {
+    let (source, bytes) = (ProcId::new(job(), 0), vec![b'x'; size_bytes]);
+    let output = Arc::new(IofOutput { source, channel: 2, bytes, info: Vec::new() });
+    connection.send_output(&Forwarded { reference: 1, output }, 10_000).unwrap();
+    connection.stream.queued_bytes()
+}
+
+#[test]
+fn a_reader_misses_output_until_half_of_its_room_is_free() {
+    let (mut connection, _client) = admitted();
+    wait_for_reader(&mut connection, 4000);
+    let full = wait_for_reader(&mut connection, 4000);
+    assert!(full > 8000);
+    assert_eq!(wait_for_reader(&mut connection, 4000), full);
+    connection.flush(full / 2).unwrap();
+    let half = connection.stream.queued_bytes();
+    assert!((1..6000).contains(&half), "{half} of {full} bytes");
+    assert_eq!(wait_for_reader(&mut connection, 1500), half, "there is room, but less than half of all");
+    connection.flush(usize::MAX).unwrap();
+    assert!(wait_for_reader(&mut connection, 1500) > 1500);
+}
+
+/// One slow reader took the short waits of the host away from all others.
+#[test]
+fn a_reader_that_has_missed_output_counts_again_when_it_has_read_everything() {
+    let (mut connection, _client) = admitted();
+    let waiting = wait_for_reader(&mut connection, 9000);
+    assert_eq!(connection.unread_output_bytes(), waiting);
+    wait_for_reader(&mut connection, 9000);
+    assert_eq!(connection.unread_output_bytes(), 0);
+    connection.flush(waiting / 2).unwrap();
+    wait_for_reader(&mut connection, 10);
+    assert_eq!(connection.unread_output_bytes(), 0, "it has read a part");
+    connection.flush(usize::MAX).unwrap();
+    let waiting = wait_for_reader(&mut connection, 10);
+    assert_eq!(connection.unread_output_bytes(), waiting);
+}
+
 /// The end was dropped like data, and a slow reader waited for it for ever.
 #[test]
 fn the_end_of_an_output_has_no_bound() {

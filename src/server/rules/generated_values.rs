@@ -1,0 +1,62 @@
+//! Values that a server generates for its own processes, for fences that spread them to other nodes
+//! (`PMIX_COLLECT_GENERATED_JOB_INFO`).
+//!
+//! They are stored as if the process had put them for other nodes, and the fence carries them with all other data.
+
+use super::derived::{Derivation, Derived};
+use crate::gds::{Datastore, KeyRef, Lookup, Posted, RealmRequest};
+use crate::keys;
+use crate::server::state::{DeferredRequest, Hardware, OperationId, RegisteredClient, ServerCore};
+use crate::topo::derived::Derivable;
+use crate::types::{Key, ProcId, Scope, Time};
+
+/// The keys of generated values of a process. All need the topology.
+const GENERATED: [&str; 3] = [keys::DEVICE_DISTANCES.name(), keys::LOCALITY_STRING.name(), keys::PACKAGE_RANK.name()];
+
+impl<S: Datastore> ServerCore<S> {
+    /// Generates the values of the processes that have arrived with this wish. A fence waits for those that need the topology.
+    pub(super) fn generate_values(&mut self, id: OperationId) {
+        let wishes = self.collectives.get_mut(id).map(|operation| operation.generated_mut().take_wishes());
+        for proc in wishes.unwrap_or_default() {
+            let has_values = self.registry.client(&proc).is_some_and(RegisteredClient::has_generated_values);
+            if !has_values
+                && GENERATED.into_iter().any(|key| self.may_generate(&proc, key))
+                && let Some(operation) = self.collectives.get_mut(id)
+            {
+                operation.generated_mut().await_one();
+                self.defer(DeferredRequest::Generated(id, proc));
+            }
+        }
+    }
+
+    fn may_generate(&self, proc: &ProcId, key: &'static str) -> bool {
+        matches!(self.generate(proc, key, Hardware::Unasked), Derived::NeedsTopology)
+    }
+
+    /// Publishes the values of a process, with the topology or without, and lets its fence go on.
+    pub(super) fn publish_generated(&mut self, now: Time, id: OperationId, proc: &ProcId, hardware: Hardware<'_>) {
+        let posted = |key| match self.generate(proc, key, hardware) {
+            Derived::Value(value) => Some(Posted { scope: Scope::Remote, key: Key::new(key).ok()?, value }),
+            Derived::Nothing | Derived::NeedsTopology => None,
+        };
+        let values: Vec<Posted> = GENERATED.into_iter().filter_map(posted).collect();
+        if !values.is_empty() && self.publish_commit(proc, &values, false).is_ok() {
+            self.registry.client_mut(proc).into_iter().for_each(RegisteredClient::note_generated_values);
+            self.review_keys(now, proc, &values);
+        }
+        let Some(operation) = self.collectives.get_mut(id) else { return };
+        operation.generated_mut().note_one();
+        self.advance_operation(now, id);
+    }
+
+    /// A value, unless the host or the process has given one.
+    fn generate(&self, proc: &ProcId, key: &'static str, hardware: Hardware<'_>) -> Derived {
+        let stored = Lookup { rank: proc.rank, key: KeyRef::new(key), realm: RealmRequest::Default, audience: None };
+        match Derivable::of(key) {
+            Some(wanted) if self.store.lookup(&proc.namespace, &stored).is_err() => {
+                self.derived(wanted, &Derivation { asker: None, proc }, hardware)
+            }
+            _ => Derived::Nothing,
+        }
+    }
+}
