@@ -262,7 +262,7 @@ fn inventories_are_collected_delivered_and_asked_for() {
         let Some(Value::Info(device)) = devices.elements.first() else { panic!("no device") };
         let Value::DataArray(facts) = &device.value else { panic!("no facts") };
         let Some(Value::Info(identity)) = facts.elements.first() else { panic!("no identity") };
-        assert_eq!((identity.key.as_str(), identity.value.as_str()), ("pmix.dev.id", Some("02:00:00:00:00:01")));
+        assert_eq!((identity.key.as_str(), identity.value.as_str()), ("pmix.dev.id", Some("ipv4://02:00:00:00:00:01")));
         let named = options.info(Info::new(Key::from_static(keys::FABRIC_DEVICE_NAME.name()), "eth0"));
         assert!(client.get_value(&job, keys::FABRIC_DEVICE.name(), &named).is_ok());
     }

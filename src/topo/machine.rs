@@ -1,12 +1,16 @@
 //! The read interface of a machine's topology.
 
 use super::cpu_set::{self, CpuSet};
+use super::device_id;
 use super::digest::{Digest, DigestError, XML_BYTES_MAX};
 use super::format::{OBJECTS_MAX, ObjectRow, REMARKS_MAX, RemarkRow, SET_WORDS_MAX, TopologyHead, WORDS_MAX, layout};
 use super::kind::Kind;
 use super::locality::locality_string;
 use super::rows::{Object, RowError, Rows};
 use crate::shmem::{Corrupt, LayoutId, Offset, ReaderHandle, ReaderOptions, RootIndex, SegmentError, SegmentReader};
+use crate::types::codes::device_type::{
+    DEVTYPE_BLOCK, DEVTYPE_COPROC, DEVTYPE_GPU, DEVTYPE_NETWORK, DEVTYPE_OPENFABRICS,
+};
 
 /// The topology of a node.
 ///
@@ -289,7 +293,7 @@ fn distance(device: &Object<'_>, set: &CpuSet, leaves: u16) -> DeviceDistance {
     });
     let (nearest, farthest) = range.unwrap_or((DeviceDistance::UNKNOWN, DeviceDistance::UNKNOWN));
     DeviceDistance {
-        uuid: identity(device).to_owned(),
+        uuid: identity(device),
         name: device.name().to_owned(),
         device_types: device.device_types(),
         nearest,
@@ -297,10 +301,25 @@ fn distance(device: &Object<'_>, set: &CpuSet, leaves: u16) -> DeviceDistance {
     }
 }
 
-/// A device's name in the whole system.
-pub(super) fn identity<'a>(device: &Object<'a>) -> &'a str {
-    let remarks = ["Address", "NodeGUID"].into_iter();
-    remarks.filter_map(|name| device.remark(name)).next().unwrap_or_else(|| device.name())
+/// A device's id. A device without one has its name.
+pub(super) fn identity(device: &Object<'_>) -> String {
+    let kinds = device.device_types();
+    let is_of = |kind: u64| kinds & kind != 0;
+    let on_node = |scheme| {
+        let node = device.ancestors().last()?.remark("HostName")?;
+        Some(device_id::on_node(scheme, node, device.name()))
+    };
+    let id = match kinds {
+        _ if is_of(DEVTYPE_OPENFABRICS) => device
+            .remark("NodeGUID")
+            .zip(device.remark("SysImageGUID"))
+            .map(|(node_guid, system_guid)| device_id::of_adapter(node_guid, system_guid)),
+        _ if is_of(DEVTYPE_NETWORK) => device.remark("Address").and_then(device_id::of_interface),
+        _ if is_of(DEVTYPE_GPU | DEVTYPE_COPROC) => on_node("gpu"),
+        _ if is_of(DEVTYPE_BLOCK) => on_node("blk"),
+        _ => None,
+    };
+    id.unwrap_or_else(|| device.name().to_owned())
 }
 
 /// Kinds of parts in the order of locality strings.

@@ -15,6 +15,7 @@ mod cpu_set;
 pub mod derived;
 #[cfg(feature = "topology")]
 mod detect;
+pub(crate) mod device_id;
 mod digest;
 mod error;
 mod format;

@@ -84,7 +84,7 @@ fn a_device_is_as_far_as_the_levels_between() {
     let machine = Machine::of_xml(TWO_PACKAGES).unwrap();
     let far =
         |list| machine.distances(&set(list)).into_iter().map(|d| (d.uuid, d.nearest, d.farthest)).collect::<Vec<_>>();
-    let (network, card) = ("52:54:00:12:34:56".to_owned(), "card0".to_owned());
+    let (network, card) = ("ipv4://52:54:00:12:34:56".to_owned(), "gpu://n0 & more::card0".to_owned());
     assert_eq!(far("0"), [(network.clone(), 3, 3), (card.clone(), 4, 4)]);
     assert_eq!(far("1-2"), [(network.clone(), 3, 4), (card.clone(), 3, 4)]);
     assert_eq!(far(""), [(network, u16::MAX, u16::MAX), (card, u16::MAX, u16::MAX)]);

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::provider::{Fault, Provider, ProviderError, id_of_port, u32_of};
 use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
+use crate::topo::device_id;
 
 /// The output of `ibnetdiscover`: one InfiniBand subnet as a plane.
 ///
@@ -42,7 +43,7 @@ struct Subnet<'t> {
     links: Vec<(usize, u32, &'t str)>,
     /// Devices without their switch and id: the line, the id of the switch, the port at the device, and the device.
     devices: Vec<(usize, &'t str, End<'t>, DeviceDescription)>,
-    /// Ids of adapters as the kernel writes them, with the numbers of their devices.
+    /// `PMIX_DEVICE_ID` of adapters, with the numbers of their devices.
     adapters: BTreeMap<&'t str, (String, usize)>,
     /// Ports at the other ends of switches' cables, except those of switches, and the line of each.
     ends: Vec<(End<'t>, usize)>,
@@ -67,7 +68,7 @@ impl Provider for IbNetDiscover {
         let links = subnet.links.iter().map(|&(line, one, other)| Ok((one, number(line, other)?)));
         let links = links.collect::<Result<Vec<_>, ProviderError>>()?;
         let with_switch = |(line, id, (adapter, port), device): (usize, &str, End<'_>, DeviceDescription)| {
-            let id_of_device = subnet.adapters.get(adapter).map(|(guid, count)| id_of_port(guid, port, *count));
+            let id_of_device = subnet.adapters.get(adapter).map(|(id, count)| id_of_port(id, port, *count));
             Ok(DeviceDescription { switch: number(line, id)?, id: id_of_device, ..device })
         };
         let devices = subnet.devices.into_iter().map(with_switch).collect::<Result<Vec<_>, ProviderError>>()?;
@@ -82,7 +83,7 @@ impl<'t> Subnet<'t> {
     fn read(text: &'t str) -> Result<Self, ProviderError> {
         let mut subnet = Self::default();
         let mut vendor: Arc<str> = "unknown".into();
-        let (mut section, mut guid) = (None, None);
+        let (mut section, mut guid, mut system_guid) = (None, None, None);
         for (line, whole) in (1..).zip(text.lines()) {
             let content = whole.trim();
             if let Some(id) = content.strip_prefix("vendid=") {
@@ -91,6 +92,8 @@ impl<'t> Subnet<'t> {
                 }
             } else if let Some(text) = content.strip_prefix("caguid=0x") {
                 guid = written(text);
+            } else if let Some(text) = content.strip_prefix("sysimgguid=0x") {
+                system_guid = written(text);
             } else if content.starts_with('[') {
                 let section: &Section<'_> =
                     section.as_ref().ok_or_else(|| Fault::Missing { key: "Switch, Ca or Rt" }.on_line(line))?;
@@ -104,8 +107,9 @@ impl<'t> Subnet<'t> {
                     }
                     subnet.switches.push(next.id.to_owned());
                 }
-                if let (Kind::Adapter, Some(guid)) = (next.kind, guid.take()) {
-                    subnet.adapters.insert(next.id, (guid, 0));
+                let guids = (guid.take(), system_guid.take());
+                if let (Kind::Adapter, (Some(guid), Some(system_guid))) = (next.kind, guids) {
+                    subnet.adapters.insert(next.id, (device_id::of_adapter(&guid, &system_guid), 0));
                 }
                 section = Some(next);
             } else if !is_ignored(content) {

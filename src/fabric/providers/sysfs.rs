@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::hostlist::excerpt;
 use super::provider::{Fault, Provider, ProviderError, UNKNOWN, id_of_port};
 use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
+use crate::topo::device_id;
 
 /// Files of `/sys/class/net` and `/sys/class/infiniband` of many nodes, one file on a line: `NODE: PATH:CONTENT`.
 ///
@@ -77,7 +78,7 @@ fn read_line<'t>(text: &'t str, line: usize, devices: &mut Devices<'t>) -> Resul
 fn interfaces(devices: &Devices<'_>) -> Vec<DeviceDescription> {
     let interface = |(&(class, node, name), files): (&(&str, &str, &str), &Files<'_>)| {
         let address = files.get("address").map(|(address, _)| *address);
-        let id = address.map(str::to_owned);
+        let id = address.and_then(device_id::of_interface);
         (class == NET && !address.is_some_and(is_nowhere)).then(|| device((node, name.to_owned()), files, address, id))
     };
     devices.iter().filter_map(interface).collect()
@@ -92,10 +93,11 @@ fn ports(devices: &Devices<'_>) -> Vec<DeviceDescription> {
             .filter(|_| class == INFINIBAND)
             .collect();
         numbers.dedup();
-        let guid = files.get("node_guid").map(|(guid, _)| *guid);
+        let [guid, system_guid] = ["node_guid", "sys_image_guid"].map(|file| files.get(file).map(|(guid, _)| *guid));
+        let adapter = guid.zip(system_guid).map(|(guid, system_guid)| device_id::of_adapter(guid, system_guid));
         let count = numbers.len();
         let port = |port: &str| {
-            let id = guid.map(|guid| id_of_port(guid, port, count));
+            let id = adapter.as_ref().map(|adapter| id_of_port(adapter, port, count));
             device((node, format!("{name}:{port}")), files, guid, id)
         };
         numbers.into_iter().map(port).collect::<Vec<_>>()

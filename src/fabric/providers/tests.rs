@@ -339,11 +339,13 @@ Switch	24 "S-0000000000002002"		# "leaf 2" base port 0 lid 7 lmc 0
 [1]	"S-0000000000002001"[5]		# "spine" lid 3 4xEDR
 
 vendid=0x15b3
+sysimgguid=0x1003
 caguid=0x1000
 Ca	2 "H-0000000000001000"		# "n0 mlx5_0"
 [1](1001) 	"S-0000000000002000"[1]		# lid 4 lmc 0 "leaf 1" lid 6 4xEDR
 [2](1002) 	"S-0000000000002002"[7]		# lid 5 lmc 0 "leaf 2" lid 7 4xEDR
 
+sysimgguid=0x1007
 caguid=0x1004
 Ca	1 "H-0000000000001004"		# "MT23108 InfiniHost Mellanox Technologies"
 [1](1005) 	"S-0000000000002002"[8]		# lid 8 lmc 0 "leaf 2" lid 7 4xEDR
@@ -360,11 +362,11 @@ fn ports_of_an_infiniband_subnet_are_devices() {
     assert_eq!((plane.device_count(), plane.switches().len(), plane.vendor()), (3, 3, "0x15b3"));
     let first = plane.device_by_name("n0", "mlx5_0:1").unwrap();
     assert_eq!((first.switch, first.vendor, first.address), ("S-0000000000002000", "0x15b3", Some("1001")));
-    assert_eq!(first.id, Some("0000:0000:0000:1000:1"), "the adapter has two ports");
+    assert_eq!(first.id, Some("fab://0000:0000:0000:1000::0000:0000:0000:1003:1"), "the adapter has two ports");
     assert_eq!((plane.port(0), plane.port(1), plane.port(9)), (Some((0, 1)), Some((2, 7)), None));
     let second = plane.device_by_name("n0", "mlx5_0:2").unwrap();
     let unnamed = plane.device_by_name("H-0000000000001004", "ca:1").unwrap();
-    assert_eq!(unnamed.id, Some("0000:0000:0000:1004"));
+    assert_eq!(unnamed.id, Some("fab://0000:0000:0000:1004::0000:0000:0000:1007"));
     assert_eq!(plane.cost(first.index, second.index), Some(4));
     assert_eq!(plane.nearest(second.index, 5), Some(vec![(unnamed.index, 2), (first.index, 4)]));
 }
@@ -409,6 +411,7 @@ fn listings_of_sys_give_a_plane_for_each_class() {
         n0: /sys/class/net/eth0/device/vendor:0x8086\n\
         n1: /sys/class/net/eth0/address:52:54:00:12:34:57\n\
         n1: /sys/class/infiniband/mlx5_0/node_guid:506b:4b03:00c4:8d1c\n\
+        n1: /sys/class/infiniband/mlx5_0/sys_image_guid:506b:4b03:00c4:8d1d\n\
         n1: /sys/class/infiniband/mlx5_0/ports/1/state:4: ACTIVE\n\
         n1: /sys/class/infiniband/mlx5_0/ports/1/link_layer:InfiniBand\n\
         n1: /sys/class/infiniband/mlx5_0/ports/2/link_layer:InfiniBand\n";
@@ -424,9 +427,9 @@ fn listings_of_sys_give_a_plane_for_each_class() {
     let net = [("net", "n0", "eth0", "0x8086"), ("net", "n1", "eth0", "unknown")];
     assert_eq!(all, [net, ports].concat());
     let first = plane(&fabric).device(0).unwrap();
-    assert_eq!((first.address, first.id), (Some("52:54:00:12:34:56"), Some("52:54:00:12:34:56")));
+    assert_eq!((first.address, first.id), (Some("52:54:00:12:34:56"), Some("ipv4://52:54:00:12:34:56")));
     let port = fabric.planes()[1].device(1).unwrap();
-    assert_eq!(port.id, Some("506b:4b03:00c4:8d1c:2"));
+    assert_eq!(port.id, Some("fab://506b:4b03:00c4:8d1c::506b:4b03:00c4:8d1d:2"));
     let of = |text| error(SysListing.read(text));
     assert_eq!(
         of("n0: /sys/class/block/sda/size:1"),
@@ -449,8 +452,8 @@ fn inventories_are_a_fabric_of_interfaces_and_adapters() {
     let of_node = |node: &str| Inventory {
         node: node.to_owned(),
         devices: vec![
-            device(4, "lo", "00:00:00:00:00:00"),
-            device(4, "eth0", "52:54:00:12:34:56"),
+            device(4, "lo", "ipv4://00:00:00:00:00:00"),
+            device(4, "eth0", "ipv4://52:54:00:12:34:56"),
             device(8, "mlx5_0", "mlx5_0"),
             device(2, "card0", "card0"),
         ],

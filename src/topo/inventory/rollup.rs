@@ -48,7 +48,7 @@ fn describe(device: &Object<'_>) -> Device {
     Device {
         device_types: device.device_types(),
         name: device.name().to_owned(),
-        uuid: identity(device).to_owned(),
+        uuid: identity(device),
         subtype: device.subtype().to_owned(),
         bus_address: pci.and_then(|pci| pci.remark(crate::topo::digest::PCI_ADDRESS)).unwrap_or_default().to_owned(),
         vendor: numbers.map(|[_, vendor, ..]| vendor),
