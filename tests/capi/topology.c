@@ -122,6 +122,11 @@ static void hardware(void)
             free(distances[i].osname);
         }
         free(distances);
+        /* NULL means the own node. */
+        size_t same = 0;
+        CHECK_STATUS(PMIX_SUCCESS, PMIx_Compute_distances(NULL, &set, NULL, 0, &distances, &same));
+        CHECK_NUMBER(count, same);
+        PMIX_DEVICE_DIST_FREE(distances, same);
         struct done refused = DONE;
         PMIX_INFO_LOAD(&info, PMIX_DEVICE_TYPE, &kinds, PMIX_DEVTYPE);
         int before = computed.count;

@@ -6,6 +6,7 @@ use modex::types::{DeviceDistance, Info, Value};
 use super::*;
 use crate::argument::{Count, Counted, In, Items, Marked, Out, OutArray};
 use crate::callback::Callback;
+use crate::form::Whole;
 use crate::pointer::CallerData;
 use crate::to_c::Array;
 use crate::{from_c, process};
@@ -59,18 +60,28 @@ fn compute(
     cpuset: In<'_, pmix_cpuset_t>,
     infos: Counted<'_, pmix_info_t>,
 ) -> Result<Array<pmix_device_distance_t>, Failure> {
-    let topology = topo.get("topology")?;
-    is_ours(topology.source(), "topology")?;
     let bitmap = locality::bitmap(cpuset)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-    let object = topology.topology()?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
     let wanted = Wanted::of(&from_c::infos(infos)?)?;
     let set = locality::set_of(bitmap)?;
-    let found = match hwloc::is_kept(topology.get().topology) {
-        true => source::machine()?.distances(&set),
-        false => source::machine_of(object)?.distances(&set),
+    // NULL means the own node (PMIx Standard, `PMIx_Compute_distances`).
+    let other = match topo.is_null() {
+        true => None,
+        false => other_machine(&topo.get("topology")?)?,
+    };
+    let found = match other {
+        Some(machine) => machine.distances(&set),
+        None => source::machine()?.distances(&set),
     };
     let found: Vec<DeviceDistance> = found.iter().filter(|device| wanted.includes(device)).map(owned).collect();
     Ok(Array::new(&found)?)
+}
+
+/// The machine of the caller's topology; `None` if that is the one that this library has loaded.
+fn other_machine(topology: &Whole<'_, pmix_topology_t>) -> Result<Option<topo::Machine>, Failure> {
+    is_ours(topology.source(), "topology")?;
+    let object = topology.topology()?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+    let is_kept = hwloc::is_kept(topology.get().topology);
+    Ok(if is_kept { None } else { Some(source::machine_of(object)?) })
 }
 
 fn owned(device: &topo::DeviceDistance) -> DeviceDistance {
