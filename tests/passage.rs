@@ -329,6 +329,21 @@ fn what_tools_ask_for_reaches_the_host_and_its_answer_the_process() {
     assert_eq!(host.heard(), expected.map(|what| format!("{what} of job:0")));
 }
 
+/// The Python bindings always have a function `fabric`. With it a described fabric was of no use to its own process.
+#[test]
+fn a_server_with_a_fabric_answers_its_own_process_and_the_host_all_others() {
+    let (host, directory) = (Everything::default(), tempfile::tempdir().unwrap());
+    let builder = Server::builder().hostname("node0").tmpdir(directory.path());
+    let builder = builder.fabric(modex::FabricSource::parse("test:nodes:2;plane:d:1").unwrap());
+    let node = TestServer { server: Arc::new(builder.start(host.clone()).unwrap()), directory };
+    node.register_local_job("job", 1);
+    let plane = || vec![Info::new(Key::from_static(modex::keys::FABRIC_PLANE.name()), "plane000")];
+    assert_eq!(node.connect("job", 0).fabric_register(plane()).wait().unwrap().results, [fact()]);
+    let own = node.server.fabric_register(plane()).wait().unwrap().results;
+    assert!(own.contains(plane().first().unwrap()), "{own:?}");
+    assert_eq!(host.heard(), ["fabric pmix.fab.plane of job:0"]);
+}
+
 #[test]
 fn requests_for_a_scheduler_reach_the_host_from_a_client_and_from_the_server_itself() {
     let (node, host, [client, _]) = start();

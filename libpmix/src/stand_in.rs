@@ -27,6 +27,25 @@ pub(super) fn version_number() -> u32 {
 /// peers choose their layouts by it (`modex::proto::Version::OWN`).
 pub(super) const OWN_VERSION: u32 = 0x0004_0209;
 
+/// The size of a host's table of functions in the release of the OpenPMIx behind this library, in bytes. A launcher has been built for
+/// that release. `None` in most processes.
+pub(super) fn module_size_bytes() -> Option<usize> {
+    match version_number() {
+        OWN_VERSION => None,
+        number => Some(table_size_bytes(number)),
+    }
+}
+
+const fn table_size_bytes(version_number: u32) -> usize {
+    match version_number {
+        0..0x0004_0000 => 200,
+        0x0004_0000..0x0005_0000 => 224,
+        0x0005_0000..0x0006_0000 => 232,
+        0x0006_0000..0x0006_0100 => 240,
+        0x0006_0100.. => 256,
+    }
+}
+
 /// The text of `PMIx_Get_version`. Programs read its second word as the release of the interface.
 pub(super) fn version_text() -> &'static CStr {
     static TEXT: OnceLock<CString> = OnceLock::new();
@@ -96,7 +115,15 @@ mod tests {
     }
 
     #[test]
+    fn each_release_has_a_size_of_its_table() {
+        let releases = ["3.2.1", "4.2.9", "5.0.11", "6.0.2", "6.1.0", "7.0.0"];
+        let sizes = releases.map(|release| table_size_bytes(number(&format!("OpenPMIx {release}")).unwrap()));
+        assert_eq!(sizes, [200, 224, 232, 240, 256, 256]);
+    }
+
+    #[test]
     fn without_another_library_the_version_is_that_of_the_headers() {
+        assert_eq!(module_size_bytes(), None);
         assert_eq!(version_number(), OWN_VERSION);
         assert_eq!(version_text(), OWN_TEXT);
     }

@@ -105,6 +105,11 @@ static void vertices(void)
     CHECK(node == NULL);
     CHECK_STATUS(PMIX_SUCCESS, get_vertex_info(&fabric, 7, &vertex, &node));
     CHECK(vertex.type == PMIX_DATA_ARRAY);
+    /* Programs of the tutorial's time print all of them as texts. */
+    pmix_info_t *texts = vertex.data.darray->array;
+    for (size_t i = 0; i < vertex.data.darray->size; i++) CHECK_NUMBER(PMIX_STRING, texts[i].value.type);
+    CHECK_TEXT("pmix.net.nic", texts[2].key);
+    CHECK_TEXT("test002:nic001", texts[2].value.data.string);
     CHECK_TEXT("test002", node);
     free(node);
     CHECK_STATUS(PMIX_SUCCESS, get_index(&fabric, &vertex, &index, &node));
@@ -122,6 +127,15 @@ static void vertices(void)
         free(node);
         PMIX_VALUE_DESTRUCT(&vertex);
     }
+    pmix_info_t nic;
+    pmix_data_array_t nics = {.type = PMIX_INFO, .size = 1, .array = &nic};
+    PMIX_INFO_LOAD(&nic, "pmix.net.nic", "test001:nic002", PMIX_STRING);
+    vertex.type = PMIX_DATA_ARRAY;
+    vertex.data.darray = &nics;
+    CHECK_STATUS(PMIX_SUCCESS, get_index(&fabric, &vertex, &index, &node));
+    CHECK_NUMBER(5, index);
+    free(node);
+    PMIX_INFO_DESTRUCT(&nic);
     PMIX_VALUE_LOAD(&vertex, "fab://test009/test009:nic002", PMIX_STRING);
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_index(&fabric, &vertex, &index, &node));
     PMIX_VALUE_DESTRUCT(&vertex);

@@ -78,7 +78,8 @@ pub extern "C-unwind" fn PMIx_server_get_comm_cost(
     })
 }
 
-/// The data of a device, as of `PMIX_FABRIC_DEVICE`, and the name of its node. The caller releases both. A wrong number fails with
+/// The texts among the infos of a device (`PMIX_FABRIC_DEVICE`), and the name of its node. Its plane, switch and device also have the keys of
+/// the tutorial's time. Programs of that time print all values as texts. The caller releases both. A wrong number fails with
 /// `PMIX_ERR_BAD_PARAM`. See the tutorial's function of the same name.
 ///
 /// Support: implemented.
@@ -98,7 +99,7 @@ pub extern "C-unwind" fn PMIx_server_get_vertex_info(
             other => Failure(other),
         })?;
         let node = memory::new_string(text(&device, keys::HOSTNAME.name())?.as_bytes())?;
-        to_c::value(&device, vertex)?;
+        to_c::value(&texts_of(&device), vertex)?;
         *name = node;
         Ok(())
     })
@@ -133,8 +134,30 @@ pub extern "C-unwind" fn PMIx_server_get_index(
     })
 }
 
-/// As [`described`], for infos that may also be a name alone.
-fn device_of(fabric: &mut FabricPlace, meant: Vec<Info>) -> Result<Value, Failure> {
+/// Keys of the tutorial's time, and those that have taken their places.
+const OLDER_KEYS: [(&str, &str); 3] = [
+    ("pmix.net.plane", keys::FABRIC_PLANE.name()),
+    ("pmix.net.switch", keys::FABRIC_SWITCH.name()),
+    ("pmix.net.nic", keys::FABRIC_DEVICE_NAME.name()),
+];
+
+/// The texts of a device, and those with older keys.
+fn texts_of(device: &Value) -> Value {
+    let Value::DataArray(array) = device else { return Value::info_array(Vec::new()) };
+    let texts = infos(&array.elements).filter(|info| info.value.as_str().is_some()).cloned();
+    let older = OLDER_KEYS
+        .iter()
+        .filter_map(|&(older, key)| Some(Info::new(Key::from_static(older), find(device, key)?.clone())));
+    Value::info_array(older.chain(texts).collect())
+}
+
+/// As [`described`], for infos that may also be a name alone, or have older keys.
+fn device_of(fabric: &mut FabricPlace, mut meant: Vec<Info>) -> Result<Value, Failure> {
+    for info in &mut meant {
+        if let Some((_, key)) = OLDER_KEYS.iter().find(|(older, _)| info.key.as_str() == *older) {
+            info.key = Key::from_static(key);
+        }
+    }
     let names = [keys::DEVICE_ID.name(), keys::FABRIC_DEVICE_NAME.name()];
     let name = match meant.as_slice() {
         [info] if names.contains(&info.key.as_str()) => info.value.as_str().map(str::to_owned),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use modex::types::{App, DataArray, DataType, Info, InfoFlags, Query, Rank, Regattr, Status, Text, Value};
+use modex::types::{App, Coord, DataArray, DataType, Info, InfoFlags, Query, Rank, Regattr, Status, Text, Value};
 
 use super::code_names;
 
@@ -120,12 +120,33 @@ fn flat(value: &Value) -> String {
             code_names::proc_state(process.state)
         ),
         Value::Pointer(_) => "(a pointer)".to_owned(),
+        Value::Device(of) => device((&of.uuid, &of.os_name), code_names::device_type(of.device_type)),
+        Value::DeviceDistance(of) => {
+            let kind = code_names::device_type(of.device_type);
+            format!("{} min: {} max: {}", device((&of.uuid, &of.os_name), kind), of.minimum, of.maximum)
+        }
+        Value::Endpoint(of) => device((&of.uuid, &of.os_name), &shown_bytes(&of.bytes)),
+        Value::Geometry(of) => {
+            let coordinates: Vec<String> = of.coordinates.iter().map(coord).collect();
+            device((&of.uuid, &of.os_name), &format!("fabric: {} {}", of.fabric, coordinates.join(" ")))
+        }
+        Value::Coord(of) => coord(of),
         // Records are shown field by field, under the names in this library's documentation.
         record => match super::number::integer(record) {
             Some(number) => number.to_string(),
             None => format!("{record:?}"),
         },
     }
+}
+
+/// A device's id and name, and more about it.
+fn device((id, name): (&Option<Text>, &Option<Text>), more: &str) -> String {
+    format!("id: {} name: {} {more}", optional(id.as_ref()), optional(name.as_ref()))
+}
+
+fn coord(coord: &Coord) -> String {
+    let numbers: Vec<String> = coord.positions.iter().map(u32::to_string).collect();
+    format!("({})", numbers.join(","))
 }
 
 /// Codes that have names.

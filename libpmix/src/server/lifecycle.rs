@@ -27,7 +27,7 @@ use crate::guard::{Failure, guard};
 use crate::output::OutputStyle;
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{descriptors, from_c, munge, parent, process, spoken, stdin, turns};
+use crate::{descriptors, from_c, munge, parent, process, spoken, stand_in, stdin, turns};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
@@ -43,7 +43,7 @@ pub extern "C-unwind" fn PMIx_server_init<'a>(
 ) -> pmix_status_t {
     let status = guard(|| {
         let infos = info.counted(ninfo).list("array of infos")?;
-        let module = module.copy(module_size(infos)?)?;
+        let module = module.copy(module_size(infos)?.or_else(stand_in::module_size_bytes))?;
         let _changes = process::begin();
         if process::read(|state| state.server_count) == 0 {
             text::map_ahead();

@@ -14,11 +14,13 @@
 //! Bytes 224 to 240 have two meanings: `session_control` and `resource_block` in 5.0 and 6.0, `tool_connected2` and
 //! `log2` since 6.1, which has the former two behind them. A call of the wrong one would crash. So they count only if
 //!
-//! - the host says the size of its table (the info `modex.module_size`), which tells the release, or
+//! - the host says the size of its table (the info `modex.module_size`), which tells the release,
+//! - the library stands in for an OpenPMIx, whose release is that of the host, or
 //! - the table has both entries, and `client_connected`, `tool_connected` and `log` are empty.
 //!
-//! Only a host of 6.1 fits the second rule. A host of 5.0 or 6.0 would have session control and resource blocks, but
-//! neither tools nor a log. No known host is like that.
+//! Only a host of 6.1 fits the last rule. A host of 5.0 or 6.0 would have session control and resource blocks, but
+//! neither tools nor a log. No known host is like that. PRRTE's main line has `tool_connected` and `log` beside the newer
+//! entries. It runs with a library that stands in.
 //!
 //! The entry `listener` is never called: the library has listeners of its own.
 

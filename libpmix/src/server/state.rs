@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use modex::fabrics::FabricHandle;
 use modex::types::{Info, Key, Namespace, ProcId, Status};
-use modex::{Capabilities, EnvironmentChange, Server, keys};
+use modex::{EnvironmentChange, Server, keys};
 use parking_lot::Mutex;
 
 use super::children::Forked;
@@ -81,11 +81,9 @@ pub(super) fn current() -> Result<Arc<ServerProcess>, Failure> {
     current.ok_or(Failure(Status::ERR_INIT))
 }
 
-/// The fabric for which the server of this process answers. `None` if the host has a function for fabrics.
+/// The fabric for which the server of this process answers.
 pub(crate) fn own_fabric() -> Option<FabricHandle> {
-    let current = current().ok()?;
-    let is_hosts = current.bridge.capabilities().contains(Capabilities::FABRIC_REGISTER);
-    if is_hosts { None } else { current.server().fabric() }
+    current().ok()?.server().fabric()
 }
 
 /// The server of this process, or a forked child's copy of its parent's server, for functions that only read it.

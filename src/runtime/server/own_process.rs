@@ -296,7 +296,10 @@ impl OwnProcess {
         let receive = receiver(service.form(), service.command(), take);
         let needs = service.needs();
         let service = service.of_server(&requester);
-        let is_own = is_own_service(needs, self.own_services, self.capabilities());
+        // A host's function `fabric` is for other processes.
+        let is_fabric = matches!(service, Service::FabricRegister(_) | Service::FabricUpdate(_));
+        let host = if is_fabric { Capabilities::empty() } else { self.capabilities() };
+        let is_own = is_own_service(needs, self.own_services, host);
         if is_own || self.stages_files && is_about_files(&service) {
             return ask_own_service(&self.loop_sender, requester, service, receive);
         }
