@@ -167,11 +167,13 @@ pub enum Canary {
     AheadEarly,
     /// The scheduler believes that an allocation has been returned.
     NodeTwice,
+    /// Forwarded output never leaves the server.
+    OutputLost,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 24] = [
+    pub const ALL: [(&'static str, Self); 25] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -196,6 +198,7 @@ impl Canary {
         ("member-lost", Self::MemberLost),
         ("ahead-early", Self::AheadEarly),
         ("node-twice", Self::NodeTwice),
+        ("output-lost", Self::OutputLost),
     ];
 
     fn words() -> String {
@@ -219,6 +222,7 @@ impl Canary {
             Self::ReplyTwice => &[Rule::AnsweredOnce],
             Self::ScopeLeak => &[Rule::Scope],
             Self::NodeTwice => &[Rule::NodesOnce],
+            Self::OutputLost => &[Rule::OutputOnce],
             Self::LostCommit => &[Rule::NothingMissing, Rule::StaysReadable, Rule::NoWaitInVain],
             Self::ChangedValue => &[Rule::StaysReadable],
             Self::Leak => &[Rule::NothingRemains],

@@ -41,6 +41,7 @@ mod invariants;
 mod invitations;
 mod invited_groups;
 mod local_collectives;
+mod output_pulls;
 mod process;
 mod program;
 mod queue;

@@ -19,6 +19,8 @@ pub(super) enum RandomStream {
     Registrations,
     /// The scheduler, and the requests for it.
     Allocations,
+    /// Pulls of output, and the output.
+    Output,
     /// The choices of one process within the program.
     Process(u32),
     /// The duration of everything.
@@ -48,6 +50,7 @@ impl Random {
             RandomStream::Registrations => 8,
             RandomStream::Shape => 9,
             RandomStream::Allocations => 10,
+            RandomStream::Output => 11,
             RandomStream::Fault(kind) => (1 << 32) | u128::from(kind),
             RandomStream::Process(process) => (1 << 64) | u128::from(process),
         };

@@ -31,6 +31,8 @@ pub enum Rule {
     ToldOnce,
     /// A node is in one allocation, and returned nodes are free.
     NodesOnce,
+    /// Each pull gets each piece of output once.
+    OutputOnce,
     /// The cores' own assertions hold.
     Consistent,
     /// The same seed gives the same steps.
@@ -53,6 +55,7 @@ impl fmt::Display for Rule {
             Self::Membership => "a group has exactly its expected members, and all learn the same list",
             Self::ToldOnce => "an event reaches each of its targets once",
             Self::NodesOnce => "a node is in one allocation, and returned nodes are free",
+            Self::OutputOnce => "a pull gets each piece of output once, in order",
             Self::Consistent => "the cores' own assertions hold",
             Self::SameAgain => "a seed replays identically, step for step",
         })

@@ -18,6 +18,7 @@ use super::hosted_groups::HostedGroups;
 use super::invariants::Rules;
 use super::invited_groups::InvitedGroups;
 use super::local_collectives::{CollectiveKind, Knowledge, LocalCollectives};
+use super::output_pulls::OutputPulls;
 use super::process::{Connection, Process};
 use super::program::Program;
 use super::queue::{Queue, QueuedEvent, ServerId, ToClient, ToServer};
@@ -77,6 +78,8 @@ pub(super) struct World {
     pub(super) hosted_groups: HostedGroups,
     /// The scheduler, in worlds that have one.
     pub(super) allocations: Option<Allocations>,
+    /// Forwarded output, in worlds that have it.
+    pub(super) output_pulls: Option<OutputPulls>,
     pub(super) rules: Rules,
     pub(super) trace: Trace,
     pub(super) fault_schedule: FaultSchedule,
@@ -130,6 +133,7 @@ impl World {
             departures: GroupDepartures::default(),
             hosted_groups: HostedGroups::default(),
             allocations: Allocations::of(seed, setup),
+            output_pulls: OutputPulls::of(seed, setup),
             rules: Rules::default(),
             trace: Trace::new(keep),
             fault_schedule: FaultSchedule::new(seed, setup),
@@ -162,6 +166,7 @@ impl World {
         let learns =
             self.lazy_registration.as_ref().map_or(Capabilities::empty(), |_| Capabilities::REGISTERS_ON_CONNECT);
         let scheduler = self.allocations.as_ref().map_or(Capabilities::empty(), |_| Capabilities::ALLOCATE);
+        let forwarding = self.output_pulls.as_ref().map_or(Capabilities::empty(), |_| Capabilities::IOF_PULL);
         let capabilities = Capabilities::CLIENT_CONNECTED
             | Capabilities::CLIENT_FINALIZED
             | Capabilities::FENCE
@@ -171,6 +176,7 @@ impl World {
             | groups
             | learns
             | scheduler
+            | forwarding
             | Capabilities::JOB_CONTROL
             | Capabilities::NOTIFY_EVENT
             | Capabilities::LOG;

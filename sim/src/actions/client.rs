@@ -349,6 +349,7 @@ impl World {
             ProcessStage::Put => {
                 self.set_stage(process, ProcessStage::Meet);
                 self.ask_scheduler(peer);
+                self.take_output_step(process, peer);
                 self.put(process, peer);
             }
             ProcessStage::Meet if !self.may_meet(process, &phase) => {

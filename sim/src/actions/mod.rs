@@ -14,6 +14,7 @@
 //! | `faults` | faults of processes, servers and nodes |
 //! | `hosted_groups`, `departures` | groups that the host forms; members that leave them |
 //! | `bootstraps` | groups whose leaders know only how many they are |
+//! | `allocations`, `output_pulls` | requests for the scheduler; forwarded output |
 //! | `invitations`, `events`, `invited_groups` | groups by invitation: calls, events, checks |
 
 mod allocations;
@@ -28,6 +29,7 @@ mod hosted_groups;
 mod invitations;
 mod invited_groups;
 mod jobs;
+mod output_pulls;
 mod registration;
 mod requests;
 mod server;

@@ -35,7 +35,9 @@ impl World {
             Request::DeregisterEvents(codes) => return self.invited_groups.deregisters(peer, codes),
             _ => {}
         }
+        let questions = self.note_pull(server, peer, tag, request);
         let deadline = match request {
+            Request::IofPull(_) => Some(self.now + HOST_TIMEOUT * questions.unwrap_or(1)),
             Request::Fence(fence) => self.arrive(server, (peer, tag, process), CollectiveKind::Fence, fence),
             Request::Connect(connect) => self.arrive(server, (peer, tag, process), CollectiveKind::Connect, connect),
             Request::Disconnect(connect) => {

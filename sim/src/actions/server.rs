@@ -82,6 +82,7 @@ impl World {
             }
         }
         self.after(server, look_back);
+        self.check_forwarded();
         self.check_waits(server);
         self.arm_server(server);
     }
@@ -145,6 +146,7 @@ impl World {
         match forget {
             Some(Forget::Namespace(namespace)) => {
                 self.forget_formed(server, None);
+                self.output_pulls.iter_mut().for_each(|pulls| pulls.job_ended(server, &namespace));
                 self.collectives.forgotten(server, |procs| procs.iter().any(|proc| proc.namespace == namespace));
                 let number = self.job_named(&namespace).map(|(number, _)| number);
                 if let (Some(number), Some(node)) = (number, self.node_mut(server.node)) {
@@ -229,18 +231,20 @@ impl World {
                     // The nodes of a simulated cluster have no hardware.
                     Err(_) => Reply::Status(Status::ERR_NOT_SUPPORTED),
                 };
+                let reference = if let Reply::IofPulled(reference) = &reply { Some(*reference) } else { None };
+                self.output_pulls.iter_mut().for_each(|pulls| pulls.answered(peer, tag, reference));
                 self.reply(server, peer, tag, reply);
             }
             Output::WantTopology => return Some(Input::Topology(NodeHardware(None))),
             Output::Unfinished(peer) => return Some(Input::Proceed(peer)),
             Output::SendSegment(peer, namespace) => self.send_down(peer, ToClient::Segment(namespace)),
             Output::WithdrawSegment(peer, namespace) => self.send_down(peer, ToClient::Withdrawn(namespace)),
+            Output::Forward(peer, forwarded) => self.note_forwarded(peer, &forwarded),
             Output::Notify(peer, delivery) => self.notify(peer, Arc::new(delivery.notice())),
             Output::Upcall(id, upcall) => return self.upcall(server, id, upcall),
             Output::Complete(call, result) => self.completed(server, call, result.read()),
             Output::AdmitTool(..)
             | Output::Described(_)
-            | Output::Forward(..)
             // No process of the simulator keeps copies.
             | Output::TellRemoval(..)
             | Output::Raise(_)
@@ -363,6 +367,7 @@ impl World {
         self.rules.connection_ended(peer);
         self.collectives.connection_ended(peer);
         self.bootstraps.connection_ended(peer);
+        self.output_pulls.iter_mut().for_each(|pulls| pulls.connection_ended(peer));
         self.forget_forming(peer);
         self.invited_groups.connection_ended(peer);
         let ended: Vec<_> = self.commits.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();
