@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::get::GetVerdict;
 use crate::events::{DEVICE_FOUND, DEVICE_LOST, Event};
-use crate::fabric::{self, FabricHandle, LISTED_MAX};
+use crate::fabric::{self, LISTED_MAX};
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
@@ -141,9 +141,9 @@ impl<S: Datastore> ServerCore<S> {
             let of_fabric = || StoredInventory::new(fabric?.inventory_of(node)?).ok().map(Arc::new);
             return known.or_else(of_fabric).map(HardwareValue::Blob);
         }
-        let of_fabric = fabric.and_then(FabricHandle::inventories);
-        let is_known = !delivered.is_empty() || own.is_some() || of_fabric.is_some_and(|all| !all.is_empty());
-        is_known.then(|| HardwareValue::Blobs(AllNodes { delivered, own, of_fabric: of_fabric.cloned() }))
+        let of_fabric = fabric.filter(|fabric| (1..=LISTED_MAX).contains(&fabric.device_count())).cloned();
+        let is_known = !delivered.is_empty() || own.is_some() || of_fabric.is_some();
+        is_known.then_some(HardwareValue::Blobs(AllNodes { delivered, own, of_fabric }))
     }
 
     /// Answers a Get from the fabric and the inventories, if no value is registered or posted under that key. Returns the asker if

@@ -116,6 +116,20 @@ fn requests_about_all_nodes_encode_nothing_again() {
     assert_eq!(encodings() - before, 0);
 }
 
+/// The first request about all nodes encoded the devices of all on the server's thread.
+#[test]
+fn the_inventories_of_a_fabric_are_encoded_by_the_sender_of_an_answer() {
+    for request in [query, get] {
+        let (mut rig, peer) = of_100_nodes();
+        let before = encodings();
+        rig.server.handle(rig.now, Input::Request(peer, Tag(7), request(INVENTORY)));
+        let answers: Vec<Output> = std::iter::from_fn(|| rig.server.poll_output()).collect();
+        let [Output::Answer(_, _, answer)] = answers.as_slice() else { panic!("{answers:?}") };
+        assert!(matches!(answer, Answer::Queries(_) | Answer::Hardware(_)), "{answer:?}");
+        assert_eq!(encodings() - before, 0);
+    }
+}
+
 /// The server's thread writes no list of a whole fabric. The limit counts before anything is written.
 #[test]
 fn a_list_of_all_devices_is_written_by_its_sender() {
