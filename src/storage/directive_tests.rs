@@ -4,8 +4,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
 use super::directives::{Directive, FileOrder, OrderResult};
-use super::{FileError, FileTask, MountTable, Provider, Storage, StorageSystem, Usage};
+use super::{FileError, FileTask, MountTable, Provider, Storage, StorageSystem};
 use crate::keys;
 use crate::types::{DataArray, DataType, Info, Key, Status, Text, Value};
 
@@ -123,6 +126,62 @@ fn a_file_with_the_same_bytes_and_another_mode_or_owner_is_replaced() {
     }
 }
 
+const NONE: Option<&str> = None;
+
+/// Runs in a thread with mounts of its own, which end with it. Only root may make them.
+fn with_own_mounts(work: impl FnOnce(&Place) + Send) {
+    let place = Place::new();
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("not applicable: only root can mount file systems");
+    }
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).unwrap();
+            work(&place);
+        });
+    });
+}
+
+/// The file was lost: the target had an equal one, so the old name was removed.
+#[test]
+fn a_directory_that_another_file_system_shows_keeps_its_files() {
+    with_own_mounts(|place| {
+        let from = place.file.parent().unwrap();
+        let [lower, work] = ["lower", "work"].map(|name| place.target.with_file_name(name));
+        [&lower, &work].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), from.display(), work.display());
+        let overlay = Some("overlay");
+        if let Err(error) = mount(overlay, &place.target, overlay, MsFlags::empty(), Some(options.as_str())) {
+            return eprintln!("not applicable: no overlay here ({error})");
+        }
+        let shown = place.target.join("data");
+        let device = |path: &Path| fs::metadata(path).unwrap().dev();
+        assert_ne!(device(&place.file), device(&shown));
+        for action in [STAGE, MOVE] {
+            assert_eq!(place.run(action, &[&place.file]), there(&[&shown]));
+            assert_eq!(
+                (fs::read(&place.file).unwrap(), place.names()),
+                (content(), vec!["data".to_owned()]),
+                "{action}"
+            );
+        }
+    });
+}
+
+/// The file was lost: its only name was removed.
+#[test]
+fn a_file_that_is_mounted_at_the_target_keeps_its_name() {
+    with_own_mounts(|place| {
+        let shown = place.target.join("data");
+        fs::write(&shown, "").unwrap();
+        mount(Some(&place.file), &shown, NONE, MsFlags::MS_BIND, NONE).unwrap();
+        assert_eq!(place.run(STAGE, &[&place.file]), there(&[&shown]));
+        assert_eq!(failure(&place.run(MOVE, &[&place.file])).0, Status::ERR_NOT_SUPPORTED);
+        assert_eq!(fs::read(&place.file).unwrap(), content());
+    });
+}
+
 /// The kernel follows a link before a slash.
 #[test]
 fn a_link_is_no_target_directory_with_a_slash_either() {
@@ -173,9 +232,6 @@ fn a_file_moves_to_another_file_system_and_a_storage_is_a_target() {
             let mut system = StorageSystem::new("tier");
             system.paths = vec![self.0.clone()];
             vec![system]
-        }
-        fn usage(&self, _: &StorageSystem) -> Usage {
-            Usage::default()
         }
     }
     let mut storage = Storage::default();
@@ -309,7 +365,7 @@ fn a_request_is_one_action_with_one_target_and_one_name_for_each_file() {
     let read = |directives: Vec<Info>| Directive::read(&directives).err();
     assert_eq!(read(vec![info(STAGE, texts(&[file, other])), to()]), None);
     let full = |value| vec![info(CACHE, text(file)), info("modex.storage.event", value)];
-    assert_eq!([read(full(Value::Status(-7))), read(full(Value::Int(-7)))], [None, None]);
+    assert_eq!([read(full(Value::Status(-3001))), read(full(Value::Int(-3001)))], [None, None]);
     let many = [file; 1025];
     for wrong in [
         vec![info(STAGE, texts(&[file, same])), to()],
@@ -356,9 +412,6 @@ fn a_provider_of_a_site_comes_first() {
     impl Provider for Site {
         fn systems(&self) -> Vec<StorageSystem> {
             Vec::new()
-        }
-        fn usage(&self, _: &StorageSystem) -> Usage {
-            Usage::default()
         }
         fn carry_out(&self, task: &FileTask<'_>) -> Option<Result<PathBuf, FileError>> {
             let is_own = task.file.starts_with("/tape");
