@@ -55,7 +55,7 @@ impl HardwareValue {
     }
 
     /// The value. This may take long.
-    pub(in crate::server) fn into_value(self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         match self {
             Self::Short(value) => value,
             Self::List(fabric, list) => fabric.write(&list),
@@ -86,8 +86,12 @@ impl HardwareAnswer {
     /// The reply. To write a list may take long.
     #[must_use]
     pub fn into_reply(self) -> Reply {
-        let Self { proc, key, value } = self;
-        Reply::Data(vec![RankData { proc, entries: vec![Kval { key, value: value.into_value() }] }])
+        let proc = self.proc.clone();
+        Reply::Data(vec![RankData { proc, entries: self.into_entries() }])
+    }
+
+    pub(super) fn into_entries(self) -> Vec<Kval> {
+        vec![Kval { key: self.key, value: self.value.into_value() }]
     }
 }
 

@@ -8,13 +8,13 @@ use crate::fabric::{self, LISTED_MAX};
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
-    AllNodes, Answer, HardwareAnswer, HardwareValue, HostResult, INVENTORY, Output, described, facts, find,
+    AllNodes, Answer, HardwareAnswer, HardwareValue, HostData, HostResult, INVENTORY, Output, described, facts, find,
 };
 use crate::server::state::{Asker, Hardware, RequestedData, ServerCore};
 use crate::topo::inventory::{Device, DeviceChange, Inventories, Inventory, StoredInventory};
 use crate::topo::{InventoryError, Machine};
 use crate::types::codes::range;
-use crate::types::{Info, Key, Kval, Status, Time};
+use crate::types::{Info, Key, Status, Time};
 
 /// A query needs the topology.
 pub(super) struct TopologyNeeded;
@@ -168,16 +168,10 @@ impl<S: Datastore> ServerCore<S> {
             self.refuse(asker, Status::ERR_OUT_OF_RESOURCE);
             return None;
         }
-        let key = key.clone();
+        let answer = HardwareAnswer { proc: requested.proc.clone(), key: key.clone(), value };
         match asker {
-            Asker::Peer(ticket) => {
-                let answer = HardwareAnswer { proc: requested.proc.clone(), key, value };
-                self.outputs.answer(ticket, Answer::Hardware(Box::new(answer)));
-            }
-            Asker::Host(ticket) | Asker::Own(ticket) => {
-                let entries = vec![Kval { key, value: value.into_value() }];
-                self.outputs.complete(ticket, HostResult::Entries(entries));
-            }
+            Asker::Peer(ticket) => self.outputs.answer(ticket, Answer::Hardware(Box::new(answer))),
+            Asker::Host(ticket) | Asker::Own(ticket) => self.outputs.complete_later(ticket, HostData::Hardware(answer)),
         }
         None
     }
