@@ -4,9 +4,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
-
 use super::directives::{Directive, FileOrder, OrderResult};
 use super::{FileError, FileTask, MountTable, Provider, Storage, StorageSystem};
 use crate::keys;
@@ -124,62 +121,6 @@ fn a_file_with_the_same_bytes_and_another_mode_or_owner_is_replaced() {
         assert_eq!(place.run(STAGE, &[&place.file]), there(&[&copy]));
         assert_eq!(fs::metadata(&copy).unwrap().uid(), 0);
     }
-}
-
-const NONE: Option<&str> = None;
-
-/// Runs in a thread with mounts of its own, which end with it. Only root may make them.
-fn with_own_mounts(work: impl FnOnce(&Place) + Send) {
-    let place = Place::new();
-    if !nix::unistd::geteuid().is_root() {
-        return eprintln!("not applicable: only root can mount file systems");
-    }
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNS).unwrap();
-            mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).unwrap();
-            work(&place);
-        });
-    });
-}
-
-/// The file was lost: the target had an equal one, so the old name was removed.
-#[test]
-fn a_directory_that_another_file_system_shows_keeps_its_files() {
-    with_own_mounts(|place| {
-        let from = place.file.parent().unwrap();
-        let [lower, work] = ["lower", "work"].map(|name| place.target.with_file_name(name));
-        [&lower, &work].into_iter().for_each(|path| fs::create_dir(path).unwrap());
-        let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), from.display(), work.display());
-        let overlay = Some("overlay");
-        if let Err(error) = mount(overlay, &place.target, overlay, MsFlags::empty(), Some(options.as_str())) {
-            return eprintln!("not applicable: no overlay here ({error})");
-        }
-        let shown = place.target.join("data");
-        let device = |path: &Path| fs::metadata(path).unwrap().dev();
-        assert_ne!(device(&place.file), device(&shown));
-        for action in [STAGE, MOVE] {
-            assert_eq!(place.run(action, &[&place.file]), there(&[&shown]));
-            assert_eq!(
-                (fs::read(&place.file).unwrap(), place.names()),
-                (content(), vec!["data".to_owned()]),
-                "{action}"
-            );
-        }
-    });
-}
-
-/// The file was lost: its only name was removed.
-#[test]
-fn a_file_that_is_mounted_at_the_target_keeps_its_name() {
-    with_own_mounts(|place| {
-        let shown = place.target.join("data");
-        fs::write(&shown, "").unwrap();
-        mount(Some(&place.file), &shown, NONE, MsFlags::MS_BIND, NONE).unwrap();
-        assert_eq!(place.run(STAGE, &[&place.file]), there(&[&shown]));
-        assert_eq!(failure(&place.run(MOVE, &[&place.file])).0, Status::ERR_NOT_SUPPORTED);
-        assert_eq!(fs::read(&place.file).unwrap(), content());
-    });
 }
 
 /// The kernel follows a link before a slash.

@@ -144,7 +144,8 @@ fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
     let [from, to] = [rustix::fs::fstat(&source.directory)?, rustix::fs::fstat(&directory)?];
     match existing(&directory, source.name)? {
         // The same name is both the old one and the new one.
-        Some(_) if is_same_file(&from, &to) || is_one_directory(&source.directory, &directory)? => return Ok(place),
+        Some(_) if is_same_file(&from, &to) => return Ok(place),
+        Some(_) if is_move && is_one_directory(&source.directory, &directory)? => return Ok(place),
         Some(found) if is_same_file(&found, &source.found) => {
             if is_move && found.st_nlink < 2 {
                 let reason = "the target shows the file itself, whose only name would be removed";
