@@ -12,6 +12,7 @@ use modex::BackingKind;
 use modex::gds::registration::JobDescription;
 use modex::gds::{Datastore, KeyRef, Lookup, NamespaceReader, NodeSelector, RealmRequest, Store, StoreOptions};
 use modex::regex::{MapLimits, expand_nodes, expand_ranks, generate_nodes, generate_ranks};
+use modex::topo::inventory::{Device, Inventory, SharedInventories};
 use modex::types::{Info, Key, Namespace, Rank, Value};
 
 /// The system's allocator with a record of bytes and calls. Only sums are compared, so no ordering is needed.
@@ -211,8 +212,32 @@ fn constant(job: &Costs, smallest: Cost, shape: Shape, ranks: u32) {
     assert!(job.deregister.calls <= 16, "{shape:?} of {ranks}: {:?}", job.deregister);
 }
 
+/// The cost of a delivery for one of many nodes while an answer holds all inventories.
+fn delivery(nodes: u32) -> Cost {
+    let blob = |node: u32, device: &str| {
+        let device = Device { device_types: 4, name: device.to_owned(), uuid: device.to_owned(), ..Device::default() };
+        let inventory = Inventory { node: format!("node{node:06}"), devices: vec![device], ..Inventory::default() };
+        inventory.encode().unwrap()
+    };
+    let known = SharedInventories::default();
+    known.deliver((0..nodes).map(|node| blob(node, "eth0")).collect()).unwrap();
+    let (held, newer) = (known.snapshot(), blob(nodes / 3, "eth1"));
+    let (changes, cost) = cost_of(|| known.deliver(vec![newer]).unwrap());
+    let after = known.snapshot();
+    assert_eq!((changes.len(), held.network_count(), after.network_count()), (2, after.len(), after.len()));
+    assert_ne!(held, after);
+    cost
+}
+
+/// A delivery copied the names of all nodes and devices while an answer held them.
+fn deliveries_cost_what_they_bring() {
+    let [few, many] = [1 << 8, 1 << 14].map(delivery);
+    assert!(many.bytes <= few.bytes * 2 && many.calls <= few.calls * 2, "{few:?} of 256 nodes, {many:?} of 16,384");
+}
+
 #[test]
 fn twice_the_job_costs_twice_as_much() {
+    deliveries_cost_what_they_bring();
     for shape in [Shape::Block, Shape::Cyclic, Shape::Irregular] {
         doubles(shape, 1 << 12, 4, 32);
     }

@@ -16,6 +16,14 @@ pub const DEVICE_LOST: Status = Status::from_raw(Status::EXTERNAL_ERR_BASE.to_ra
 /// As [`DEVICE_LOST`], for a device that the older inventory lacked: a new one, or one that has returned.
 pub const DEVICE_FOUND: Status = Status::from_raw(Status::EXTERNAL_ERR_BASE.to_raw() - 702);
 
+/// Whether a program may choose the code for events of its own: below `PMIX_EXTERNAL_ERR_BASE`, except those of this library.
+#[must_use]
+pub const fn is_of_programs(code: Status) -> bool {
+    code.to_raw() < Status::EXTERNAL_ERR_BASE.to_raw()
+        && code.to_raw() != DEVICE_LOST.to_raw()
+        && code.to_raw() != DEVICE_FOUND.to_raw()
+}
+
 /// An event.
 ///
 /// Source: PMIx Standard, "Event Notification".

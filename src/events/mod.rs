@@ -29,7 +29,7 @@ mod table;
 
 pub use cache::{EventCache, EventCacheLimits, Kept};
 pub use dispatcher::{CallToken, ChainId, Dispatcher, HandlerCall, HandlerDecision};
-pub use event::{DEFAULT_HANDLER, DEVICE_FOUND, DEVICE_LOST, Event};
+pub use event::{DEFAULT_HANDLER, DEVICE_FOUND, DEVICE_LOST, Event, is_of_programs};
 pub use registration::{Registration, RegistrationError, is_of_environment, is_system};
 
 #[cfg(test)]

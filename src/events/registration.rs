@@ -1,4 +1,4 @@
-use super::event::{DEVICE_FOUND, DEVICE_LOST, procs};
+use super::event::{is_of_programs, procs};
 use crate::keys::{self, TypedKey};
 use crate::types::codes::range;
 use crate::types::{Info, InfoFlags, Key, ProcId, Status, Value};
@@ -184,8 +184,7 @@ impl Registration {
 /// system events, and all codes that neither the standard nor this library defines.
 #[must_use]
 pub const fn is_of_environment(code: Status) -> bool {
-    let is_own = code.to_raw() == DEVICE_LOST.to_raw() || code.to_raw() == DEVICE_FOUND.to_raw();
-    !is_own && (is_system(code) || code.to_raw() > 0 || code.to_raw() <= Status::EXTERNAL_ERR_BASE.to_raw())
+    is_system(code) || code.to_raw() > 0 || code.to_raw() == Status::EXTERNAL_ERR_BASE.to_raw() || is_of_programs(code)
 }
 
 /// Whether the code is one of the standard's system events.

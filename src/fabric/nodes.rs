@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::attributes::{LISTED_MAX, id};
+use super::attributes::id;
 use super::plane::{Device, Plane};
 use super::revisions::{Fabric, FabricHandle};
 use crate::topo::inventory::{self, Inventories, Inventory};
@@ -32,13 +32,12 @@ impl Fabric {
 }
 
 impl FabricHandle {
-    /// The devices of all nodes, encoded once for each revision. A node with too many for an inventory is left out. `None`: there are
-    /// more than [`LISTED_MAX`] devices.
-    pub(crate) fn inventories(&self) -> Option<&Arc<Inventories>> {
+    /// The devices of all nodes, encoded once for each revision. It may take long. A node with too many for an inventory is left out.
+    pub(crate) fn inventories(&self) -> &Arc<Inventories> {
         let encode = |fabric: &Fabric| {
             Inventories::of_nodes(fabric.nodes().into_iter().filter_map(|node| fabric.inventory_of(node)))
         };
-        (self.device_count() <= LISTED_MAX).then(|| self.inventories_or(encode))
+        self.inventories_or(encode)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::directives::{Directive, FileOrder, OrderResult};
-use super::{FileError, FileTask, MountTable, Provider, Storage, StorageSystem, Usage};
+use super::{FileError, FileTask, MountTable, Provider, Storage, StorageSystem};
 use crate::keys;
 use crate::types::{DataArray, DataType, Info, Key, Status, Text, Value};
 
@@ -174,9 +174,6 @@ fn a_file_moves_to_another_file_system_and_a_storage_is_a_target() {
             system.paths = vec![self.0.clone()];
             vec![system]
         }
-        fn usage(&self, _: &StorageSystem) -> Usage {
-            Usage::default()
-        }
     }
     let mut storage = Storage::default();
     storage.add(Tier(Text::new(place.target.as_os_str().as_bytes()).unwrap()));
@@ -309,7 +306,7 @@ fn a_request_is_one_action_with_one_target_and_one_name_for_each_file() {
     let read = |directives: Vec<Info>| Directive::read(&directives).err();
     assert_eq!(read(vec![info(STAGE, texts(&[file, other])), to()]), None);
     let full = |value| vec![info(CACHE, text(file)), info("modex.storage.event", value)];
-    assert_eq!([read(full(Value::Status(-7))), read(full(Value::Int(-7)))], [None, None]);
+    assert_eq!([read(full(Value::Status(-3001))), read(full(Value::Int(-3001)))], [None, None]);
     let many = [file; 1025];
     for wrong in [
         vec![info(STAGE, texts(&[file, same])), to()],
@@ -356,9 +353,6 @@ fn a_provider_of_a_site_comes_first() {
     impl Provider for Site {
         fn systems(&self) -> Vec<StorageSystem> {
             Vec::new()
-        }
-        fn usage(&self, _: &StorageSystem) -> Usage {
-            Usage::default()
         }
         fn carry_out(&self, task: &FileTask<'_>) -> Option<Result<PathBuf, FileError>> {
             let is_own = task.file.starts_with("/tape");

@@ -143,9 +143,15 @@ fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
     let is_move = task.action == FileAction::Move;
     let [from, to] = [rustix::fs::fstat(&source.directory)?, rustix::fs::fstat(&directory)?];
     match existing(&directory, source.name)? {
+        // The same name is both the old one and the new one.
+        Some(_) if is_same_file(&from, &to) => return Ok(place),
+        Some(_) if is_move && is_one_directory(&source.directory, &directory)? => return Ok(place),
         Some(found) if is_same_file(&found, &source.found) => {
-            // The file with another name is removed. The same name is both the old one and the new one.
-            if is_move && !is_same_file(&from, &to) {
+            if is_move && found.st_nlink < 2 {
+                let reason = "the target shows the file itself, whose only name would be removed";
+                return Err(FileError::new(Status::ERR_NOT_SUPPORTED, reason));
+            }
+            if is_move {
                 source.remove()?;
             }
             return Ok(place);
@@ -159,6 +165,20 @@ fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
         source.remove()?;
     }
     Ok(place)
+}
+
+/// Whether two directories are one, which file systems show with different numbers. A new name in one is in the other, too.
+fn is_one_directory(source: &OwnedFd, target: &OwnedFd) -> Result<bool, FileError> {
+    let probe = Temporary::new(target)?;
+    let name = probe.name.clone();
+    let is_shown = || match rustix::fs::statat(source, &name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(FileError::from(error)),
+    };
+    let is_shown_with_it = is_shown()?;
+    drop(probe);
+    Ok(is_shown_with_it && !is_shown()?)
 }
 
 /// Whether a file belongs to the source's owner or this user, and has the mode of a copy. One of another user might change.

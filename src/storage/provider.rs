@@ -41,7 +41,10 @@ pub trait Provider: fmt::Debug + Send + Sync {
     fn systems(&self) -> Vec<StorageSystem>;
 
     /// The use of a system. It may wait: each request that looks has a thread.
-    fn usage(&self, system: &StorageSystem) -> Usage;
+    fn usage(&self, system: &StorageSystem) -> Usage {
+        let _ = system;
+        Usage::default()
+    }
 
     /// Carries out a task about a file. The result is the file's path afterwards. It may wait, and calls [`FileTask::check`] from time to
     /// time. `None`: another provider may know how.

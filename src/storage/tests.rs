@@ -100,10 +100,6 @@ impl Provider for Double {
     fn systems(&self) -> Vec<StorageSystem> {
         ["/first", "/second"].map(|path| StorageSystem { paths: texts(&[path]), ..StorageSystem::new("same") }).into()
     }
-
-    fn usage(&self, _: &StorageSystem) -> Usage {
-        Usage::default()
-    }
 }
 
 #[test]

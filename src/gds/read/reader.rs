@@ -229,6 +229,12 @@ impl NamespaceReader {
         job.map_or(0, |job| u64::from(job.head().rank_count).saturating_add(job.head().node_count.into()))
     }
 
+    /// Number of processes in the job's description.
+    pub(crate) fn described_ranks(&self) -> usize {
+        let job = JobView::current(self.segment_view()).ok().flatten();
+        job.map_or(0, |job| usize::try_from(job.head().rank_count).unwrap_or(usize::MAX))
+    }
+
     /// The mapping: its writer, its protection, and the wait for changes.
     #[must_use]
     pub const fn segment(&self) -> &SegmentReader {

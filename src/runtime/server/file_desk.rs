@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use super::service_desk::{ReplyTo, answer};
 use super::storage_desk::{Receiver, THREAD, Threads};
-use crate::events::Event;
+use crate::events::{Event, is_of_programs};
 use crate::keys;
 use crate::runtime::shared::clock::Clock;
 use crate::server::{HostCall, HostReply, Requester};
@@ -120,6 +120,10 @@ impl FileDesk {
             _ if !self.is_own_user(requester.uid) => Status::ERR_NO_PERMISSIONS,
             // A request about files is not one about processes.
             _ if has_targets => Status::ERR_BAD_PARAM,
+            // The event would seem to be the server's own.
+            Ok(Directive::Carry(order)) if order.event.is_some_and(|code| !is_of_programs(code)) => {
+                Status::ERR_BAD_PARAM
+            }
             Ok(Directive::Carry(order)) => return self.carry_out(requester, order, reply_to),
             Ok(Directive::Cancel(name)) => {
                 let has_name = |request: &OpenRequest| name.is_none() || request.name == name;
@@ -235,8 +239,9 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::events::DEVICE_LOST;
     use crate::runtime::server::poller::{Poller, Token, Waker};
-    use crate::storage::{FileError, FileTask, Provider, StorageSystem, Usage};
+    use crate::storage::{FileError, FileTask, Provider, StorageSystem};
     use crate::types::{Namespace, Value};
 
     /// Storage that never has read a file. One file has a defect, and one is on a dead file system.
@@ -249,10 +254,6 @@ mod tests {
     impl Provider for Endless {
         fn systems(&self) -> Vec<StorageSystem> {
             Vec::new()
-        }
-
-        fn usage(&self, _: &StorageSystem) -> Usage {
-            Usage::default()
         }
 
         fn carry_out(&self, task: &FileTask<'_>) -> Option<Result<PathBuf, FileError>> {
@@ -318,6 +319,19 @@ mod tests {
             let refused = status(&ask(&desk, 0, geteuid().as_raw() + 1, &directives));
             assert_eq!(refused, Status::ERR_NO_PERMISSIONS);
         }
+    }
+
+    /// A requester could have the server say that a process was aborted.
+    #[test]
+    fn the_event_of_a_request_has_a_code_of_programs() {
+        let (desk, base) = (desk(), Status::EXTERNAL_ERR_BASE);
+        let refused = HostReply::Infos { status: Status::ERR_BAD_PARAM, info: Vec::new() };
+        for code in [Status::ERR_PROC_ABORTED, Status::SUCCESS, Status::EVENT_JOB_END, DEVICE_LOST, base] {
+            let directives = cache("/a", &[info("modex.storage.event", Value::Status(code.to_raw()))]);
+            assert_eq!(own(&desk, 0, &directives).try_recv().as_ref(), Ok(&refused), "{code}");
+        }
+        let chosen = own(&desk, 0, &cache("/a", &[info("modex.storage.event", Value::Status(base.to_raw() - 1))]));
+        assert_eq!(chosen.try_recv(), Err(mpsc::TryRecvError::Empty));
     }
 
     #[test]

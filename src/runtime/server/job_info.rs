@@ -397,7 +397,8 @@ fn write(
 ) -> Result<Vec<u8>, JobInfoError> {
     let named = || namespace.clone();
     let unwritable = |source| JobInfoError::Encode { namespace: named(), source };
-    let writer = JobInfoWriter::new(&Text::from(namespace.as_str()), dialect, message_bytes_max);
+    let (name, process_count) = (Text::from(namespace.as_str()), reader.described_ranks());
+    let writer = JobInfoWriter::new(&name, dialect, message_bytes_max, process_count);
     let mut writer = writer.map_err(unwritable)?;
     let mut written = Ok(());
     let visited = reader.visit_job_entries(|entry| {

@@ -322,10 +322,6 @@ mod tests {
         fn systems(&self) -> Vec<StorageSystem> {
             panic!("a defect of a provider")
         }
-
-        fn usage(&self, _: &StorageSystem) -> Usage {
-            Usage::default()
-        }
     }
 
     #[test]

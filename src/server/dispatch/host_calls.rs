@@ -54,10 +54,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
             HostCall::Get(get) => return self.get_for_host(now, ticket, get),
-            HostCall::Query(query) => {
-                let result = self.answer_queries_of_host(query);
-                return self.outputs.complete(ticket, result);
-            }
+            HostCall::Query(query) => return self.answer_queries_of_host(ticket, query),
             HostCall::DeliverInventories(blobs) => {
                 let result = self.deliver_inventories(now, blobs);
                 return self.outputs.complete(ticket, result);

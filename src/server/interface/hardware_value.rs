@@ -31,11 +31,11 @@ pub(crate) enum HardwareValue {
 pub(crate) struct AllNodes {
     pub(in crate::server) delivered: Arc<Inventories>,
     pub(in crate::server) own: Option<Arc<StoredInventory>>,
-    pub(in crate::server) of_fabric: Option<Arc<Inventories>>,
+    pub(in crate::server) of_fabric: Option<FabricHandle>,
 }
 
 impl HardwareValue {
-    /// Size as a value, in bytes: for a list of devices an estimate. A node with two inventories counts twice.
+    /// Size as a value, in bytes: for devices of a fabric and lists of devices an estimate. A node with two inventories counts twice.
     pub(in crate::server) fn value_bytes(&self) -> Option<usize> {
         let of_devices = |count: usize| Some(count.saturating_mul(DEVICE_BYTES));
         match self {
@@ -45,9 +45,9 @@ impl HardwareValue {
             Self::Costs(_, request @ CostRequest::Nearest { .. }) => of_devices(request.cost_count()?),
             Self::Blob(stored) => Some(size_of::<Value>().saturating_add(stored.blob().len())),
             Self::Blobs(AllNodes { delivered, own, of_fabric }) => {
-                let sizes = |all: &Inventories| all.size_bytes() + all.len() * size_of::<Value>();
                 let own = own.as_ref().map_or(0, |own| size_of::<Value>() + own.blob().len());
-                Some(own + sizes(delivered) + of_fabric.as_ref().map_or(0, |all| sizes(all)))
+                let of_fabric = of_fabric.as_ref().map_or(0, |fabric| fabric.device_count() * ENCODED_DEVICE_BYTES);
+                Some(own + delivered.size_bytes() + delivered.len() * size_of::<Value>() + of_fabric)
             }
             Self::Devices(inventories, Some(node)) => of_devices(inventories.of(node)?.networks().count()),
             Self::Devices(inventories, None) => of_devices(inventories.network_count()),
@@ -55,7 +55,7 @@ impl HardwareValue {
     }
 
     /// The value. This may take long.
-    pub(in crate::server) fn into_value(self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         match self {
             Self::Short(value) => value,
             Self::List(fabric, list) => fabric.write(&list),
@@ -86,15 +86,19 @@ impl HardwareAnswer {
     /// The reply. To write a list may take long.
     #[must_use]
     pub fn into_reply(self) -> Reply {
-        let Self { proc, key, value } = self;
-        Reply::Data(vec![RankData { proc, entries: vec![Kval { key, value: value.into_value() }] }])
+        let proc = self.proc.clone();
+        Reply::Data(vec![RankData { proc, entries: self.into_entries() }])
+    }
+
+    pub(super) fn into_entries(self) -> Vec<Kval> {
+        vec![Kval { key: self.key, value: self.value.into_value() }]
     }
 }
 
 impl AllNodes {
     fn into_value(self) -> Value {
         let Self { delivered, own, of_fabric } = &self;
-        let of_fabric = of_fabric.iter().flat_map(|all| all.blobs());
+        let of_fabric = of_fabric.iter().flat_map(|fabric| fabric.inventories().blobs());
         let all = of_fabric.chain(own.as_deref()).chain(delivered.blobs());
         let by_node: BTreeMap<&str, _> = all.map(|stored| (stored.inventory().node.as_str(), stored)).collect();
         let elements = by_node.into_values().map(blob).collect();
@@ -138,3 +142,5 @@ pub(in crate::server) fn facts(node: &str, device: &Device) -> Vec<Info> {
 
 /// Approximate memory of a device in a list: ten infos.
 const DEVICE_BYTES: usize = 2 << 10;
+/// Approximate memory of a device of a fabric in the blob of its node.
+const ENCODED_DEVICE_BYTES: usize = 512;

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use super::config::Capabilities;
 use super::connection::{Credentials, ToolKind};
+use super::hardware_value::HardwareAnswer;
+use super::query_answers::QueryAnswers;
 use super::requests::{Connect, GroupRequest, IofOutput, Requester};
 use super::unread::CommittedValues;
 use crate::events::Event;
@@ -230,13 +232,17 @@ impl Delivery {
     }
 }
 
-/// Data for the host: entries, or the posted values of a process for another server.
+/// Data for the host. The host's thread reads or writes large data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostData {
     /// Entries.
     Read(Vec<Kval>),
-    /// Values that the host's thread reads.
+    /// The posted values of a process for another server.
     Unread(CommittedValues),
+    /// The value of a Get about hardware.
+    Hardware(HardwareAnswer),
+    /// The answers to queries.
+    Queries(QueryAnswers),
 }
 
 impl From<HostResult> for HostResult<HostData> {
@@ -262,6 +268,11 @@ impl HostResult<HostData> {
             Self::Entries(HostData::Unread(values)) => {
                 values.read().map_or_else(|error| HostResult::Status(error.status()), HostResult::Entries)
             }
+            Self::Entries(HostData::Hardware(answer)) => HostResult::Entries(answer.into_entries()),
+            Self::Entries(HostData::Queries(answers)) => match answers.into_parts() {
+                (status, infos) if infos.is_empty() => HostResult::Status(status),
+                (status, infos) => HostResult::Answers(status, infos),
+            },
         }
     }
 }

@@ -177,7 +177,7 @@ impl QueryAnswers {
     }
 
     /// The status and the answers as infos. Their size grows with the number of rows.
-    pub(in crate::server) fn into_parts(self) -> (Status, Vec<Info>) {
+    pub(super) fn into_parts(self) -> (Status, Vec<Info>) {
         let info = |answer| match answer {
             QueryAnswer::Info(info) => info,
             QueryAnswer::Table(key, namespace, table) => Info { key, flags: 0, value: table.into_value(&namespace) },

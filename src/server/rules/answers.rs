@@ -7,7 +7,9 @@ use super::get::For;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::gds::{Audience, Datastore, LookupError, StoredValues};
 use crate::proto::{self, RankData, Reply};
-use crate::server::interface::{Answer, AnswerData, CommittedValues, HostResult, JobData, PeerId, ProcessAnswer};
+use crate::server::interface::{
+    Answer, AnswerData, CommittedValues, HostData, HostResult, JobData, PeerId, ProcessAnswer,
+};
 use crate::server::state::{Asker, CallTicket, HeldGet, Peer, RegisteredClient, RequestedData, ServerCore, Ticket};
 use crate::types::{AsStatus, Key, Kval, Namespace, Rank};
 
@@ -52,7 +54,7 @@ impl<S: Datastore> ServerCore<S> {
         };
         let commit = self.registry.client(proc).map(RegisteredClient::last_commit);
         match self.posted(requested, rank, For::Host) {
-            Ok(values) => self.outputs.complete_later(ticket, CommittedValues { values, commit }),
+            Ok(values) => self.outputs.complete_later(ticket, HostData::Unread(CommittedValues { values, commit })),
             Err(error) => self.outputs.complete(ticket, HostResult::Status(error.status())),
         }
     }

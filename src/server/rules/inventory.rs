@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::get::GetVerdict;
 use crate::events::{DEVICE_FOUND, DEVICE_LOST, Event};
-use crate::fabric::{self, FabricHandle, LISTED_MAX};
+use crate::fabric::{self, LISTED_MAX};
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
-    AllNodes, Answer, HardwareAnswer, HardwareValue, HostResult, INVENTORY, Output, described, facts, find,
+    AllNodes, Answer, HardwareAnswer, HardwareValue, HostData, HostResult, INVENTORY, Output, described, facts, find,
 };
 use crate::server::state::{Asker, Hardware, RequestedData, ServerCore};
 use crate::topo::inventory::{Device, DeviceChange, Inventories, Inventory, StoredInventory};
 use crate::topo::{InventoryError, Machine};
 use crate::types::codes::range;
-use crate::types::{Info, Key, Kval, Status, Time};
+use crate::types::{Info, Key, Status, Time};
 
 /// A query needs the topology.
 pub(super) struct TopologyNeeded;
@@ -141,9 +141,9 @@ impl<S: Datastore> ServerCore<S> {
             let of_fabric = || StoredInventory::new(fabric?.inventory_of(node)?).ok().map(Arc::new);
             return known.or_else(of_fabric).map(HardwareValue::Blob);
         }
-        let of_fabric = fabric.and_then(FabricHandle::inventories);
-        let is_known = !delivered.is_empty() || own.is_some() || of_fabric.is_some_and(|all| !all.is_empty());
-        is_known.then(|| HardwareValue::Blobs(AllNodes { delivered, own, of_fabric: of_fabric.cloned() }))
+        let of_fabric = fabric.filter(|fabric| (1..=LISTED_MAX).contains(&fabric.device_count())).cloned();
+        let is_known = !delivered.is_empty() || own.is_some() || of_fabric.is_some();
+        is_known.then_some(HardwareValue::Blobs(AllNodes { delivered, own, of_fabric }))
     }
 
     /// Answers a Get from the fabric and the inventories, if no value is registered or posted under that key. Returns the asker if
@@ -168,16 +168,10 @@ impl<S: Datastore> ServerCore<S> {
             self.refuse(asker, Status::ERR_OUT_OF_RESOURCE);
             return None;
         }
-        let key = key.clone();
+        let answer = HardwareAnswer { proc: requested.proc.clone(), key: key.clone(), value };
         match asker {
-            Asker::Peer(ticket) => {
-                let answer = HardwareAnswer { proc: requested.proc.clone(), key, value };
-                self.outputs.answer(ticket, Answer::Hardware(Box::new(answer)));
-            }
-            Asker::Host(ticket) | Asker::Own(ticket) => {
-                let entries = vec![Kval { key, value: value.into_value() }];
-                self.outputs.complete(ticket, HostResult::Entries(entries));
-            }
+            Asker::Peer(ticket) => self.outputs.answer(ticket, Answer::Hardware(Box::new(answer))),
+            Asker::Host(ticket) | Asker::Own(ticket) => self.outputs.complete_later(ticket, HostData::Hardware(answer)),
         }
         None
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::proto::{Reply, Tag};
-use crate::server::interface::{Answer, CommittedValues, HostCallId, HostData, HostResult, Output, PeerId};
+use crate::server::interface::{Answer, HostCallId, HostData, HostResult, Output, PeerId};
 use crate::types::Status;
 
 /// The duty to answer one accepted request. Other code can't copy or make it, so it is spent exactly once: by
@@ -89,9 +89,9 @@ impl Outputs {
         self.complete_with(ticket, result.into());
     }
 
-    /// Completes a call with posted values that the host's thread reads.
-    pub(crate) fn complete_later(&mut self, ticket: CallTicket, values: CommittedValues) {
-        self.complete_with(ticket, HostResult::Entries(HostData::Unread(values)));
+    /// Completes a call with data that the host's thread reads.
+    pub(crate) fn complete_later(&mut self, ticket: CallTicket, data: HostData) {
+        self.complete_with(ticket, HostResult::Entries(data));
     }
 
     fn complete_with(&mut self, ticket: CallTicket, result: HostResult<HostData>) {

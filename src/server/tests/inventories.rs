@@ -8,7 +8,10 @@ use crate::fabric::providers::{Provider, TestFabric};
 use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{Get, QueryInfo, Reply, Request, Tag};
-use crate::server::{Answer, Capabilities, HostCall, INVENTORY, Input, Output, PeerId, ServerConfig, ToolPolicy};
+use crate::server::{
+    Answer, Capabilities, HostCall, HostResult, INVENTORY, Input, Output, OwnGet, OwnQuery, PeerId, Requester,
+    ServerConfig, ToolPolicy,
+};
 use crate::topo::inventory::{Device, Inventory, StoredInventory, encodings};
 use crate::types::{Info, InfoFlags, ProcId, Query, Rank, Status, Text, Value};
 
@@ -114,6 +117,38 @@ fn requests_about_all_nodes_encode_nothing_again() {
         assert_eq!(statuses(&refused), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
     }
     assert_eq!(encodings() - before, 0);
+}
+
+/// The first request about all nodes encoded the devices of all on the server's thread.
+#[test]
+fn the_inventories_of_a_fabric_are_encoded_by_the_sender_of_an_answer() {
+    for request in [query, get] {
+        let (mut rig, peer) = of_100_nodes();
+        let before = encodings();
+        rig.server.handle(rig.now, Input::Request(peer, Tag(7), request(INVENTORY)));
+        let answers: Vec<Output> = std::iter::from_fn(|| rig.server.poll_output()).collect();
+        let [Output::Answer(_, _, answer)] = answers.as_slice() else { panic!("{answers:?}") };
+        assert!(matches!(answer, Answer::Queries(_) | Answer::Hardware(_)), "{answer:?}");
+        assert_eq!(encodings() - before, 0);
+    }
+    let queries = vec![Query { keys: vec![Text::from(INVENTORY)], qualifiers: Vec::new() }];
+    let requester = Requester { proc: proc(0), object: 0, uid: OWNER.uid, gid: 0 };
+    let own_query = OwnQuery { requester, queries, host_status: None, host_answers: Vec::new(), runtime_refusal: None };
+    let own_get =
+        OwnGet { proc: ProcId { rank: Rank::Wildcard, ..proc(0) }, key: Some(key(INVENTORY)), directives: Vec::new() };
+    for call in [HostCall::Query(own_query), HostCall::Get(own_get)] {
+        let (mut rig, _) = of_100_nodes();
+        let before = encodings();
+        let outputs = rig.host(call);
+        assert_eq!(encodings() - before, 0);
+        let [Output::Complete(_, result)] = outputs.as_slice() else { panic!("{outputs:?}") };
+        let value = match result.clone().read() {
+            HostResult::Answers(Status::SUCCESS, mut infos) => infos.remove(0).value,
+            HostResult::Entries(mut entries) => entries.remove(0).value,
+            result => panic!("{result:?}"),
+        };
+        assert!(matches!(value, Value::DataArray(array) if array.elements.len() == 100));
+    }
 }
 
 /// The server's thread writes no list of a whole fabric. The limit counts before anything is written.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use super::{Device, Inventory, InventoryError};
 
@@ -12,12 +13,13 @@ pub const NODES_MAX: usize = 1 << 16;
 /// Bytes of their inventories together, as blobs.
 const BYTES_MAX: usize = 256 << 20;
 
-/// Inventories by node. A node's newer inventory replaces the older one.
+/// Inventories by node. A node's newer inventory replaces the older one. A clone shares them, so a delivery to one of both copies
+/// a few nodes of the trees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventories {
-    nodes: BTreeMap<Arc<str>, Arc<StoredInventory>>,
+    nodes: RedBlackTreeMapSync<Arc<str>, Arc<StoredInventory>>,
     /// Network devices: their identity, name and node.
-    networks: BTreeSet<(Arc<str>, Arc<str>, Arc<str>)>,
+    networks: RedBlackTreeSetSync<(Arc<str>, Arc<str>, Arc<str>)>,
     size_bytes: usize,
     network_revision: u64,
 }
@@ -115,7 +117,7 @@ impl Inventories {
                 return Err(InventoryError::TwoOfNode { node: node.as_ref().to_owned() });
             }
         }
-        let (mut node_count, mut size_bytes) = (self.nodes.len(), self.size_bytes);
+        let (mut node_count, mut size_bytes) = (self.nodes.size(), self.size_bytes);
         let (mut changes, mut has_other_networks) = (Vec::new(), false);
         for (node, newer) in &arrived {
             let older = self.nodes.get(node);
@@ -150,10 +152,12 @@ impl Inventories {
             (identity, name, Arc::clone(&node))
         };
         for device in self.nodes.get(&node).into_iter().flat_map(|older| older.inventory.networks()) {
-            self.networks.remove(&entry(device));
+            self.networks.remove_mut(&entry(device));
         }
-        self.networks.extend(newer.inventory.networks().map(entry));
-        self.nodes.insert(node, newer);
+        newer.inventory.networks().map(entry).for_each(|device| {
+            self.networks.insert_mut(device);
+        });
+        self.nodes.insert_mut(node, newer);
     }
 
     /// Grows with each delivery that changes network devices.
@@ -187,7 +191,7 @@ impl Inventories {
     /// Number of network devices.
     #[must_use]
     pub fn network_count(&self) -> usize {
-        self.networks.len()
+        self.networks.size()
     }
 
     /// All inventories, by node name.
@@ -209,7 +213,7 @@ impl Inventories {
     /// Number of inventories.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.nodes.size()
     }
 
     /// Whether there are no inventories.

@@ -4,13 +4,15 @@ use super::asking::{Asking, about_self};
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
 use crate::server::interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
-use crate::server::interface::{Answer, HostResult, Output, OwnQuery, ProcessRow, QueryAnswer, Requester};
+use crate::server::interface::{
+    Answer, HostData, HostResult, Output, OwnQuery, ProcessRow, QueryAnswer, QueryAnswers, Requester,
+};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::rules::inventory::TopologyNeeded;
 use crate::server::state::{
-    Answering, Presence, QueryProgress, QueryScope, Questions, RegisteredClient, RegisteredJob, RequestedData, Rest,
-    ServerCore, Ticket, Topology,
+    Answering, CallTicket, Presence, QueryProgress, QueryScope, Questions, RegisteredClient, RegisteredJob,
+    RequestedData, Rest, ServerCore, Ticket, Topology,
 };
 use crate::topo::derived::Derivable;
 use crate::types::{Info, Key, Namespace, Query, Rank, Status, Text, Value};
@@ -91,23 +93,28 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Answers queries of the server's own process at once: the host itself waits. Values that need the topology are not
     /// found; the host has functions for it.
-    pub(in crate::server) fn answer_queries_of_host(&self, query: OwnQuery) -> HostResult {
+    pub(in crate::server) fn answer_queries_of_host(&mut self, ticket: CallTicket, query: OwnQuery) {
+        match self.answers_for_host(query) {
+            Ok(answers) => self.outputs.complete_later(ticket, HostData::Queries(answers)),
+            Err(status) => self.outputs.complete(ticket, HostResult::Status(status)),
+        }
+    }
+
+    fn answers_for_host(&self, query: OwnQuery) -> Result<QueryAnswers, Status> {
         let OwnQuery { requester, queries, host_status: verdict, host_answers, runtime_refusal } = query;
         if self.is_beyond_limits(&queries) {
-            return HostResult::Status(Status::ERR_OUT_OF_RESOURCE);
+            return Err(Status::ERR_OUT_OF_RESOURCE);
         }
         let mut progress = QueryProgress::new(&host_answers);
         let questions = Questions { verdict, ..Questions::new(requester, queries) };
         loop {
             match self.answer_some(&questions, &Topology::Absent, &mut progress) {
                 Ok(false) => {}
-                Ok(true) => break,
-                Err(Unanswered::Refused(status)) => return HostResult::Status(status),
-                Err(Unanswered::NeedsTopology) => return HostResult::Status(Status::ERR_NOT_FOUND),
+                Ok(true) => return Ok(progress.end(verdict, runtime_refusal)),
+                Err(Unanswered::Refused(status)) => return Err(status),
+                Err(Unanswered::NeedsTopology) => return Err(Status::ERR_NOT_FOUND),
             }
         }
-        let (status, infos) = progress.end(verdict, runtime_refusal).into_parts();
-        if infos.is_empty() { HostResult::Status(status) } else { HostResult::Answers(status, infos) }
     }
 
     /// Answers keys until the step has done enough. Returns whether all are answered.
