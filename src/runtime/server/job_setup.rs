@@ -253,7 +253,7 @@ impl JobSetup {
         let counts = |key: &&str| match *key {
             key if key == keys::ALLOC_FABRIC.name() => has_others,
             // A process's place counts for endpoints alone.
-            key if key == keys::PROC_INFO_ARRAY.name() => self.grants.fabric().is_some(),
+            key if key == keys::PROC_INFO_ARRAY.name() => self.grants.may_give_endpoints(infos),
             key if key == keys::SERVER_URI.name() => self.grants.asks_elsewhere(infos),
             _ => true,
         };

@@ -4,13 +4,11 @@
 //! wish: name, kind, plane, endpoints per process and node, key   --+
 //! the job's nodes and processes (PMIX_NODE_MAP, PMIX_PROC_MAP)   --+--> under the name, what of it there is
 //! static ports, for the types tcp and udp                        --+
-//! the server's fabric                                            --+
-//! without one, delivered inventories: each node's interfaces     --+
+//! the server's fabric, or without one that of the inventories    --+
 //! ```
 //!
-//! An endpoint on an interface is the number of one of the job's users of it. The answer omits parts of a wish that can't be given, such as
-//! a service class or a plane that a node lacks. The log names them. A required one fails the request. An answer without any part is omitted,
-//! too.
+//! The answer omits parts of a wish that can't be given, such as a service class or a plane that a node lacks. The log names them. A
+//! required one fails the request. An answer without any part is omitted, too.
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
@@ -23,10 +21,8 @@ use super::secrets::{NoRandomBytes, secret};
 use crate::gds::registration::ENDPOINTS;
 use crate::keys;
 use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
-use crate::topo::Inventories;
-use crate::topo::inventory::{Device, Inventory, NETWORK_TYPES};
 use crate::types::codes::device_type;
-use crate::types::{AsStatus, DataArray, DataType, Endpoint, Info, InfoFlags, Key, Status, Text, Value};
+use crate::types::{AsStatus, Info, InfoFlags, Key, Status, Value};
 
 /// Reason of a refused allocation.
 #[derive(Debug, thiserror::Error)]
@@ -100,12 +96,6 @@ pub enum NotAvailable {
     /// No description of a fabric has such parts.
     #[error("the description of the fabric has no such resource; leave it out, or do not require it")]
     Undescribed,
-    /// No interfaces are known.
-    #[error("no inventory was delivered that has such an interface for every node of the job's PMIX_NODE_MAP")]
-    Interface,
-    /// Nothing here has it.
-    #[error("there is no fabric here that has it")]
-    Nowhere,
     /// The answer from elsewhere is too small.
     #[error("the answer of the host or scheduler lacks it")]
     Answer,
@@ -188,22 +178,20 @@ fn bytes_of(value: &Value) -> Option<&[u8]> {
 
 /// The resources of a server.
 pub(super) struct Sources<'s, 'f> {
-    pub(super) inventories: &'s Inventories,
     pub(super) ports: &'s PortSetup<'s>,
-    /// The server's own fabric. With it, inventories give nothing.
-    pub(super) fabric: Option<&'s mut JobFabric<'f>>,
+    pub(super) fabric: &'s mut JobFabric<'f>,
     /// The endpoints that the wishes have so far.
     pub(super) endpoints: EndpointCount,
 }
 
 /// Fulfils each wish among the infos. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks
-/// elsewhere for wishes of which this server lacks a part, all of them at once.
+/// elsewhere for wishes of which this server lacks a part, all of them at once. Returns true, too, if others have given something.
 pub(super) fn allocate(
     infos: &[Info],
     layout: &Layout,
     mut sources: Sources<'_, '_>,
     ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
-) -> Result<Vec<Info>, AllocationError> {
+) -> Result<(Vec<Info>, bool), AllocationError> {
     let asked = || infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
     let found = asked().count();
     if found > WISHES_MAX {
@@ -213,7 +201,7 @@ pub(super) fn allocate(
     for info in asked() {
         let Some(wish) = Wish::read(info)? else { continue };
         let given = match wish.given_here(layout, &mut sources) {
-            Err(error @ AllocationError::NotGiven { .. }) if sources.fabric.is_none() => Err(error),
+            Err(error @ AllocationError::NotGiven { .. }) => Err(error),
             given => Ok(given?),
         };
         wishes.push((info, wish, given));
@@ -221,6 +209,7 @@ pub(super) fn allocate(
     let is_lacking = |given: &Result<Grant, _>| given.as_ref().map_or(true, |grant: &Grant| !grant.left_out.is_empty());
     let lacking: Vec<&Info> = wishes.iter().filter(|(_, _, given)| is_lacking(given)).map(|(info, ..)| *info).collect();
     let mut answer = if lacking.is_empty() { Ok(Answer::default()) } else { ask(&lacking) };
+    let is_answered = answer.as_ref().is_ok_and(|answer| !answer.named.is_empty() || answer.of_fabric.is_some());
     let (mut answers, mut is_left_out) = (Vec::new(), false);
     for (info, wish, given) in wishes {
         let grant = match &mut answer {
@@ -243,7 +232,7 @@ pub(super) fn allocate(
         _ => {}
     }
     answers.extend(answer.into_iter().flat_map(|answer| answer.of_fabric));
-    Ok(answers)
+    Ok((answers, is_answered))
 }
 
 /// The values that processes find: the parts of an answer of [`allocate`]. Empty for other infos.
@@ -304,11 +293,10 @@ impl<'a> Wish<'a> {
     }
 
     fn given_here(&self, layout: &Layout, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
-        let Sources { inventories, ports, fabric, endpoints } = sources;
-        match (self.static_ports(layout, ports)?, fabric) {
-            (Some(taken), _) => self.with_ports(taken),
-            (None, Some(fabric)) => self.on_fabric(layout, fabric, endpoints),
-            (None, None) => self.on_interfaces(layout, inventories, endpoints),
+        let Sources { ports, fabric, endpoints } = sources;
+        match self.static_ports(layout, ports)? {
+            Some(taken) => self.with_ports(taken),
+            None => self.on_fabric(layout, fabric, endpoints),
         }
     }
 
@@ -329,7 +317,7 @@ impl<'a> Wish<'a> {
         self.checked(Grant { info: Info::new(found.key, Value::info_array(given)), left_out }, &NotAvailable::Answer)
     }
 
-    /// Endpoints on the server's fabric.
+    /// Endpoints on the fabric.
     fn on_fabric(
         &self,
         layout: &Layout,
@@ -350,50 +338,7 @@ impl<'a> Wish<'a> {
             Err(shortage) => (Vec::new(), Some(NotAvailable::Fabric(shortage))),
         };
         let description = Info::new(self.id.clone(), Value::info_array(description));
-        self.grant(vec![description], lacking.as_ref(), &NotAvailable::Undescribed)
-    }
-
-    /// Endpoints on the interfaces of inventories.
-    fn on_interfaces(
-        &self,
-        layout: &Layout,
-        inventories: &Inventories,
-        endpoints: &mut EndpointCount,
-    ) -> Result<Grant, AllocationError> {
-        let kinds = self.text(keys::ALLOC_FABRIC_TYPE.name())?.map_or(NETWORK_TYPES, kinds);
-        let plane = self.text(keys::ALLOC_FABRIC_PLANE.name())?;
-        let is_wanted = |device: &&Device| {
-            device.device_types & kinds != 0 && plane.is_none_or(|plane| plane == device.name || plane == device.uuid)
-        };
-        let interfaces = |node: &str| -> Vec<&Device> {
-            inventories
-                .of(node)
-                .map(|inventory: &Inventory| &inventory.devices)
-                .into_iter()
-                .flatten()
-                .filter(is_wanted)
-                .collect()
-        };
-        let of_process = self.count(keys::ALLOC_FABRIC_ENDPTS.name())?;
-        let of_node = self.count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?;
-        if let Err(shortage) = endpoints.add((of_process, layout.process_count()), (of_node, layout.node_count())) {
-            let empty = Info::new(self.id.clone(), Value::info_array(Vec::new()));
-            return self.grant(vec![empty], Some(&NotAvailable::Fabric(shortage)), &NotAvailable::Nowhere);
-        }
-        let (mut description, mut is_everywhere) = (Vec::new(), layout.node_count() > 0);
-        for (node, ranks) in layout.nodes() {
-            let mut endpoints = Endpoints { interfaces: interfaces(node), next: 0 };
-            is_everywhere &= !endpoints.interfaces.is_empty();
-            description.extend(endpoints.of_node(node, of_node));
-            description.extend(ranks.into_iter().filter_map(|rank| endpoints.of_process(rank, of_process)));
-        }
-        if !is_everywhere {
-            // The answer gives no endpoints, so no process of half the job may have some.
-            description.clear();
-        }
-        let description = Info::new(self.id.clone(), Value::info_array(description));
-        let lacking = (!is_everywhere).then_some(NotAvailable::Interface);
-        self.grant(vec![description], lacking.as_ref(), &NotAvailable::Nowhere)
+        self.grant(vec![description], lacking.as_ref())
     }
 
     /// Ports for the processes and the node, as many as the largest node of the job needs. `None` if the wish is for
@@ -429,17 +374,11 @@ impl<'a> Wish<'a> {
                 given.push(Info::new(self.id.clone(), Value::info_array(Vec::new())));
             }
         }
-        self.grant(given, lacking.as_ref(), &NotAvailable::Nowhere)
+        self.grant(given, lacking.as_ref())
     }
 
-    /// Adds the parts of the wish that are not `given` yet. `lacking` is the reason if there are no interfaces, endpoints or ports, and
-    /// `others` is that for parts which they do not have.
-    fn grant(
-        &self,
-        mut given: Vec<Info>,
-        lacking: Option<&NotAvailable>,
-        others: &NotAvailable,
-    ) -> Result<Grant, AllocationError> {
+    /// Adds the parts of the wish that are not `given` yet. `lacking` is the reason if there are no endpoints or ports.
+    fn grant(&self, mut given: Vec<Info>, lacking: Option<&NotAvailable>) -> Result<Grant, AllocationError> {
         let mut left_out = Vec::new();
         for info in &self.asked {
             let name = info.key.as_str();
@@ -448,8 +387,8 @@ impl<'a> Wish<'a> {
             }
             if name == keys::ALLOC_FABRIC_SEC_KEY.name() {
                 given.extend(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
-            } else if !NEEDS_INTERFACES.contains(&name) {
-                self.leave_out(info, others, &mut left_out)?;
+            } else if !OF_ENDPOINTS.contains(&name) {
+                self.leave_out(info, &NotAvailable::Undescribed, &mut left_out)?;
             } else if let Some(reason) = lacking {
                 self.leave_out(info, reason, &mut left_out)?;
             } else {
@@ -457,7 +396,7 @@ impl<'a> Wish<'a> {
             }
         }
         let grant = Grant { info: Info::new(self.id.clone(), Value::info_array(given)), left_out };
-        self.checked(grant, lacking.unwrap_or(others))
+        self.checked(grant, lacking.unwrap_or(&NotAvailable::Undescribed))
     }
 
     /// A required wish without anything is an error.
@@ -498,9 +437,9 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// The kinds of devices of a `PMIX_ALLOC_FABRIC_TYPE`.
+/// The kinds of devices of a `PMIX_ALLOC_FABRIC_TYPE`, in upper or lower case.
 fn kinds(text: &str) -> u64 {
-    match text {
+    match text.to_ascii_lowercase().as_str() {
         "ethernet" | "eth" | "tcp" | "udp" | "ip" => device_type::DEVTYPE_NETWORK,
         "infiniband" | "ib" | "verbs" | "openfabrics" => device_type::DEVTYPE_OPENFABRICS,
         _ => 0,
@@ -549,8 +488,8 @@ impl Answer {
     }
 }
 
-/// Parts of a wish that need interfaces or ports.
-const NEEDS_INTERFACES: [&str; 4] = [
+/// Parts of a wish that need endpoints or ports.
+const OF_ENDPOINTS: [&str; 4] = [
     keys::ALLOC_FABRIC_TYPE.name(),
     keys::ALLOC_FABRIC_PLANE.name(),
     keys::ALLOC_FABRIC_ENDPTS.name(),
@@ -567,51 +506,7 @@ fn is_made_here(info: &Info) -> bool {
 }
 
 fn is_required_of_ports(info: &Info) -> bool {
-    info.flags().contains(InfoFlags::REQUIRED) && NEEDS_INTERFACES.contains(&info.key.as_str())
-}
-
-/// Hands out the interfaces of a node, one after the other.
-struct Endpoints<'a> {
-    interfaces: Vec<&'a Device>,
-    next: usize,
-}
-
-impl Endpoints<'_> {
-    fn of_node(&mut self, node: &str, count: u64) -> Option<Info> {
-        let names: Vec<&str> = self.interfaces.iter().map(|device| device.name.as_str()).collect();
-        if names.is_empty() {
-            return None;
-        }
-        let mut facts = vec![
-            Info::new(Key::from_static(keys::HOSTNAME.name()), node),
-            Info::new(Key::from_static(keys::FABRIC_DEVICE_NAME.name()), names.join(",").as_str()),
-        ];
-        facts.extend(self.take(count));
-        Some(Info::new(Key::from_static(keys::NODE_INFO_ARRAY.name()), Value::info_array(facts)))
-    }
-
-    fn of_process(&mut self, rank: u32, count: u64) -> Option<Info> {
-        let endpoints = self.take(count)?;
-        let facts = vec![Info::new(Key::from_static(keys::RANK.name()), Value::ProcRank(rank.into())), endpoints];
-        Some(Info::new(Key::from_static(keys::PROC_INFO_ARRAY.name()), Value::info_array(facts)))
-    }
-
-    /// The next endpoints. An endpoint's number counts the users of its interface.
-    fn take(&mut self, count: u64) -> Option<Info> {
-        let endpoints: Vec<Value> = (0..count).map_while(|_| self.next()).collect();
-        let array = DataArray { element_type: DataType::Endpoint, elements: endpoints };
-        let info = Info::new(Key::from_static(keys::FABRIC_ENDPT.name()), Value::DataArray(Box::new(array)));
-        matches!(&info.value, Value::DataArray(array) if !array.elements.is_empty()).then_some(info)
-    }
-
-    fn next(&mut self) -> Option<Value> {
-        let user = self.next.checked_div(self.interfaces.len())?;
-        let interface = self.interfaces.get(self.next.checked_rem(self.interfaces.len())?)?;
-        self.next = self.next.saturating_add(1);
-        let bytes = u32::try_from(user).ok()?.to_le_bytes().to_vec();
-        let (uuid, os_name) = (Some(Text::from(interface.uuid.as_str())), Some(Text::from(interface.name.as_str())));
-        Some(Value::Endpoint(Box::new(Endpoint { uuid, os_name, bytes })))
-    }
+    info.flags().contains(InfoFlags::REQUIRED) && OF_ENDPOINTS.contains(&info.key.as_str())
 }
 
 /// The host's key, or a random one. `None` if the host wants no key.
@@ -632,7 +527,11 @@ mod tests {
 
     use super::super::endpoints::ENDPOINTS_MAX;
     use super::*;
+    use crate::fabric::Fabric;
+    use crate::fabric::providers::Provider;
     use crate::runtime::server::job_setup::ports::{PortDesk, StaticPorts};
+    use crate::topo::Inventories;
+    use crate::topo::inventory::{Device, Inventory};
     use crate::types::Namespace;
 
     /// The answer of a server without static ports.
@@ -648,14 +547,23 @@ mod tests {
         inventories: &Inventories,
     ) -> Result<Vec<Info>, AllocationError> {
         let setup = desk.setup(&Namespace::new("job").unwrap(), None);
-        let sources = sources(inventories, &setup);
-        let given = super::allocate(infos, layout, sources, |_| Err(Unanswered::NotAsked))?;
+        let given = allocate_or_ask(&setup, infos, layout, inventories, |_| Err(Unanswered::NotAsked))?;
         setup.keep();
         Ok(given)
     }
 
-    fn sources<'s>(inventories: &'s Inventories, ports: &'s PortSetup<'s>) -> Sources<'s, 's> {
-        Sources { inventories, ports, fabric: None, endpoints: EndpointCount::default() }
+    /// The answer of a server with the fabric of the inventories.
+    fn allocate_or_ask(
+        ports: &PortSetup<'_>,
+        infos: &[Info],
+        layout: &Layout,
+        inventories: &Inventories,
+        ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
+    ) -> Result<Vec<Info>, AllocationError> {
+        let fabric = inventories.read("").unwrap_or_else(|_| Fabric::unknown("inventory".to_owned()));
+        let mut fabric = JobFabric::new(&fabric, inventories, infos);
+        let sources = Sources { ports, fabric: &mut fabric, endpoints: EndpointCount::default() };
+        super::allocate(infos, layout, sources, ask).map(|(given, _)| given)
     }
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
@@ -725,12 +633,12 @@ mod tests {
         infos.iter().map(|info| info.key.as_str()).collect()
     }
 
-    /// Interface name and number of each endpoint of one holder.
-    fn endpoints(holder: &Info) -> Vec<(String, u8)> {
+    /// Interface name and bytes of each endpoint of one holder.
+    fn endpoints(holder: &Info) -> Vec<(String, Vec<u8>)> {
         let found = elements(&holder.value).find(|info| info.key.as_str() == "pmix.fab.endpt");
         let Some(Value::DataArray(array)) = found.map(|info| &info.value) else { return Vec::new() };
         let endpoint = |value: &Value| match value {
-            Value::Endpoint(endpoint) => (endpoint.os_name.as_ref().unwrap().to_string(), endpoint.bytes[0]),
+            Value::Endpoint(endpoint) => (endpoint.os_name.as_ref().unwrap().to_string(), endpoint.bytes.clone()),
             other => panic!("{other:?}"),
         };
         array.elements.iter().map(endpoint).collect()
@@ -747,16 +655,9 @@ mod tests {
         assert_eq!(names(&given), ["net", "pmix.alloc.nettype", "pmix.alloc.endpts", "pmix.alloc.endpts.nd"]);
         let holders: Vec<&Info> = elements(&given[0].value).collect();
         let found: Vec<_> = holders.iter().map(|holder| endpoints(holder)).collect();
-        let on = |pairs: &[(&str, u8)]| -> Vec<(String, u8)> {
-            pairs.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
-        };
-        let expected = [
-            on(&[("eth0", 0)]),
-            on(&[("eth1", 0), ("eth0", 1)]),
-            on(&[("eth1", 1), ("eth0", 2)]),
-            on(&[("eth0", 0)]),
-            on(&[("eth1", 0), ("eth0", 1)]),
-        ];
+        let both = |rank: u8| ["eth0", "eth1"].map(|name| (name.to_owned(), vec![rank, 0, 0, 0])).to_vec();
+        let of_node = vec![("eth0".to_owned(), vec![0xfd, 0xff, 0xff, 0xff])];
+        let expected = [of_node.clone(), both(0), both(1), of_node, both(2)];
         assert_eq!(found, expected, "node, rank 0, rank 1; node, rank 2");
     }
 
@@ -817,8 +718,7 @@ mod tests {
             let (desk, inventories) = (PortDesk::default(), delivered());
             let setup = desk.setup(&Namespace::new("job").unwrap(), None);
             let given = |wishes: &[Info], unanswered: Unanswered| {
-                let sources = sources(&inventories, &setup);
-                super::allocate(wishes, &layout(), sources, |_| Err(unanswered)).unwrap();
+                allocate_or_ask(&setup, wishes, &layout(), &inventories, |_| Err(unanswered)).unwrap();
                 let said = std::mem::take(&mut *lines.0.lock());
                 said.iter().filter(|line| line.contains("did not answer")).count()
             };

@@ -1,4 +1,4 @@
-//! Endpoints of a job on the server's own fabric: those that the job's wishes name, else one for each process in each plane.
+//! Endpoints of a job on the fabric: those that the job's wishes name, else one for each process in each plane.
 //!
 //! ```text
 //! a wish, nodes and ranks of the job, localities of processes, inventories --> what it gets, or what the fabric lacks
@@ -18,7 +18,7 @@ use crate::types::codes::device_type::{DEVTYPE_NETWORK, DEVTYPE_OPENFABRICS};
 use crate::types::codes::locality::{LOCALITY_SHARE_NUMA, LOCALITY_SHARE_PACKAGE};
 use crate::types::{Info, Key, Rank, Value};
 
-/// The info with a job's values on the server's own fabric.
+/// The info with a job's values on the fabric.
 pub(super) const FABRIC: &str = "modex.fabric.job";
 /// Endpoints and nodes of all wishes of a setup.
 pub(super) const ENDPOINTS_MAX: u64 = 1 << 18;
@@ -59,7 +59,9 @@ pub enum FabricShortage {
         kind: String,
     },
     /// A node of the job has no such device.
-    #[error("node {node} has no such device on the fabric; correct PMIX_NODE_MAP or the fabric's description")]
+    #[error(
+        "node {node} has no such device on the fabric; correct PMIX_NODE_MAP or the fabric's description, or deliver the node's inventory"
+    )]
     Node {
         /// The node.
         node: String,
@@ -99,7 +101,7 @@ impl EndpointCount {
     }
 }
 
-/// The server's fabric for one job.
+/// The fabric for one job.
 pub(super) struct JobFabric<'a> {
     fabric: &'a Fabric,
     inventories: &'a Inventories,
@@ -143,6 +145,11 @@ impl<'a> JobFabric<'a> {
             .into_iter()
             .flat_map(|(node, ranks, devices)| self.of_node(node, &ranks, &devices, wanted))
             .collect())
+    }
+
+    /// Whether a wish has got what it is for.
+    pub(super) fn has_given(&self) -> bool {
+        !self.of_nodes.is_empty()
     }
 
     /// The values for the job's description. Empty if no node of the job has a device.
@@ -217,6 +224,8 @@ impl<'a> JobFabric<'a> {
             || planes.iter().flat_map(|plane| (0..).map_while(move |index| Some((plane, plane.device(index)?))));
         let is_there = |wanted: &Wanted<'_>| devices().any(|(plane, device)| self.is_wanted(wanted, plane, device));
         match (wanted.plane, wanted.kind) {
+            // The inventories are missing, whatever is wanted.
+            _ if planes.is_empty() => FabricShortage::Node { node: node.to_owned() },
             (Some(name), _) if !is_there(&Wanted { plane: Some(name), ..Wanted::default() }) => {
                 let mut names: Vec<&str> = planes.iter().take(NAMED_MAX).map(Plane::name).collect();
                 names.extend((planes.len() > NAMED_MAX).then_some("..."));

@@ -32,7 +32,9 @@ const QUESTION_LIMITS: MapLimits = MapLimits {
 /// The resources.
 pub(in crate::runtime::server) struct FabricGrants {
     /// The fabric on which jobs get endpoints.
-    fabric: Option<KnownFabric>,
+    fabric: KnownFabric,
+    /// Whether the host has named this fabric. Otherwise it is that of the inventories, for jobs that ask for one.
+    is_named: bool,
     /// Whether it is the scheduler's server: it asks no other one.
     is_scheduler: bool,
     inventories: SharedInventories,
@@ -48,12 +50,19 @@ impl FabricGrants {
         inventories: SharedInventories,
         ports: StaticPorts,
     ) -> Self {
-        Self { fabric, is_scheduler, inventories, secrets: Secrets::default(), ports: PortDesk::new(ports) }
+        let is_named = fabric.is_some();
+        let fabric = fabric.unwrap_or_else(|| KnownFabric::of_inventories(&inventories));
+        Self { fabric, is_named, is_scheduler, inventories, secrets: Secrets::default(), ports: PortDesk::new(ports) }
     }
 
-    /// The fabric on which jobs get endpoints.
-    pub(in crate::runtime::server) const fn fabric(&self) -> Option<&KnownFabric> {
-        self.fabric.as_ref()
+    /// The fabric that the host has named.
+    pub(in crate::runtime::server) fn fabric(&self) -> Option<&KnownFabric> {
+        self.is_named.then_some(&self.fabric)
+    }
+
+    /// Whether a job with these infos may get endpoints.
+    pub(super) fn may_give_endpoints(&self, infos: &[Info]) -> bool {
+        self.is_named || infos.iter().any(is_wish)
     }
 
     /// The services that other servers want: they ask a scheduler for an allocation.
@@ -68,14 +77,13 @@ impl FabricGrants {
 
     /// Whether a setup with these infos may wait for another process.
     pub(super) fn may_ask(&self, infos: &[Info]) -> bool {
-        let mut wishes = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-        self.asks_elsewhere(infos) && wishes.any(needs_others)
+        self.asks_elsewhere(infos) && infos.iter().any(|info| is_wish(info) && needs_others(info))
     }
 
     /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host passes on the
     /// infos of a question.
     pub(super) fn asks_elsewhere(&self, infos: &[Info]) -> bool {
-        self.fabric.is_none() && !self.is_scheduler && !is_question(infos)
+        !self.is_named && !self.is_scheduler && !is_question(infos)
     }
 
     /// The resources of a job that this server's host sets up. The job is that of `PMIX_USERID`, else of the server's user.
@@ -120,10 +128,10 @@ impl FabricGrants {
         ports: &PortSetup<'_>,
         ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
     ) -> Result<Vec<Info>, AllocationError> {
-        let is_asked = infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-        if !is_asked && self.fabric.is_none() {
+        if !self.may_give_endpoints(infos) {
             return Ok(Vec::new());
         }
+        let is_asked = infos.iter().any(is_wish);
         let is_question = is_question(infos);
         let limits = if is_question { QUESTION_LIMITS } else { MapLimits::default() };
         let (layout, inventories) = (Layout::of(infos, &limits), self.inventories.snapshot());
@@ -134,16 +142,17 @@ impl FabricGrants {
             }
             layout => layout?,
         };
-        let fabric = self.fabric.as_ref().map(KnownFabric::newest);
-        let mut fabric = fabric.as_ref().map(|fabric| JobFabric::new(fabric, &inventories, infos));
-        let endpoints = EndpointCount::default();
-        let sources = Sources { inventories: &inventories, ports, fabric: fabric.as_mut(), endpoints };
-        let mut allocated = if is_asked { allocate(infos, &layout, sources, ask)? } else { Vec::new() };
-        if let Some(fabric) = &fabric {
-            let values = fabric.values(layout.nodes());
-            if !values.is_empty() {
-                allocated.push(endpoints::info(values, self.secrets.of(owner, namespace, !is_question)?));
-            }
+        let fabric = self.fabric.newest();
+        let mut fabric = JobFabric::new(&fabric, &inventories, infos);
+        let sources = Sources { ports, fabric: &mut fabric, endpoints: EndpointCount::default() };
+        let (mut allocated, is_answered) = allocate(infos, &layout, sources, ask)?;
+        // Inventories give a job what it asks for and nobody else has.
+        let values = match self.is_named || fabric.has_given() && !is_answered {
+            true => fabric.values(layout.nodes()),
+            false => Vec::new(),
+        };
+        if !values.is_empty() {
+            allocated.push(endpoints::info(values, self.secrets.of(owner, namespace, !is_question)?));
         }
         Ok(allocated)
     }
@@ -153,6 +162,10 @@ impl FabricGrants {
         self.secrets.forget(namespace);
         self.ports.forget(namespace);
     }
+}
+
+fn is_wish(info: &Info) -> bool {
+    info.key.as_str() == keys::ALLOC_FABRIC.name()
 }
 
 /// Whether the infos are those of another server's question. A host may pass them on.

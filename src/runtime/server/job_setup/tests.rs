@@ -3,6 +3,8 @@ use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription};
 use crate::keys::TypedKey;
+use crate::topo::inventory::{Device, Inventory};
+use crate::types::codes::device_type::DEVTYPE_NETWORK;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
 use crate::{FabricSource, LocalHost, Server, keys};
 
@@ -563,6 +565,68 @@ fn parts_that_the_fabric_lacks_are_left_out_or_refused_if_required() {
 
 fn required(info: Info) -> Info {
     Info { flags: InfoFlags::REQUIRED.bits(), ..info }
+}
+
+/// Delivers nodes with an interface in each of two packages, `eth0` in the first one.
+fn deliver(server: &Server, nodes: &[&str]) {
+    let device = |name: &str, package| Device {
+        device_types: DEVTYPE_NETWORK,
+        name: name.to_owned(),
+        package: Some(package),
+        ..Device::default()
+    };
+    let devices = vec![device("eth0", 0), device("eth1", 1)];
+    let inventory =
+        |node: &&str| Inventory { node: (*node).to_owned(), devices: devices.clone(), ..Inventory::default() };
+    let blobs = nodes.iter().map(|node| inventory(node).encode().unwrap());
+    server.deliver_inventory(blobs.collect()).wait().unwrap();
+}
+
+/// A place in the second package, for a process.
+fn bound(rank: u32) -> Info {
+    let facts =
+        [part(keys::RANK.name(), Value::ProcRank(rank.into())), part(keys::LOCALITY_STRING.name(), "hwloc:SK1:NM1")];
+    required(part(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts.to_vec())))
+}
+
+/// Regression: without a description of the fabric, the endpoints were in turns over all interfaces and under the name of the wish alone.
+#[test]
+fn inventories_without_a_description_give_the_closest_devices_under_the_standards_keys() {
+    for mark in [required, std::convert::identity] {
+        let fixture = Fixture::new();
+        deliver(&fixture.server, &["test000", "test001"]);
+        fixture.start(&[mark(wish(&[endpoints_wanted(1)])), bound(0), bound(1)]).unwrap();
+        let at = |device: &str, rank: u8| vec![(device.to_owned(), vec![rank, 0, 0, 0])];
+        let expected = [at("eth1", 0), at("eth1", 1), at("eth0", 2), at("eth0", 3)];
+        assert_eq!([0, 1, 2, 3].map(|rank| fixture.endpoints(rank)), expected);
+        assert_eq!([0, 1, 2, 3].map(|rank: u32| fixture.granted().1[&rank.to_string()].clone()), expected);
+        assert!(fixture.found(Rank::Process(3), "pmix.fab.coord").is_some());
+    }
+}
+
+/// Processes of half a job get nothing, and jobs that ask for nothing, too.
+#[test]
+fn inventories_give_endpoints_on_all_nodes_of_a_job_that_asks_for_them() {
+    let fixture = Fixture::new();
+    deliver(&fixture.server, &["test000"]);
+    let maps = TWO_NODES.map(|(key, text)| part(key, text));
+    let set_up = |wishes: &[Info]| fixture.server.setup_application(&fixture.namespace, &[wishes, &maps].concat());
+    assert_eq!(set_up(&[wish(&[endpoints_wanted(1)])]).unwrap(), []);
+    let refused = set_up(&[required(wish(&[endpoints_wanted(1)]))]).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
+    assert!(refused.to_string().contains("node test001 has no such device"), "{refused}");
+    deliver(&fixture.server, &["test001"]);
+    assert_eq!(set_up(&[]).unwrap(), []);
+    assert_eq!(set_up(&[wish(&[endpoints_wanted(1)])]).unwrap().len(), 3);
+}
+
+/// Regression: kinds of devices were known in lower case alone.
+#[test]
+fn a_kind_of_devices_is_in_upper_or_lower_case() {
+    let fixture = Fixture::new();
+    deliver(&fixture.server, &["test000", "test001"]);
+    fixture.start(&[required(wish(&[part(keys::ALLOC_FABRIC_TYPE.name(), "Ethernet")]))]).unwrap();
+    assert_eq!(fixture.endpoints(0).len(), 1);
 }
 
 /// The applications of a job are set up one by one. All get the same key, and the processes of each keep their endpoints.
