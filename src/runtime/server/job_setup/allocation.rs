@@ -14,13 +14,15 @@
 
 use std::collections::BTreeMap;
 
+use super::application::Wanted;
 use super::elsewhere::Unanswered;
-use super::endpoints::{EndpointCount, FABRIC, FabricShortage, JobFabric, Wanted, elements};
+use super::endpoints::{FABRIC, FabricShortage, JobFabric};
+use super::fabric_jobs::NoRandomBytes;
+use super::layout::{Layout, elements};
 use super::ports::{PortSetup, PortShortage, Taken};
-use super::secrets::{NoRandomBytes, secret};
 use crate::gds::registration::ENDPOINTS;
 use crate::keys;
-use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
+use crate::regex::MapError;
 use crate::types::codes::device_type;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Status, Value};
 
@@ -36,6 +38,12 @@ pub enum AllocationError {
         "PMIX_ALLOC_FABRIC_ID {id:?} is a key of the standard's, under which no process would find what is given; choose another"
     )]
     Reserved {
+        /// The given key.
+        id: Key,
+    },
+    /// Two wishes would have their answers under one key.
+    #[error("the setup has two PMIX_ALLOC_FABRIC with the PMIX_ALLOC_FABRIC_ID {id:?}; give each its own, or ask once")]
+    Twice {
         /// The given key.
         id: Key,
     },
@@ -108,6 +116,7 @@ impl AsStatus for AllocationError {
     fn status(&self) -> Status {
         match self {
             Self::Nameless | Self::Reserved { .. } | Self::Mistyped { .. } | Self::Layout(_) => Status::ERR_BAD_PARAM,
+            Self::Twice { .. } => Status::ERR_DUPLICATE_KEY,
             Self::NotGiven { reason: NotAvailable::Fabric(FabricShortage::TooMany { .. }), .. }
             | Self::NotAnswered { reason: NotAvailable::Fabric(FabricShortage::TooMany { .. }), .. } => {
                 Status::ERR_OUT_OF_RESOURCE
@@ -128,93 +137,40 @@ const PARTS_MAX: usize = 64;
 /// The values of [`FABRIC`].
 const VALUES_OF_FABRIC: [&str; 3] = [ENDPOINTS, keys::NODE_INFO_ARRAY.name(), keys::ALLOC_FABRIC_SEC_KEY.name()];
 
-/// Nodes and ranks of a job.
-#[derive(Debug, Default)]
-pub(super) struct Layout {
-    nodes: Option<NodeList>,
-    ranks: Option<RankMap>,
-}
-
-impl Layout {
-    /// Reads the node map and the process map among `infos`, also inside an array of the job.
-    pub(super) fn of(infos: &[Info], limits: &MapLimits) -> Result<Self, AllocationError> {
-        let of_job = infos.iter().filter(|info| info.key.as_str() == keys::JOB_INFO_ARRAY.name());
-        let inside = || of_job.clone().flat_map(|info| elements(&info.value));
-        let map =
-            |name: &str| infos.iter().chain(inside()).find(|info| info.key.as_str() == name).map(|info| &info.value);
-        let nodes = map(keys::NODE_MAP.name()).and_then(bytes_of).map(|map| expand_nodes(map, limits));
-        let ranks = map(keys::PROC_MAP.name()).and_then(bytes_of).map(|map| expand_ranks(map, limits));
-        Ok(Self { nodes: nodes.transpose()?, ranks: ranks.transpose()? })
-    }
-
-    pub(super) fn nodes(&self) -> impl Iterator<Item = (&str, Vec<u32>)> {
-        let ranks = |node| self.ranks.as_ref().map(|ranks| ranks.ranks_of(node).collect()).unwrap_or_default();
-        self.nodes.iter().flat_map(NodeList::iter).enumerate().map(move |(index, node)| (node, ranks(index)))
-    }
-
-    /// The processes of the node that has the most; 1 if no process is known.
-    fn local_count_max(&self) -> u64 {
-        let node_count = self.nodes.as_ref().map_or(0, NodeList::len);
-        let largest = self.ranks.iter().flat_map(|ranks| (0..node_count).map(|node| ranks.rank_count_of(node))).max();
-        largest.map_or(1, |count| count.max(1).into())
-    }
-
-    fn process_count(&self) -> u64 {
-        self.ranks.as_ref().map_or(0, |ranks| ranks.rank_count().into())
-    }
-
-    fn node_count(&self) -> u64 {
-        self.nodes.as_ref().map_or(0, |nodes| nodes.len() as u64)
-    }
-}
-
-fn bytes_of(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::String(text) => Some(text.as_bytes()),
-        Value::Regex(bytes) | Value::ByteObject(bytes) => Some(bytes),
-        _ => None,
-    }
-}
-
 /// The resources of a server.
 pub(super) struct Sources<'s, 'f> {
     pub(super) ports: &'s PortSetup<'s>,
     pub(super) fabric: &'s mut JobFabric<'f>,
-    /// The endpoints that the wishes have so far.
-    pub(super) endpoints: EndpointCount,
+    /// The key of the job.
+    pub(super) secret: &'s [u8],
 }
 
-/// Fulfils each wish among the infos. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks
-/// elsewhere for wishes of which this server lacks a part, all of them at once. Returns true, too, if others have given something.
+/// Fulfils wishes. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks elsewhere for wishes of
+/// which this server lacks a part, all of them at once. Returns true, too, if others have given something.
 pub(super) fn allocate(
-    infos: &[Info],
+    wishes: Vec<Wish<'_>>,
     layout: &Layout,
     mut sources: Sources<'_, '_>,
     ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
 ) -> Result<(Vec<Info>, bool), AllocationError> {
-    let asked = || infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-    let found = asked().count();
-    if found > WISHES_MAX {
-        return Err(AllocationError::TooManyWishes { found });
-    }
-    let mut wishes = Vec::new();
-    for info in asked() {
-        let Some(wish) = Wish::read(info)? else { continue };
+    let mut answered = Vec::with_capacity(wishes.len());
+    for wish in wishes {
         let given = match wish.given_here(layout, &mut sources) {
             Err(error @ AllocationError::NotGiven { .. }) => Err(error),
             given => Ok(given?),
         };
-        wishes.push((info, wish, given));
+        answered.push((wish, given));
     }
     let is_lacking = |given: &Result<Grant, _>| given.as_ref().map_or(true, |grant: &Grant| !grant.left_out.is_empty());
-    let lacking: Vec<&Info> = wishes.iter().filter(|(_, _, given)| is_lacking(given)).map(|(info, ..)| *info).collect();
+    let lacking: Vec<&Info> =
+        answered.iter().filter(|(_, given)| is_lacking(given)).map(|(wish, _)| wish.info).collect();
     let mut answer = if lacking.is_empty() { Ok(Answer::default()) } else { ask(&lacking) };
     let is_answered = answer.as_ref().is_ok_and(|answer| !answer.named.is_empty() || answer.of_fabric.is_some());
     let (mut answers, mut is_left_out) = (Vec::new(), false);
-    for (info, wish, given) in wishes {
+    for (wish, given) in answered {
         let grant = match &mut answer {
             _ if !is_lacking(&given) => given,
-            Ok(answer) => answer.named.remove(&wish.id).map_or(given, |found| wish.accept(found)),
+            Ok(answer) => answer.named.remove(&wish.id).map_or(given, |found| wish.accept(found, sources.secret)),
             Err(unanswered) => given.map_err(|error| error.elsewhere(unanswered)),
         }?;
         for (key, reason) in &grant.left_out {
@@ -222,7 +178,7 @@ pub(super) fn allocate(
             is_left_out = true;
         }
         if !grant.is_empty() {
-            answers.push(Info::new(info.key.clone(), Value::info_array(vec![grant.info])));
+            answers.push(Info::new(wish.info.key.clone(), Value::info_array(vec![grant.info])));
         }
     }
     match &answer {
@@ -265,14 +221,32 @@ impl Grant {
 
 /// One `PMIX_ALLOC_FABRIC` of the caller.
 #[derive(Debug)]
-struct Wish<'a> {
+pub(super) struct Wish<'a> {
+    info: &'a Info,
     id: Key,
     asked: Vec<&'a Info>,
     is_required: bool,
+    wanted: Wanted,
 }
 
 impl<'a> Wish<'a> {
-    /// `None` for an optional wish without a name: no process could find its answer.
+    /// The wishes among infos, except optional ones without a name: no process could find their answers.
+    pub(super) fn all_of(infos: &'a [Info]) -> Result<Vec<Self>, AllocationError> {
+        let found: Vec<&Info> = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()).collect();
+        if found.len() > WISHES_MAX {
+            return Err(AllocationError::TooManyWishes { found: found.len() });
+        }
+        let mut wishes: Vec<Self> = Vec::with_capacity(found.len());
+        for info in found {
+            let Some(wish) = Self::read(info)? else { continue };
+            if wishes.iter().any(|earlier| earlier.id == wish.id) {
+                return Err(AllocationError::Twice { id: wish.id });
+            }
+            wishes.push(wish);
+        }
+        Ok(wishes)
+    }
+
     fn read(info: &'a Info) -> Result<Option<Self>, AllocationError> {
         let asked: Vec<&Info> = elements(&info.value).collect();
         if asked.len() > PARTS_MAX {
@@ -289,19 +263,24 @@ impl<'a> Wish<'a> {
         if id.is_reserved() {
             return Err(AllocationError::Reserved { id });
         }
-        Ok(Some(Self { id, asked, is_required }))
+        let wanted = wanted(&asked)?;
+        Ok(Some(Self { info, id, asked, is_required, wanted }))
+    }
+
+    /// The name, and the endpoints.
+    pub(super) fn of_application(&self) -> (Key, Wanted) {
+        (self.id.clone(), self.wanted.clone())
     }
 
     fn given_here(&self, layout: &Layout, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
-        let Sources { ports, fabric, endpoints } = sources;
-        match self.static_ports(layout, ports)? {
-            Some(taken) => self.with_ports(taken),
-            None => self.on_fabric(layout, fabric, endpoints),
+        match self.static_ports(layout, sources.ports) {
+            Some(taken) => self.with_ports(taken, sources.secret),
+            None => self.on_fabric(sources),
         }
     }
 
     /// Takes an answer from elsewhere, if it has all required parts. An answer without the wanted key gets one.
-    fn accept(&self, found: Info) -> Result<Grant, AllocationError> {
+    fn accept(&self, found: Info, secret: &[u8]) -> Result<Grant, AllocationError> {
         let mut given: Vec<Info> = elements(&found.value).cloned().collect();
         let mut left_out = Vec::new();
         for info in &self.asked {
@@ -309,7 +288,7 @@ impl<'a> Wish<'a> {
                 continue;
             }
             if info.key.as_str() == keys::ALLOC_FABRIC_SEC_KEY.name() {
-                given.extend(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
+                given.extend(chosen_secret(info, secret)?.map(|secret| Info::new(info.key.clone(), secret)));
             } else if !is_made_here(info) {
                 self.leave_out(info, &NotAvailable::Answer, &mut left_out)?;
             }
@@ -318,44 +297,28 @@ impl<'a> Wish<'a> {
     }
 
     /// Endpoints on the fabric.
-    fn on_fabric(
-        &self,
-        layout: &Layout,
-        fabric: &mut JobFabric<'_>,
-        endpoints: &mut EndpointCount,
-    ) -> Result<Grant, AllocationError> {
-        let kind = self.text(keys::ALLOC_FABRIC_TYPE.name())?;
-        let wanted = Wanted {
-            plane: self.text(keys::ALLOC_FABRIC_PLANE.name())?,
-            kind: kind.map(|kind| (kind, kinds(kind))),
-            of_process: self.count(keys::ALLOC_FABRIC_ENDPTS.name())?,
-            of_node: self.count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?,
-        };
-        let of_processes = (fabric.of_process(&wanted), layout.process_count());
-        let counted = endpoints.add(of_processes, (wanted.of_node, layout.node_count()));
-        let (description, lacking) = match counted.and_then(|()| fabric.take(layout.nodes(), &wanted)) {
+    fn on_fabric(&self, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
+        let (description, lacking) = match sources.fabric.take(&self.id, &self.wanted) {
             Ok(description) => (description, None),
             Err(shortage) => (Vec::new(), Some(NotAvailable::Fabric(shortage))),
         };
         let description = Info::new(self.id.clone(), Value::info_array(description));
-        self.grant(vec![description], lacking.as_ref())
+        self.grant(vec![description], lacking.as_ref(), sources.secret)
     }
 
     /// Ports for the processes and the node, as many as the largest node of the job needs. `None` if the wish is for
     /// something else.
-    fn static_ports(&self, layout: &Layout, ports: &PortSetup<'_>) -> Result<Option<Taken>, AllocationError> {
-        let (kind, plane) = (self.text(keys::ALLOC_FABRIC_TYPE.name())?, self.text(keys::ALLOC_FABRIC_PLANE.name())?);
-        let of_process = self.count(keys::ALLOC_FABRIC_ENDPTS.name())?;
-        let of_node = self.count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?;
-        if of_process == 0 && of_node == 0 || ports.is_empty() {
-            return Ok(None);
+    fn static_ports(&self, layout: &Layout, ports: &PortSetup<'_>) -> Option<Taken> {
+        let Wanted { plane, kind, of_process, of_node } = &self.wanted;
+        if *of_process == 0 && *of_node == 0 || ports.is_empty() {
+            return None;
         }
-        let needed = of_process.saturating_mul(layout.local_count_max()).saturating_add(of_node);
-        Ok(ports.take(kind, plane, needed))
+        let needed = of_process.saturating_mul(layout.local_count_max()).saturating_add(*of_node);
+        ports.take(kind.as_ref().map(|(kind, _)| kind.as_str()), plane.as_deref(), needed)
     }
 
     /// The answer with ports: as text, the least first, and then the parts of the wish, with type and plane.
-    fn with_ports(&self, taken: Taken) -> Result<Grant, AllocationError> {
+    fn with_ports(&self, taken: Taken, secret: &[u8]) -> Result<Grant, AllocationError> {
         let Taken { kind, plane, ports } = taken;
         let info = |key: &'static str, text: &str| Info::new(Key::from_static(key), text);
         let (mut given, mut lacking) = (Vec::new(), None);
@@ -374,11 +337,16 @@ impl<'a> Wish<'a> {
                 given.push(Info::new(self.id.clone(), Value::info_array(Vec::new())));
             }
         }
-        self.grant(given, lacking.as_ref())
+        self.grant(given, lacking.as_ref(), secret)
     }
 
     /// Adds the parts of the wish that are not `given` yet. `lacking` is the reason if there are no endpoints or ports.
-    fn grant(&self, mut given: Vec<Info>, lacking: Option<&NotAvailable>) -> Result<Grant, AllocationError> {
+    fn grant(
+        &self,
+        mut given: Vec<Info>,
+        lacking: Option<&NotAvailable>,
+        secret: &[u8],
+    ) -> Result<Grant, AllocationError> {
         let mut left_out = Vec::new();
         for info in &self.asked {
             let name = info.key.as_str();
@@ -386,7 +354,7 @@ impl<'a> Wish<'a> {
                 continue;
             }
             if name == keys::ALLOC_FABRIC_SEC_KEY.name() {
-                given.extend(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
+                given.extend(chosen_secret(info, secret)?.map(|secret| Info::new(info.key.clone(), secret)));
             } else if !OF_ENDPOINTS.contains(&name) {
                 self.leave_out(info, &NotAvailable::Undescribed, &mut left_out)?;
             } else if let Some(reason) = lacking {
@@ -421,20 +389,29 @@ impl<'a> Wish<'a> {
         left_out.push((info.key.clone(), reason.clone()));
         Ok(())
     }
+}
 
-    fn find(&self, name: &str) -> Option<&'a Info> {
-        self.asked.iter().find(|info| info.key.as_str() == name).copied()
+/// The endpoints that the parts of a wish are for.
+fn wanted(asked: &[&Info]) -> Result<Wanted, AllocationError> {
+    fn read<'a, T>(
+        asked: &[&'a Info],
+        name: &str,
+        value: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, AllocationError> {
+        let Some(info) = asked.iter().find(|info| info.key.as_str() == name) else { return Ok(None) };
+        value(&info.value).map(Some).ok_or_else(|| AllocationError::Mistyped { key: info.key.clone() })
     }
-
-    fn text(&self, name: &str) -> Result<Option<&'a str>, AllocationError> {
-        let Some(info) = self.find(name) else { return Ok(None) };
-        info.value.as_str().map(Some).ok_or_else(|| AllocationError::Mistyped { key: info.key.clone() })
-    }
-
-    fn count(&self, name: &str) -> Result<u64, AllocationError> {
-        let Some(info) = self.find(name) else { return Ok(0) };
-        info.value.as_u64().ok_or_else(|| AllocationError::Mistyped { key: info.key.clone() })
-    }
+    let text = |name: &str| read(asked, name, |value| value.as_str().map(str::to_owned));
+    let count = |name: &str| read(asked, name, Value::as_u64).map(Option::unwrap_or_default);
+    Ok(Wanted {
+        plane: text(keys::ALLOC_FABRIC_PLANE.name())?,
+        kind: text(keys::ALLOC_FABRIC_TYPE.name())?.map(|kind| {
+            let kinds = kinds(&kind);
+            (kind, kinds)
+        }),
+        of_process: count(keys::ALLOC_FABRIC_ENDPTS.name())?,
+        of_node: count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?,
+    })
 }
 
 /// The kinds of devices of a `PMIX_ALLOC_FABRIC_TYPE`, in upper or lower case.
@@ -509,12 +486,12 @@ fn is_required_of_ports(info: &Info) -> bool {
     info.flags().contains(InfoFlags::REQUIRED) && OF_ENDPOINTS.contains(&info.key.as_str())
 }
 
-/// The host's key, or a random one. `None` if the host wants no key.
-fn chosen_secret(asked: &Info) -> Result<Option<Vec<u8>>, AllocationError> {
+/// The host's key, or that of the job. `None` if the host wants no key.
+fn chosen_secret(asked: &Info, secret: &[u8]) -> Result<Option<Vec<u8>>, AllocationError> {
     match &asked.value {
         Value::Bool(false) => Ok(None),
         Value::ByteObject(chosen) if !chosen.is_empty() => Ok(Some(chosen.clone())),
-        Value::ByteObject(_) | Value::Bool(true) | Value::Undefined => Ok(Some(secret()?)),
+        Value::ByteObject(_) | Value::Bool(true) | Value::Undefined => Ok(Some(secret.to_vec())),
         _ => Err(AllocationError::Mistyped { key: asked.key.clone() }),
     }
 }
@@ -523,13 +500,14 @@ fn chosen_secret(asked: &Info) -> Result<Option<Vec<u8>>, AllocationError> {
 mod tests {
     use std::sync::Arc;
 
-    use parking_lot::Mutex;
-
+    use super::super::application::{Application, Places};
     use super::super::endpoints::ENDPOINTS_MAX;
     use super::*;
     use crate::fabric::Fabric;
     use crate::fabric::providers::Provider;
+    use crate::regex::MapLimits;
     use crate::runtime::server::job_setup::ports::{PortDesk, StaticPorts};
+    use crate::runtime::server::warn_lines::WarnLines;
     use crate::topo::Inventories;
     use crate::topo::inventory::{Device, Inventory};
     use crate::types::Namespace;
@@ -561,9 +539,11 @@ mod tests {
         ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
     ) -> Result<Vec<Info>, AllocationError> {
         let fabric = inventories.read("").unwrap_or_else(|_| Fabric::unknown("inventory".to_owned()));
-        let mut fabric = JobFabric::new(&fabric, inventories, infos);
-        let sources = Sources { ports, fabric: &mut fabric, endpoints: EndpointCount::default() };
-        super::allocate(infos, layout, sources, ask).map(|(given, _)| given)
+        let application = Application { layout: layout.clone(), places: Places::default(), wishes: Vec::new() };
+        let applications = [Arc::new(application)];
+        let mut fabric = JobFabric::new(&fabric, inventories, &applications);
+        let sources = Sources { ports, fabric: &mut fabric, secret: &[1; 16] };
+        super::allocate(Wish::all_of(infos)?, layout, sources, ask).map(|(given, _)| given)
     }
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
@@ -728,51 +708,16 @@ mod tests {
         });
     }
 
-    /// The text of each warning.
-    #[derive(Clone, Default)]
-    struct WarnLines(Arc<Mutex<Vec<String>>>);
-
-    impl tracing::Subscriber for WarnLines {
-        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-            *metadata.level() == tracing::Level::WARN
-        }
-
-        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-            tracing::span::Id::from_u64(1)
-        }
-
-        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-        fn event(&self, event: &tracing::Event<'_>) {
-            let mut line = String::new();
-            event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-                line.push_str(&format!("{field}={value:?} "));
-            });
-            self.0.lock().push(line);
-        }
-
-        fn enter(&self, _: &tracing::span::Id) {}
-
-        fn exit(&self, _: &tracing::span::Id) {}
-    }
-
     #[test]
-    fn a_key_is_the_hosts_or_one_that_nobody_knows() {
+    fn a_key_is_the_hosts_or_that_of_the_job() {
         let key = |value: Value| {
             let given = ask(&[info("pmix.alloc.nsec", value)], &Inventories::default()).unwrap();
             given.get(1).map(|info| info.value.clone())
         };
         assert_eq!(key(Value::ByteObject(vec![7; 5])), Some(Value::ByteObject(vec![7; 5])));
         assert_eq!(key(Value::Bool(false)), None);
-        let (Some(Value::ByteObject(one)), Some(Value::ByteObject(other))) =
-            (key(Value::Bool(true)), key(Value::ByteObject(Vec::new())))
-        else {
-            panic!("no key")
-        };
-        assert_eq!((one.len(), other.len()), (16, 16));
-        assert_ne!(one, other);
+        let of_job = Some(Value::ByteObject(vec![1; 16]));
+        assert_eq!([key(Value::Bool(true)), key(Value::ByteObject(Vec::new()))], [of_job.clone(), of_job]);
     }
 
     /// Regression: a host that requested a network without `PMIX_ALLOC_FABRIC_ID` could not start its job: the whole setup failed.
@@ -798,6 +743,13 @@ mod tests {
         for (key, value) in mistyped {
             assert_eq!(ask(&[info(key, value)], &delivered()), Err(Status::ERR_BAD_PARAM), "{key}");
         }
+        let net = info("pmix.alloc.net", Value::info_array(vec![info("pmix.alloc.netid", "net")]));
+        // Regression: the second one was granted, too, and its answer took the place of the first one's.
+        let twice = allocate(&[net.clone(), net], &layout(), &delivered()).unwrap_err();
+        assert_eq!(
+            (twice.status(), twice.to_string().contains("two PMIX_ALLOC_FABRIC")),
+            (Status::ERR_DUPLICATE_KEY, true)
+        );
         let many = [info("pmix.alloc.endpts", Value::Size(u64::MAX))];
         assert_eq!(ask(&many, &delivered()), Ok(Vec::new()), "left out");
         assert_eq!(ask(&many.map(required), &delivered()), Err(Status::ERR_OUT_OF_RESOURCE));

@@ -8,11 +8,13 @@
 
 use nix::unistd::geteuid;
 
-use super::allocation::{AllocationError, Answer, Layout, Sources, allocate, needs_others};
+use super::allocation::{AllocationError, Answer, Sources, Wish, allocate, needs_others};
+use super::application::{Application, Places};
 use super::elsewhere::{MARK, Unanswered, VERSION, question};
-use super::endpoints::{self, EndpointCount, JobFabric};
+use super::endpoints::{JobFabric, info_of_job};
+use super::fabric_jobs::{FabricJobs, JobSoFar};
+use super::layout::Layout;
 use super::ports::{PortDesk, PortSetup, StaticPorts};
-use super::secrets::Secrets;
 use crate::keys;
 use crate::regex::MapLimits;
 use crate::runtime::server::fabric_desk::KnownFabric;
@@ -38,8 +40,8 @@ pub(in crate::runtime::server) struct FabricGrants {
     /// Whether it is the scheduler's server: it asks no other one.
     is_scheduler: bool,
     inventories: SharedInventories,
-    /// The key of each job.
-    secrets: Secrets,
+    /// The key and the applications of each job.
+    jobs: FabricJobs,
     /// Ports for jobs that ask for some.
     ports: PortDesk,
 }
@@ -52,7 +54,7 @@ impl FabricGrants {
     ) -> Self {
         let is_named = fabric.is_some();
         let fabric = fabric.unwrap_or_else(|| KnownFabric::of_inventories(&inventories));
-        Self { fabric, is_named, is_scheduler, inventories, secrets: Secrets::default(), ports: PortDesk::new(ports) }
+        Self { fabric, is_named, is_scheduler, inventories, jobs: FabricJobs::default(), ports: PortDesk::new(ports) }
     }
 
     /// The fabric that the host has named.
@@ -142,24 +144,37 @@ impl FabricGrants {
             }
             layout => layout?,
         };
+        if !is_asked && layout.node_count() == 0 {
+            return Ok(Vec::new());
+        }
+        let wishes = Wish::all_of(infos)?;
+        let of_application = wishes.iter().map(Wish::of_application).collect();
+        let application = Application { layout, places: Places::of(infos), wishes: of_application };
+        let JobSoFar { secret, applications } = self.jobs.add(owner, namespace, !is_question, application)?;
+        let Some(application) = applications.last() else { return Ok(Vec::new()) };
         let fabric = self.fabric.newest();
-        let mut fabric = JobFabric::new(&fabric, &inventories, infos);
-        let sources = Sources { ports, fabric: &mut fabric, endpoints: EndpointCount::default() };
-        let (mut allocated, is_answered) = allocate(infos, &layout, sources, ask)?;
+        let mut fabric = JobFabric::new(&fabric, &inventories, &applications);
+        let sources = Sources { ports, fabric: &mut fabric, secret: &secret };
+        let allocated = allocate(wishes, &application.layout, sources, ask);
+        if !matches!(allocated, Ok((_, false))) {
+            // Its endpoints are none, or those of somebody else.
+            self.jobs.withdraw(owner, namespace, application);
+        }
+        let (mut allocated, is_answered) = allocated?;
         // Inventories give a job what it asks for and nobody else has.
         let values = match self.is_named || fabric.has_given() && !is_answered {
-            true => fabric.values(layout.nodes()),
+            true => fabric.values(),
             false => Vec::new(),
         };
         if !values.is_empty() {
-            allocated.push(endpoints::info(values, self.secrets.of(owner, namespace, !is_question)?));
+            allocated.push(info_of_job(values, secret));
         }
         Ok(allocated)
     }
 
     /// Forgets a job.
     pub(super) fn forget(&self, namespace: &Namespace) {
-        self.secrets.forget(namespace);
+        self.jobs.forget(namespace);
         self.ports.forget(namespace);
     }
 }
@@ -269,10 +284,15 @@ mod tests {
         refused("0-1048576", &[endpoints(1)], Status::ERR_BAD_PARAM, "1048576");
         refused("0-262143", std::slice::from_ref(&plane), full, many);
         // The bound is that of all wishes together, and a node counts as an endpoint.
-        let half = endpoints(131_071);
-        assert_eq!(refusal("0", &[half.clone(), half.clone()]), Ok(3));
-        refused("0", &[half.clone(), half, endpoints(1)], full, many);
-        let wishes = vec![plane; 65];
+        let named = |id: &str, mut wish: Info| {
+            let Value::DataArray(parts) = &mut wish.value else { panic!("{wish:?}") };
+            parts.elements[0] = Value::Info(Box::new(info(keys::ALLOC_FABRIC_ID.name(), id)));
+            wish
+        };
+        let half = |id| named(id, endpoints(131_071));
+        assert_eq!(refusal("0", &[half("a"), half("b")]), Ok(3));
+        refused("0", &[half("a"), half("b"), endpoints(1)], full, many);
+        let wishes: Vec<Info> = (0..65).map(|number| named(&format!("net{number}"), plane.clone())).collect();
         assert_eq!(refusal("0", &wishes[1..]), Ok(65));
         refused("0", &wishes, full, "64");
         // Each part that is left out has the reason, and so the name.

@@ -8,7 +8,7 @@ use crate::types::codes::device_type::DEVTYPE_NETWORK;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
 use crate::{FabricSource, LocalHost, Server, keys};
 
-use super::endpoints::elements;
+use super::layout::elements;
 use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
 
 /// A server with a job.
@@ -518,13 +518,13 @@ fn parts_that_the_fabric_lacks_are_left_out_or_refused_if_required() {
             vec![part(keys::ALLOC_FABRIC_PLANE.name(), "plane9")],
             &maps[..],
             Status::ERR_NOT_SUPPORTED,
-            "no plane and no device of the fabric has the name \"plane9\"; its planes are plane000, plane001",
+            "no plane of the fabric and no device of node test000 has the name \"plane9\"; the planes are plane000, plane001",
         ),
         (
             vec![part(keys::ALLOC_FABRIC_TYPE.name(), "infiniband")],
             &maps[..],
             Status::ERR_NOT_SUPPORTED,
-            "the fabric has no device of the type \"infiniband\" there",
+            "node test000 has no device of the type \"infiniband\" there",
         ),
         (vec![endpoints_wanted(1)], &elsewhere[..], Status::ERR_NOT_SUPPORTED, "node elsewhere has no such device"),
         (vec![endpoints_wanted(1)], &[][..], Status::ERR_NOT_SUPPORTED, "add PMIX_NODE_MAP and PMIX_PROC_MAP"),
@@ -653,6 +653,39 @@ fn each_application_adds_its_endpoints_and_the_key_stays() {
     // A second description changes none of them.
     fixture.server.register_namespace(&fixture.namespace, 3, description(vec![0, 1, 2])).wait().unwrap();
     assert_eq!([0, 1, 2].map(first), all);
+}
+
+/// Regression: the second application began with the first device again. The ranks at a switch, the value under the name of a wish and its key
+/// were those of the last application.
+#[test]
+fn applications_that_are_set_up_one_by_one_have_what_one_setup_gives() {
+    let parts = [
+        endpoints_wanted(1),
+        part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(1)),
+        part(keys::ALLOC_FABRIC_SEC_KEY.name(), true),
+    ];
+    let set_up = |wishes: &[Info], maps: &[(&'static str, &'static str)]| {
+        let fixture = fixture_with_fabric();
+        for &(nodes, ranks) in maps {
+            let infos = [wishes, &[part("pmix.nmap", nodes), part("pmix.pmap", ranks)]].concat();
+            let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+            fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+        }
+        let description = JobDescription::new(&fixture.namespace).nodes(["test000", "test001"]);
+        let description = description.ranks_by_node([vec![0, 1, 2], vec![3]]).build().unwrap();
+        fixture.server.register_namespace(&fixture.namespace, 3, description).wait().unwrap();
+        let of_rank = |rank| (fixture.endpoints(rank), fixture.found(Rank::Process(rank), "pmix.speers"));
+        let found: Vec<_> = (0..4).map(of_rank).collect();
+        (fixture, found)
+    };
+    let one_by_one = [("test000", "0"), ("test000", "1"), ("test000,test001", "2;3")];
+    let at_once = [("test000,test001", "0,1,2;3")];
+    assert_eq!(set_up(&[], &one_by_one).1, set_up(&[], &at_once).1);
+    let ((fixture, found), expected) = (set_up(&[wish(&parts)], &one_by_one), set_up(&[wish(&parts)], &at_once));
+    assert_eq!((found, fixture.granted()), (expected.1, expected.0.granted()));
+    let named = fixture.found(Rank::Wildcard, "net").unwrap();
+    let key = elements(&named).last().unwrap().value.clone();
+    assert_eq!(Some(key), fixture.found(Rank::Wildcard, "pmix.alloc.nsec"));
 }
 
 /// Without a layout nothing can be given, and a wish for another fabric's data is nobody's business here.
