@@ -18,7 +18,7 @@ use super::application::Wanted;
 use super::elsewhere::Unanswered;
 use super::endpoints::{FABRIC, FabricShortage, JobFabric};
 use super::fabric_jobs::NoRandomBytes;
-use super::layout::{Layout, elements};
+use super::layout::elements;
 use super::ports::{PortSetup, PortShortage, Taken};
 use crate::gds::registration::ENDPOINTS;
 use crate::keys;
@@ -149,13 +149,12 @@ pub(super) struct Sources<'s, 'f> {
 /// which this server lacks a part, all of them at once. Returns true, too, if others have given something.
 pub(super) fn allocate(
     wishes: Vec<Wish<'_>>,
-    layout: &Layout,
     mut sources: Sources<'_, '_>,
     ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
 ) -> Result<(Vec<Info>, bool), AllocationError> {
     let mut answered = Vec::with_capacity(wishes.len());
     for wish in wishes {
-        let given = match wish.given_here(layout, &mut sources) {
+        let given = match wish.given_here(&mut sources) {
             Err(error @ AllocationError::NotGiven { .. }) => Err(error),
             given => Ok(given?),
         };
@@ -272,8 +271,8 @@ impl<'a> Wish<'a> {
         (self.id.clone(), self.wanted.clone())
     }
 
-    fn given_here(&self, layout: &Layout, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
-        match self.static_ports(layout, sources.ports) {
+    fn given_here(&self, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
+        match self.static_ports(sources) {
             Some(taken) => self.with_ports(taken, sources.secret),
             None => self.on_fabric(sources),
         }
@@ -308,13 +307,13 @@ impl<'a> Wish<'a> {
 
     /// Ports for the processes and the node, as many as the largest node of the job needs. `None` if the wish is for
     /// something else.
-    fn static_ports(&self, layout: &Layout, ports: &PortSetup<'_>) -> Option<Taken> {
+    fn static_ports(&self, sources: &Sources<'_, '_>) -> Option<Taken> {
         let Wanted { plane, kind, of_process, of_node } = &self.wanted;
-        if *of_process == 0 && *of_node == 0 || ports.is_empty() {
+        if *of_process == 0 && *of_node == 0 || sources.ports.is_empty() {
             return None;
         }
-        let needed = of_process.saturating_mul(layout.local_count_max()).saturating_add(*of_node);
-        ports.take(kind.as_ref().map(|(kind, _)| kind.as_str()), plane.as_deref(), needed)
+        let needed = of_process.saturating_mul(sources.fabric.local_count_max()).saturating_add(*of_node);
+        sources.ports.take(&self.id, kind.as_ref().map(|(kind, _)| kind.as_str()), plane.as_deref(), needed)
     }
 
     /// The answer with ports: as text, the least first, and then the parts of the wish, with type and plane.
@@ -502,6 +501,7 @@ mod tests {
 
     use super::super::application::{Application, Places};
     use super::super::endpoints::ENDPOINTS_MAX;
+    use super::super::layout::Layout;
     use super::*;
     use crate::fabric::Fabric;
     use crate::fabric::providers::Provider;
@@ -543,7 +543,7 @@ mod tests {
         let applications = [Arc::new(application)];
         let mut fabric = JobFabric::new(&fabric, inventories, &applications);
         let sources = Sources { ports, fabric: &mut fabric, secret: &[1; 16] };
-        super::allocate(Wish::all_of(infos)?, layout, sources, ask).map(|(given, _)| given)
+        super::allocate(Wish::all_of(infos)?, sources, ask).map(|(given, _)| given)
     }
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
@@ -759,8 +759,8 @@ mod tests {
     }
 
     /// The values of a wish with a name, on a server with ports.
-    fn ask_ports(desk: &PortDesk, wishes: &[Info]) -> Result<Vec<Info>, Status> {
-        let asked = info("pmix.alloc.net", Value::info_array([&[info("pmix.alloc.netid", "net")], wishes].concat()));
+    fn ask_ports(desk: &PortDesk, id: &'static str, wishes: &[Info]) -> Result<Vec<Info>, Status> {
+        let asked = info("pmix.alloc.net", Value::info_array([&[info("pmix.alloc.netid", id)], wishes].concat()));
         let given = allocate_with(desk, &[asked], &layout(), &delivered()).map_err(|error| error.status())?;
         Ok(elements(&values_of(&given[0])[0].value).cloned().collect())
     }
@@ -774,7 +774,7 @@ mod tests {
     fn a_wish_for_tcp_gets_static_ports_as_text_as_many_as_the_largest_node_needs() {
         let desk = desk("udp:7;tcp:10.0.0.0/8:32000-32003,33000-33002");
         let wishes = [info("pmix.alloc.nettype", "TCP"), info("pmix.alloc.endpts", Value::Size(2))];
-        let given = ask_ports(&desk, &wishes).unwrap();
+        let given = ask_ports(&desk, "net", &wishes).unwrap();
         let expected = [
             info("net", "32000,32001,32002,32003"),
             info("pmix.alloc.nettype", "tcp"),
@@ -783,30 +783,33 @@ mod tests {
         ];
         assert_eq!(given, expected);
         let of_node = [info("pmix.alloc.netplane", "10.0.0.0/8"), info("pmix.alloc.endpts.nd", Value::Size(3))];
-        assert_eq!(ask_ports(&desk, &of_node).unwrap()[0], info("net", "33000,33001,33002"));
+        assert_eq!(ask_ports(&desk, "other", &of_node).unwrap()[0], info("other", "33000,33001,33002"));
     }
 
     #[test]
     fn exhausted_ports_are_an_error_where_they_are_required_and_left_out_elsewhere() {
         let desk = desk("tcp:1-3");
         let wishes = [info("pmix.alloc.nettype", "tcp"), info("pmix.alloc.endpts", Value::Size(2))];
-        let given = ask_ports(&desk, &[&wishes[..], &[info("pmix.alloc.nsec", true)]].concat()).unwrap();
+        let given = ask_ports(&desk, "net", &[&wishes[..], &[info("pmix.alloc.nsec", true)]].concat()).unwrap();
         assert_eq!(names(&given), ["net", "pmix.alloc.nsec"]);
         assert_eq!(given[0].value, Value::info_array(Vec::new()));
         let needed = [wishes[0].clone(), required(wishes[1].clone())];
-        assert_eq!(ask_ports(&desk, &needed), Err(Status::ERR_OUT_OF_RESOURCE));
-        assert_eq!(ask_ports(&desk, &[info("pmix.alloc.endpts", Value::Size(1))]).unwrap()[0], info("net", "1,2"));
+        assert_eq!(ask_ports(&desk, "net", &needed), Err(Status::ERR_OUT_OF_RESOURCE));
+        assert_eq!(
+            ask_ports(&desk, "net", &[info("pmix.alloc.endpts", Value::Size(1))]).unwrap()[0],
+            info("net", "1,2")
+        );
         // A required part that nobody has fails the setup, and the last port stays free.
         let gold = [info("pmix.alloc.endpts.nd", Value::Size(1)), required(info("pmix.alloc.netqos", "gold"))];
-        assert_eq!(ask_ports(&desk, &gold), Err(Status::ERR_NOT_SUPPORTED));
-        assert_eq!(ask_ports(&desk, &gold[..1]).unwrap()[0], info("net", "3"));
+        assert_eq!(ask_ports(&desk, "other", &gold), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(ask_ports(&desk, "other", &gold[..1]).unwrap()[0], info("other", "3"));
     }
 
     #[test]
     fn wishes_for_other_networks_go_to_the_interfaces() {
         let desk = desk("udp:1-9");
         for wish in [info("pmix.alloc.nettype", "ethernet"), info("pmix.alloc.netplane", "eth0")] {
-            let given = ask_ports(&desk, &[wish, info("pmix.alloc.endpts", Value::Size(1))]).unwrap();
+            let given = ask_ports(&desk, "net", &[wish, info("pmix.alloc.endpts", Value::Size(1))]).unwrap();
             assert_eq!(elements(&given[0].value).count(), 5, "{given:?}");
         }
     }

@@ -8,7 +8,7 @@ use crate::topo::relative_locality;
 use crate::types::{Info, Key};
 
 /// Processes that are set up with one call.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Application {
     pub(super) layout: Layout,
     pub(super) places: Places,
@@ -17,7 +17,7 @@ pub(super) struct Application {
 }
 
 /// Endpoints that a job wants.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     /// The name of a plane, or of a device of each node.
     pub(super) plane: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Wanted {
 }
 
 /// Where the processes of an application are.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Places {
     /// Localities with packages and NUMA nodes alone. A large job has few of them.
     distinct: Vec<String>,

@@ -193,6 +193,11 @@ impl<'a> JobFabric<'a> {
         of_processes.into_iter().chain(of_nodes).collect()
     }
 
+    /// The processes of the node that has the most; 1 if no process is known.
+    pub(super) fn local_count_max(&self) -> u64 {
+        self.nodes_of_job().iter().map(|(_, ranks)| ranks.len() as u64).fold(1, u64::max)
+    }
+
     /// The nodes of all applications, each with its ranks.
     fn nodes_of_job(&self) -> Vec<(&'a str, Vec<u32>)> {
         let (mut numbers, mut nodes) = (BTreeMap::new(), Vec::<(&str, Vec<u32>)>::new());

@@ -95,12 +95,11 @@ impl FabricJobs {
 }
 
 impl Kept {
-    /// Adds an application. The same setup again has the same answer. Another setup of the same processes takes the place of the first.
+    /// Adds an application. A setup of the same processes again is a new start of the job from there, so it may have the same answer. The end
+    /// of an earlier job of this name may be unknown.
     fn add(&mut self, application: Application) -> Vec<Arc<Application>> {
-        if let Some(place) = self.applications.iter().position(|other| **other == application) {
-            return self.applications.iter().take(place.saturating_add(1)).cloned().collect();
-        }
-        self.applications.retain(|other| !other.layout.overlaps(&application.layout));
+        let again = self.applications.iter().position(|other| other.layout.overlaps(&application.layout));
+        self.applications.truncate(again.unwrap_or(self.applications.len()));
         let application = Arc::new(application);
         let so_far: Vec<_> = self.applications.iter().chain([&application]).cloned().collect();
         if application.layout.process_count() > 0 {
@@ -190,17 +189,17 @@ mod tests {
     }
 
     #[test]
-    fn applications_add_up_until_one_has_the_processes_of_another() {
+    fn applications_add_up_until_the_processes_of_one_are_set_up_again() {
         let jobs = FabricJobs::default();
         let add = |ranks: &str| jobs.add(7, &job("job"), true, application("n0", ranks)).unwrap().applications;
         let counts = |ranks: &str| add(ranks).iter().map(|of| of.layout.process_count()).collect::<Vec<_>>();
         assert_eq!(counts("0,1"), [2]);
         assert_eq!(counts("2-4"), [2, 3]);
-        assert_eq!(counts("0,1"), [2], "the same setup again has the same answer");
         assert_eq!(counts("5"), [2, 3, 1]);
-        assert_eq!(counts("4,7"), [2, 1, 2], "one has a process of it");
-        jobs.withdraw(7, &job("job"), add("0,1").last().unwrap());
-        assert_eq!(counts("9"), [1, 2, 1]);
+        assert_eq!(counts("4,7"), [2, 2]);
+        assert_eq!([counts("0,1"), counts("2-4")], [vec![2], vec![2, 3]], "the same setups again");
+        jobs.withdraw(7, &job("job"), add("5").last().unwrap());
+        assert_eq!(counts("9"), [2, 3, 1]);
         jobs.forget(&job("job"));
         assert_eq!(counts("9"), [1]);
     }

@@ -155,7 +155,7 @@ impl FabricGrants {
         let fabric = self.fabric.newest();
         let mut fabric = JobFabric::new(&fabric, &inventories, &applications);
         let sources = Sources { ports, fabric: &mut fabric, secret: &secret };
-        let allocated = allocate(wishes, &application.layout, sources, ask);
+        let allocated = allocate(wishes, sources, ask);
         if !matches!(allocated, Ok((_, false))) {
             // Its endpoints are none, or those of somebody else.
             self.jobs.withdraw(owner, namespace, application);

@@ -5,7 +5,7 @@ use crate::regex::{MapError, MapLimits, NodeList, RankMap, RankRun, expand_nodes
 use crate::types::{Info, Value};
 
 /// Nodes and ranks of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     nodes: Option<NodeList>,
     ranks: Option<RankMap>,
@@ -26,13 +26,6 @@ impl Layout {
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&str, Vec<u32>)> {
         let ranks = |node| self.ranks.as_ref().map(|ranks| ranks.ranks_of(node).collect()).unwrap_or_default();
         self.nodes.iter().flat_map(NodeList::iter).enumerate().map(move |(index, node)| (node, ranks(index)))
-    }
-
-    /// The processes of the node that has the most; 1 if no process is known.
-    pub(super) fn local_count_max(&self) -> u64 {
-        let node_count = self.nodes.as_ref().map_or(0, NodeList::len);
-        let largest = self.ranks.iter().flat_map(|ranks| (0..node_count).map(|node| ranks.rank_count_of(node))).max();
-        largest.map_or(1, |count| count.max(1).into())
     }
 
     pub(super) fn process_count(&self) -> u64 {
