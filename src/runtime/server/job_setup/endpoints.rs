@@ -38,19 +38,19 @@ pub enum FabricShortage {
     #[error("no plane of the fabric and no device of node {node} has the name {name:?}; the planes are {planes}")]
     Plane {
         /// The name.
-        name: String,
+        name: Box<str>,
         /// The node.
-        node: String,
+        node: Box<str>,
         /// The planes that exist.
-        planes: String,
+        planes: Box<str>,
     },
     /// No device of the planes has the type.
     #[error("node {node} has no device of the type {kind:?} there")]
     Kind {
         /// The type.
-        kind: String,
+        kind: Box<str>,
         /// The node.
-        node: String,
+        node: Box<str>,
     },
     /// A node of the job has no such device.
     #[error(
@@ -58,7 +58,7 @@ pub enum FabricShortage {
     )]
     Node {
         /// The node.
-        node: String,
+        node: Box<str>,
     },
     /// The job has no known process or node.
     #[error("no node or process is known that could have endpoints; add PMIX_NODE_MAP and PMIX_PROC_MAP")]
@@ -289,14 +289,14 @@ impl<'a> JobFabric<'a> {
             let of_name = Wanted { plane: Some(name.to_owned()), ..Wanted::default() };
             planes.iter().all(|plane| plane.name() != name) && !has(of_name)
         };
-        let node = node.to_owned();
+        let node = Box::from(node);
         match (&wanted.plane, &wanted.kind) {
             // The inventories are missing, whatever is wanted.
             _ if planes.is_empty() => FabricShortage::Node { node },
             (Some(name), _) if is_unknown(name) => {
                 let mut names: Vec<&str> = planes.iter().take(NAMED_MAX).map(Plane::name).collect();
                 names.extend((planes.len() > NAMED_MAX).then_some("..."));
-                FabricShortage::Plane { name: excerpt(name), node, planes: names.join(", ") }
+                FabricShortage::Plane { name: excerpt(name), node, planes: names.join(", ").into() }
             }
             (_, Some((kind, _))) if has(Wanted { kind: None, ..wanted.clone() }) => {
                 FabricShortage::Kind { kind: excerpt(kind), node }
@@ -331,7 +331,7 @@ impl<'a> JobFabric<'a> {
 }
 
 /// The beginning of a caller's text. Each part that is left out keeps it.
-fn excerpt(text: &str) -> String {
+fn excerpt(text: &str) -> Box<str> {
     text.chars().take(EXCERPT_MAX).collect()
 }
 

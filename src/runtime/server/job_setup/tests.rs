@@ -21,7 +21,9 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::builder().hostname("n0").tmpdir(directory.path()).start(LocalHost).unwrap();
+        // No scheduler is there.
+        let builder = Server::builder().hostname("n0").tmpdir(directory.path()).system_tmpdir(directory.path());
+        let server = builder.start(LocalHost).unwrap();
         Self { server, namespace: Namespace::new("job").unwrap(), _directory: directory }
     }
 
