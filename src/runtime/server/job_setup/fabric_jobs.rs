@@ -9,12 +9,16 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::application::Application;
+use super::layout::Layout;
+use crate::regex::MapLimits;
 use crate::types::Namespace;
 
 /// Bytes of all jobs that are kept.
 const BYTES_MAX: usize = 64 << 20;
 /// Bytes of a job that count at least, so that 1,024 jobs are kept.
 const JOB_BYTES_MIN: usize = BYTES_MAX / 1024;
+/// Applications of a job.
+const APPLICATIONS_MAX: usize = 1024;
 /// Bytes of a key: two 64-bit numbers, as OpenPMIx makes it and programs read it.
 const KEY_BYTES: usize = 16;
 
@@ -49,13 +53,13 @@ pub(super) struct JobSoFar {
 pub struct NoRandomBytes;
 
 impl FabricJobs {
-    /// Adds an application to a user's job. `is_hosts` is true for a job that the host sets up.
+    /// Adds an application to a user's job. `is_hosts` is true for a job that the host sets up. The limits are those of all applications.
     pub(super) fn add(
         &self,
-        owner: u32,
-        job: &Namespace,
+        (owner, job): (u32, &Namespace),
         is_hosts: bool,
         application: Application,
+        limits: &MapLimits,
     ) -> Result<JobSoFar, NoRandomBytes> {
         let mut kept = self.0.lock();
         let place = kept.iter().position(|kept| kept.owner == owner && kept.job == *job);
@@ -71,7 +75,7 @@ impl FabricJobs {
             },
         };
         found.is_hosts |= is_hosts;
-        let so_far = JobSoFar { applications: found.add(application), secret: found.secret.clone() };
+        let so_far = JobSoFar { applications: found.add(application, limits), secret: found.secret.clone() };
         kept.push_front(found);
         while kept.iter().map(|kept| kept.size_bytes).sum::<usize>() > BYTES_MAX {
             remove_one(&mut kept);
@@ -96,10 +100,18 @@ impl FabricJobs {
 
 impl Kept {
     /// Adds an application. A setup of the same processes again is a new start of the job from there, so it may have the same answer. The end
-    /// of an earlier job of this name may be unknown.
-    fn add(&mut self, application: Application) -> Vec<Arc<Application>> {
-        let again = self.applications.iter().position(|other| other.layout.overlaps(&application.layout));
+    /// of an earlier job of this name may be unknown. A job beyond a limit begins anew, too.
+    fn add(&mut self, application: Application, limits: &MapLimits) -> Vec<Arc<Application>> {
+        let runs = application.layout.sorted_runs();
+        let again = self.applications.iter().position(|other| other.layout.has_process_of(&runs));
         self.applications.truncate(again.unwrap_or(self.applications.len()));
+        let layouts = || self.applications.iter().map(|application| &application.layout).chain([&application.layout]);
+        if self.applications.len() >= APPLICATIONS_MAX
+            || layouts().map(Layout::process_count).sum::<u64>() > limits.ranks_max.into()
+            || layouts().map(Layout::node_count).sum::<u64>() > limits.nodes_max.into()
+        {
+            self.applications.clear();
+        }
         let application = Arc::new(application);
         let so_far: Vec<_> = self.applications.iter().chain([&application]).cloned().collect();
         if application.layout.process_count() > 0 {
@@ -143,9 +155,7 @@ fn secret() -> Result<Vec<u8>, NoRandomBytes> {
 #[cfg(test)]
 mod tests {
     use super::super::application::Places;
-    use super::super::layout::Layout;
     use super::*;
-    use crate::regex::MapLimits;
     use crate::types::{Info, Key};
 
     /// An application on a node.
@@ -161,7 +171,7 @@ mod tests {
 
     /// Adds an application; returns the key of the job.
     fn key(jobs: &FabricJobs, owner: u32, name: &str, is_hosts: bool) -> Vec<u8> {
-        jobs.add(owner, &job(name), is_hosts, application("n0", "0")).unwrap().secret
+        jobs.add((owner, &job(name)), is_hosts, application("n0", "0"), &MapLimits::default()).unwrap().secret
     }
 
     /// Regression: a job's key went to each process that named the job in a question to the scheduler's host.
@@ -191,7 +201,9 @@ mod tests {
     #[test]
     fn applications_add_up_until_the_processes_of_one_are_set_up_again() {
         let jobs = FabricJobs::default();
-        let add = |ranks: &str| jobs.add(7, &job("job"), true, application("n0", ranks)).unwrap().applications;
+        let limits = MapLimits { ranks_max: 10, nodes_max: 5, ..MapLimits::default() };
+        let add =
+            |ranks: &str| jobs.add((7, &job("job")), true, application("n0", ranks), &limits).unwrap().applications;
         let counts = |ranks: &str| add(ranks).iter().map(|of| of.layout.process_count()).collect::<Vec<_>>();
         assert_eq!(counts("0,1"), [2]);
         assert_eq!(counts("2-4"), [2, 3]);
@@ -200,6 +212,9 @@ mod tests {
         assert_eq!([counts("0,1"), counts("2-4")], [vec![2], vec![2, 3]], "the same setups again");
         jobs.withdraw(7, &job("job"), add("5").last().unwrap());
         assert_eq!(counts("9"), [2, 3, 1]);
+        assert_eq!([counts("20-23"), counts("24")], [vec![2, 3, 1, 4], vec![1]], "beyond ten ranks");
+        (0..4).for_each(|rank| assert_eq!(counts(&rank.to_string()).len(), rank + 2));
+        assert_eq!(counts("5"), [1], "beyond five nodes");
         jobs.forget(&job("job"));
         assert_eq!(counts("9"), [1]);
     }
@@ -212,8 +227,9 @@ mod tests {
         let apart = |first: u32| (0..1 << 20).map(|rank| (first + 2 * rank).to_string()).collect::<Vec<_>>().join(",");
         for number in 0..10 {
             let large = application("n0", &apart(number % 2));
-            jobs.add(8, &job(&format!("large{number}")), false, large).unwrap();
-            jobs.add(8, &job("two"), false, application("n0", &apart(number % 2))).unwrap();
+            let add = |name: &str, large| jobs.add((8, &job(name)), false, large, &MapLimits::default()).unwrap();
+            add(&format!("large{number}"), large);
+            add("two", application("n0", &apart(number % 2)));
         }
         let size: usize = jobs.0.lock().iter().map(|kept| kept.size_bytes).sum();
         assert!(size <= BYTES_MAX, "{size}");

@@ -150,7 +150,8 @@ impl FabricGrants {
         let wishes = Wish::all_of(infos)?;
         let of_application = wishes.iter().map(Wish::of_application).collect();
         let application = Application { layout, places: Places::of(infos), wishes: of_application };
-        let JobSoFar { secret, applications } = self.jobs.add(owner, namespace, !is_question, application)?;
+        let JobSoFar { secret, applications } =
+            self.jobs.add((owner, namespace), !is_question, application, &limits)?;
         let Some(application) = applications.last() else { return Ok(Vec::new()) };
         let fabric = self.fabric.newest();
         let mut fabric = JobFabric::new(&fabric, &inventories, &applications);

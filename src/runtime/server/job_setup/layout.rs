@@ -36,25 +36,25 @@ impl Layout {
         self.nodes.as_ref().map_or(0, |nodes| nodes.len() as u64)
     }
 
-    /// Whether both have a process.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
-        let runs = self.runs();
-        other.runs().into_iter().any(|(first, last)| {
+    /// The first and the last rank of each run of processes, in the order of the ranks.
+    pub(super) fn sorted_runs(&self) -> Vec<(u32, u32)> {
+        let mut runs: Vec<(u32, u32)> = self.runs().collect();
+        runs.sort_unstable();
+        runs
+    }
+
+    /// Whether it has a process of these [`Layout::sorted_runs`].
+    pub(super) fn has_process_of(&self, sorted_runs: &[(u32, u32)]) -> bool {
+        self.runs().any(|(first, last)| {
             // The runs of a job are distinct, so this is the only one that may reach so far.
-            let before = runs.partition_point(|run| run.0 <= last);
-            before.checked_sub(1).and_then(|place| runs.get(place)).is_some_and(|run| run.1 >= first)
+            let before = sorted_runs.partition_point(|run| run.0 <= last);
+            before.checked_sub(1).and_then(|place| sorted_runs.get(place)).is_some_and(|run| run.1 >= first)
         })
     }
 
-    /// The first and the last rank of each run, in their order.
-    fn runs(&self) -> Vec<(u32, u32)> {
-        let of_map = |ranks: &RankMap| {
-            let nodes = (0..ranks.node_count()).flat_map(|node| ranks.runs_of(node));
-            nodes.map(|run| (run.first(), run.last())).collect::<Vec<_>>()
-        };
-        let mut runs = self.ranks.as_ref().map(of_map).unwrap_or_default();
-        runs.sort_unstable();
-        runs
+    fn runs(&self) -> impl Iterator<Item = (u32, u32)> {
+        let nodes = self.ranks.iter().flat_map(|ranks| (0..ranks.node_count()).map(move |node| ranks.runs_of(node)));
+        nodes.flatten().map(|run| (run.first(), run.last()))
     }
 
     /// The memory that it takes.
