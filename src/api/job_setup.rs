@@ -86,7 +86,7 @@ impl Server {
     ///   MPICH or Intel MPI. `PMIX_MCA_pmdl_ompi_include_envars` and `..._exclude_envars` change the variables; for the
     ///   others the name is `oshmem`, `mpich` or `impi`.
     /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the server's fabric, or without one
-    ///   on the interfaces of delivered inventories. They are for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
+    ///   on that of the delivered inventories. They are for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
     ///
     /// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it, in this order:
     ///

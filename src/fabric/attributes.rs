@@ -223,8 +223,12 @@ fn device_by_id<'p>(plane: &'p Plane, id: &str, qualifiers: &[Info]) -> Option<D
     let is_meant = |device: &Device<'_>| {
         node.is_none_or(|node| node == device.node) && name.is_none_or(|name| name == device.name)
     };
-    let mut known = plane.devices_by_id(id).filter(is_meant);
-    match (known.next(), known.next()) {
+    // Many nodes may share an id, and a node has few devices.
+    let on_node = |node| plane.devices_of_node(node).filter(|device| device.id == Some(id) && is_meant(device));
+    let mut known = node.into_iter().flat_map(on_node);
+    let mut anywhere = plane.devices_by_id(id, name).filter(|_| node.is_none());
+    let mut next = || known.next().or_else(|| anywhere.next());
+    match (next(), next()) {
         (Some(device), None) => Some(device),
         (Some(_), Some(_)) => None,
         (None, _) => {

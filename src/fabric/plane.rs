@@ -34,7 +34,7 @@ pub struct Plane {
     devices: Vec<StoredDevice>,
     by_switch: Groups,
     by_node: Groups,
-    /// The devices with an id in inventories, in the order of these ids.
+    /// The devices with an id in inventories, in the order of these ids and of their names.
     by_id: Vec<u32>,
 }
 
@@ -101,9 +101,10 @@ impl Plane {
         let numbered = || (0..).zip(&devices);
         let by_switch = Groups::new(switches.len(), numbered().map(|(index, device)| (device.switch, index)));
         let by_node = Groups::new(nodes.len(), numbered().map(|(index, device)| (device.node, index)));
-        let id = |index: &u32| devices.get(*index as usize).and_then(|device| device.id.as_deref());
-        let mut by_id: Vec<u32> = numbered().map(|(index, _)| index).filter(|index| id(index).is_some()).collect();
-        by_id.sort_by_key(id);
+        let mut by_id: Vec<(&str, &str, u32)> =
+            numbered().filter_map(|(index, device)| Some((device.id.as_deref()?, &*device.name, index))).collect();
+        by_id.sort_unstable();
+        let by_id = by_id.into_iter().map(|(.., index)| index).collect();
         Ok(Self { name, vendor, switches, structure, nodes, devices, by_switch, by_node, by_id })
     }
 
@@ -158,12 +159,16 @@ impl Plane {
         self.devices_of_node(node).find(|device| device.name == name)
     }
 
-    /// The devices with an id in inventories. An interface without an address has its name as its id, on each node.
-    pub(super) fn devices_by_id(&self, id: &str) -> impl Iterator<Item = Device<'_>> {
-        let id_of = |index: &u32| self.devices.get(*index as usize).and_then(|device| device.id.as_deref());
-        let first = self.by_id.partition_point(|index| id_of(index) < Some(id));
+    /// The devices with an id in inventories and a name, if one is given. An interface without an address has its name as its id, on each
+    /// node.
+    pub(super) fn devices_by_id(&self, id: &str, name: Option<&str>) -> impl Iterator<Item = Device<'_>> {
+        let identity = |index: &u32| {
+            let device = self.devices.get(*index as usize);
+            device.map(|device| (device.id.as_deref(), &*device.name))
+        };
+        let first = self.by_id.partition_point(|index| identity(index) < Some((Some(id), name.unwrap_or_default())));
         let found = self.by_id.get(first..).unwrap_or_default().iter().filter_map(|&index| self.device(index));
-        found.take_while(move |device| device.id == Some(id))
+        found.take_while(move |device| device.id == Some(id) && name.is_none_or(|name| name == device.name))
     }
 
     /// The devices at the switch of a device, with itself, by number.

@@ -407,7 +407,8 @@ static void host(void)
     host_stop();
 }
 
-/* The job's own array: its name with the available resources, then the granted part of the request. */
+/* The job's own array: its name with the available resources, then the granted part of the request. Granted endpoints are the process's own,
+ * too. */
 static void has_key(const pmix_value_t *value)
 {
     CHECK_NUMBER(PMIX_DATA_ARRAY, value->type);
@@ -417,9 +418,15 @@ static void has_key(const pmix_value_t *value)
     CHECK_TEXT("my.net", infos[0].key);
     const pmix_info_t *key = info_of(infos, count, "pmix.alloc.nsec");
     CHECK(key && key->value.type == PMIX_BYTE_OBJECT && key->value.data.bo.size == 16);
-    /* Only as many endpoints as interfaces allow, and a test machine may have no interfaces. */
+    /* A test machine may have no interface but loopback. */
     const pmix_info_t *endpoints = info_of(infos, count, "pmix.alloc.endpts");
     CHECK((endpoints != NULL) == (infos[0].value.data.darray->size > 0));
+    pmix_value_t *own = NULL;
+    pmix_status_t status = PMIx_Get(&me, PMIX_FABRIC_ENDPT, NULL, 0, &own);
+    CHECK_STATUS(endpoints ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND, status);
+    if (status != PMIX_SUCCESS) return;
+    CHECK(own->type == PMIX_DATA_ARRAY && own->data.darray->type == PMIX_ENDPOINT && own->data.darray->size == 1);
+    PMIX_VALUE_RELEASE(own);
 }
 
 static int client(const char *role)

@@ -67,8 +67,8 @@ fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Fa
 ///   process, and the changes of the environment among `info`, in this order.
 /// - The variables are those of [`PMIx_Forward_envars`], those of the user (`PMIX_MCA_forward_envars`), and those of the
 ///   programming model (`PMIX_PROGRAMMING_MODEL`, `PMIX_PERSONALITY`). `docs/c-library.md` has the details.
-/// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the server's fabric, or without one on the
-///   interfaces of delivered inventories. They are for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
+/// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the server's fabric, or without one on
+///   that of the delivered inventories. They are for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
 ///
 /// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it, in this order:
 ///

@@ -9,12 +9,13 @@ use super::job_info::{Described, DescriptionRequest, JobAnswer, JobInfoAnswers, 
 use super::listeners::Listeners;
 use super::loop_messages::Decoded;
 use super::memory_quota::{MemoryQuota, MemoryUse};
-use super::newcomers::{DropReports, PendingHandshakes, shortened};
+use super::newcomers::PendingHandshakes;
 use super::pmi::{PmiEntry, PmiJobs, PmiRefusal};
 use super::poller::{Pollers, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::proofs::Proofs;
 use super::turns::{Share, Turns};
+use super::user_reports::{UserReports, shortened};
 use super::writes::{WriteBudget, Writes};
 use super::written_events::WrittenEvents;
 use crate::gds::{CompletionNotice, NamespaceReader, Store};
@@ -63,7 +64,7 @@ pub(super) struct Connections {
     job_info: JobInfoAnswers,
     written_events: WrittenEvents,
     buffer: Box<[u8]>,
-    drop_reports: DropReports,
+    drop_reports: UserReports,
     /// The time of this turn.
     turned_at: Time,
     memory_quota: MemoryQuota,
@@ -102,7 +103,7 @@ impl Connections {
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             written_events: WrittenEvents::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
-            drop_reports: DropReports::default(),
+            drop_reports: UserReports::default(),
             turned_at: Time::from_nanos(0),
             memory_quota: MemoryQuota::new(limits.held_bytes_max),
             pmi_jobs: PmiJobs::default(),

@@ -18,6 +18,7 @@ use super::fabric_source::{FabricSource, FabricSourceError};
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use super::service_desk::{ReplyTo, answer};
 use crate::events::Event;
+use crate::fabric::providers::INVENTORIES;
 use crate::fabric::{CurrentFabric, FIRST_REVISION, Fabric, FabricHandle};
 use crate::keys;
 use crate::proto::{FabricRegister, FabricUpdate};
@@ -44,6 +45,18 @@ impl KnownFabric {
         let current = Arc::new(CurrentFabric::new(source.read(&known)?));
         let read = Arc::new(Mutex::new(known.network_revision()));
         Ok(Self { source, inventories: inventories.clone(), current, read })
+    }
+
+    /// The fabric of the inventories. It is read when it is needed first.
+    pub(super) fn of_inventories(inventories: &SharedInventories) -> Self {
+        let unknown = Fabric::unknown(INVENTORIES.to_owned());
+        Self {
+            source: FabricSource::inventories(),
+            inventories: inventories.clone(),
+            current: Arc::new(CurrentFabric::new(unknown)),
+            // No inventories have been delivered in revision 0.
+            read: Arc::default(),
+        }
     }
 
     /// The newest revision. It may be older than the inventories.

@@ -11,16 +11,18 @@
 //! ```
 
 mod allocation;
+mod application;
 mod elsewhere;
 mod endpoints;
 mod environment;
+mod fabric_jobs;
 mod grants;
 mod harvest;
+mod layout;
 mod models;
 mod patterns;
 mod ports;
 mod resources;
-mod secrets;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -38,12 +40,12 @@ use self::endpoints::FABRIC;
 pub use self::endpoints::FabricShortage;
 pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};
+pub use self::fabric_jobs::NoRandomBytes;
 pub(super) use self::grants::FabricGrants;
 use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 pub use self::ports::{PortShortage, StaticPorts, StaticPortsError};
-pub use self::secrets::NoRandomBytes;
 use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError, ResourceChange};
 use crate::keys::{self, TypedKey};
@@ -253,7 +255,7 @@ impl JobSetup {
         let counts = |key: &&str| match *key {
             key if key == keys::ALLOC_FABRIC.name() => has_others,
             // A process's place counts for endpoints alone.
-            key if key == keys::PROC_INFO_ARRAY.name() => self.grants.fabric().is_some(),
+            key if key == keys::PROC_INFO_ARRAY.name() => self.grants.may_give_endpoints(infos),
             key if key == keys::SERVER_URI.name() => self.grants.asks_elsewhere(infos),
             _ => true,
         };

@@ -58,7 +58,7 @@ impl OwnServices {
                 .then(|| FileDesk::new(loop_sender.clone(), clock, server.clone(), storage.storage.clone())),
             query_bytes_max: storage.bytes_max,
             fabric: grants.fabric().map(|known| FabricDesk::new(loop_sender.clone(), server.clone(), known.clone())),
-            setups: is_on(Capabilities::ALLOCATE).then(|| SetupDesk::new(loop_sender.clone(), grants)),
+            setups: is_on(Capabilities::ALLOCATE).then(|| SetupDesk::new(loop_sender.clone(), clock, grants)),
             storage: (!storage.storage.is_empty())
                 .then(|| StorageDesk::new(loop_sender.clone(), hostname.to_owned(), storage)),
             processes: BTreeMap::new(),
@@ -92,9 +92,7 @@ impl OwnServices {
             (Service::ValidateCredential(request), Some(desk), ..) => desk.check(requester, request, reply_to),
             (Service::FabricRegister(request), .., Some(desk), _) => desk.register(request, reply_to),
             (Service::FabricUpdate(request), .., Some(desk), _) => desk.update(&request, reply_to),
-            (Service::Allocate(request), ..) if let Some(desk) = &self.setups => {
-                desk.ask(requester.uid, request, reply_to)
-            }
+            (Service::Allocate(request), ..) if let Some(desk) = &self.setups => desk.ask(requester, request, reply_to),
             // The server's own process asks for what its host and the core do not know.
             (Service::QueryInfo(QueryInfo { queries }), ..) => {
                 self.look(core, connections, (requester, account), queries, reply_to);

@@ -4,15 +4,19 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::job_setup::FabricGrants;
 use super::loop_messages::LoopSender;
 use super::service_desk::ReplyTo;
 use super::storage_desk::{Receiver, Threads};
+use super::user_reports::UserReports;
 use crate::keys;
 use crate::proto::Allocate;
-use crate::server::{HostReply, requires_more_than};
+use crate::runtime::shared::clock::Clock;
+use crate::server::{HostReply, Requester, requires_more_than};
 use crate::types::codes::alloc_directive::ALLOC_EXTEND;
-use crate::types::{AsStatus, Status};
+use crate::types::{AsStatus, Info, Namespace, Status};
 
 /// Threads for answers.
 const THREADS_MAX: usize = 2;
@@ -37,33 +41,78 @@ const KNOWN: [&str; 9] = [
 /// The service.
 pub(super) struct SetupDesk {
     loop_sender: LoopSender,
-    grants: Arc<FabricGrants>,
+    answers: Arc<Answers>,
     threads: Arc<Threads>,
 }
 
+/// The resources of the scheduler, and the lines of the log about questions without an answer.
+struct Answers {
+    grants: Arc<FabricGrants>,
+    clock: Clock,
+    reports: Mutex<UserReports>,
+}
+
 impl SetupDesk {
-    pub(super) fn new(loop_sender: LoopSender, grants: Arc<FabricGrants>) -> Self {
-        Self { loop_sender, grants, threads: Threads::new("modex-setup", THREADS_MAX, WAITING_MAX) }
+    pub(super) fn new(loop_sender: LoopSender, clock: Clock, grants: Arc<FabricGrants>) -> Self {
+        let answers = Arc::new(Answers { grants, clock, reports: Mutex::default() });
+        Self { loop_sender, answers, threads: Threads::new("modex-setup", THREADS_MAX, WAITING_MAX) }
     }
 
     /// Answers a question of a user's server. Other requests for an allocation are not supported.
-    pub(super) fn ask(&self, uid: u32, request: Allocate, reply_to: ReplyTo) {
+    pub(super) fn ask(&self, requester: &Requester, request: Allocate, reply_to: ReplyTo) {
         let mut receiver = Receiver::new(self.loop_sender.clone(), reply_to);
         let job = FabricGrants::job_of_question(&request.info).filter(|_| request.directive == ALLOC_EXTEND);
         let Some(job) = job.filter(|_| !requires_more_than(&request.info, &KNOWN)) else {
             return receiver.answer(HostReply::Status(Status::ERR_NOT_SUPPORTED));
         };
-        let grants = Arc::clone(&self.grants);
-        let work = move || {
-            let reply = match grants.of_question(uid, &job, &request.info) {
-                Ok(info) => HostReply::Infos { status: Status::SUCCESS, info },
-                Err(error) => {
-                    tracing::info!(namespace = %job, uid, %error, "another server's question for fabric resources is refused");
-                    HostReply::Status(error.status())
-                }
-            };
-            receiver.answer(reply);
-        };
+        let (answers, requester) = (Arc::clone(&self.answers), requester.clone());
+        let uid = requester.uid;
+        let work = move || receiver.answer(answers.to(&requester, &job, &request.info));
         self.threads.run(uid, 0, Box::new(work));
+    }
+}
+
+impl Answers {
+    /// The answer to a question for a job. The requester hears a status, and the log has the reason for a refusal.
+    fn to(&self, requester: &Requester, job: &Namespace, infos: &[Info]) -> HostReply {
+        match self.grants.of_question(requester.uid, job, infos) {
+            Ok(info) => HostReply::Infos { status: Status::SUCCESS, info },
+            Err(error) => {
+                let (requester, uid) = (&requester.proc, requester.uid);
+                if self.reports.lock().is_due(Some(uid), self.clock.now()) {
+                    tracing::warn!(namespace = %job, %requester, uid, %error, "a question for fabric resources is refused");
+                }
+                HostReply::Status(error.status())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::server::warn_lines::WarnLines;
+    use crate::topo::inventory::SharedInventories;
+    use crate::types::{Key, ProcId, Value};
+
+    /// Regression: the reason was at the level `info`, which most logs leave out.
+    #[test]
+    fn the_reason_of_a_refusal_is_a_warning_with_the_requester() {
+        let grants = FabricGrants::new((None, true), SharedInventories::default(), Default::default());
+        let answers = Answers { grants: Arc::new(grants), clock: Clock::start(), reports: Mutex::default() };
+        let job = Namespace::new("job").unwrap();
+        let requester = ProcId::new(Namespace::new("launcher").unwrap(), 3);
+        let requester = Requester { proc: requester, object: 0, uid: 7, gid: 7 };
+        let nameless = Value::info_array(Vec::new());
+        let wish = Info { flags: 1, ..Info::new(Key::from_static(keys::ALLOC_FABRIC.name()), nameless) };
+        let lines = WarnLines::default();
+        let reply = || answers.to(&requester, &job, std::slice::from_ref(&wish));
+        tracing::subscriber::with_default(lines.clone(), || {
+            assert_eq!(reply(), HostReply::Status(Status::ERR_BAD_PARAM));
+            (0..1000).for_each(|_| drop(reply()));
+        });
+        let lines = lines.0.lock();
+        assert!(lines[0].contains("launcher") && lines[0].contains("PMIX_ALLOC_FABRIC_ID"), "{lines:?}");
+        assert!(lines.len() < 1000, "anybody may ask");
     }
 }

@@ -144,7 +144,7 @@ impl Threads {
     /// Answers a request of a user, now or after others. One beyond the share is dropped.
     pub(super) fn run(self: &Arc<Self>, uid: u32, number: u64, work: Work) {
         let mut state = self.state.lock();
-        if has_share(&state.running, uid, self.threads_max) {
+        if self.may_run(&state.running, uid) {
             state.running.take(uid, 1);
             drop(state);
             return self.start(uid, work);
@@ -177,6 +177,11 @@ impl Threads {
         self.ended.wait_while_for(&mut state, |state| state.running.sum() > 0, time_max);
     }
 
+    /// Whether a user has a share of the threads. Root and the server's user have one at least, so others can't hold them up.
+    fn may_run(&self, running: &UserShares, uid: u32) -> bool {
+        has_share(running, uid, self.threads_max) || may_take_all(uid) && running.of(uid) == 0
+    }
+
     fn start(self: &Arc<Self>, uid: u32, work: Work) {
         let threads = Arc::clone(self);
         let body = move || {
@@ -204,8 +209,7 @@ impl Threads {
         let mut state = self.state.lock();
         state.running.give_back(uid, 1);
         self.ended.notify_all();
-        let may_run = |(uid, ..): &(u32, u64, Work)| has_share(&state.running, *uid, self.threads_max);
-        let at = state.waiting.iter().position(may_run)?;
+        let at = state.waiting.iter().position(|(uid, ..)| self.may_run(&state.running, *uid))?;
         let (uid, _, work) = state.waiting.remove(at)?;
         state.waiting_shares.give_back(uid, 1);
         state.running.take(uid, 1);
@@ -312,6 +316,28 @@ mod tests {
         assert_eq!(waiting[first].recv(), Ok(HostReply::Status(Status::ERR_OUT_OF_RESOURCE)));
         drop(alive);
         waiting[..first].iter().for_each(|replies| assert_eq!(value(replies), Value::Uint64(7)));
+    }
+
+    /// Regression: two other users with a large job each held up the server's own user.
+    #[test]
+    fn the_servers_user_has_a_thread_of_its_own() {
+        let threads = Threads::new("test", 2, 8);
+        let (ends, end) = crossbeam::channel::bounded::<()>(0);
+        let own = geteuid().as_raw();
+        for uid in [66, 77, 88, own] {
+            let end = end.clone();
+            threads.run(
+                uid,
+                LOOK,
+                Box::new(move || {
+                    let _ = end.recv();
+                }),
+            );
+        }
+        let running = |uid| threads.state.lock().running.of(uid);
+        assert_eq!([66, 77, 88, own].map(running), [1, 1, 0, 1]);
+        drop(ends);
+        threads.wait_until_idle(Duration::MAX);
     }
 
     /// A provider with a defect.

@@ -4,29 +4,27 @@
 //! wish: name, kind, plane, endpoints per process and node, key   --+
 //! the job's nodes and processes (PMIX_NODE_MAP, PMIX_PROC_MAP)   --+--> under the name, what of it there is
 //! static ports, for the types tcp and udp                        --+
-//! the server's fabric                                            --+
-//! without one, delivered inventories: each node's interfaces     --+
+//! the server's fabric, or without one that of the inventories    --+
 //! ```
 //!
-//! An endpoint on an interface is the number of one of the job's users of it. The answer omits parts of a wish that can't be given, such as
-//! a service class or a plane that a node lacks. The log names them. A required one fails the request. An answer without any part is omitted,
-//! too.
+//! The answer omits parts of a wish that can't be given, such as a service class or a plane that a node lacks. The log names them. A
+//! required one fails the request. An answer without any part is omitted, too.
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
 use std::collections::BTreeMap;
 
+use super::application::Wanted;
 use super::elsewhere::Unanswered;
-use super::endpoints::{EndpointCount, FABRIC, FabricShortage, JobFabric, Wanted, elements};
+use super::endpoints::{FABRIC, FabricShortage, JobFabric};
+use super::fabric_jobs::NoRandomBytes;
+use super::layout::elements;
 use super::ports::{PortSetup, PortShortage, Taken};
-use super::secrets::{NoRandomBytes, secret};
 use crate::gds::registration::ENDPOINTS;
 use crate::keys;
-use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
-use crate::topo::Inventories;
-use crate::topo::inventory::{Device, Inventory, NETWORK_TYPES};
+use crate::regex::MapError;
 use crate::types::codes::device_type;
-use crate::types::{AsStatus, DataArray, DataType, Endpoint, Info, InfoFlags, Key, Status, Text, Value};
+use crate::types::{AsStatus, Info, InfoFlags, Key, Status, Value};
 
 /// Reason of a refused allocation.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +38,12 @@ pub enum AllocationError {
         "PMIX_ALLOC_FABRIC_ID {id:?} is a key of the standard's, under which no process would find what is given; choose another"
     )]
     Reserved {
+        /// The given key.
+        id: Key,
+    },
+    /// Two wishes would have their answers under one key.
+    #[error("the setup has two PMIX_ALLOC_FABRIC with the PMIX_ALLOC_FABRIC_ID {id:?}; give each its own, or ask once")]
+    Twice {
         /// The given key.
         id: Key,
     },
@@ -100,12 +104,6 @@ pub enum NotAvailable {
     /// No description of a fabric has such parts.
     #[error("the description of the fabric has no such resource; leave it out, or do not require it")]
     Undescribed,
-    /// No interfaces are known.
-    #[error("no inventory was delivered that has such an interface for every node of the job's PMIX_NODE_MAP")]
-    Interface,
-    /// Nothing here has it.
-    #[error("there is no fabric here that has it")]
-    Nowhere,
     /// The answer from elsewhere is too small.
     #[error("the answer of the host or scheduler lacks it")]
     Answer,
@@ -118,6 +116,7 @@ impl AsStatus for AllocationError {
     fn status(&self) -> Status {
         match self {
             Self::Nameless | Self::Reserved { .. } | Self::Mistyped { .. } | Self::Layout(_) => Status::ERR_BAD_PARAM,
+            Self::Twice { .. } => Status::ERR_DUPLICATE_KEY,
             Self::NotGiven { reason: NotAvailable::Fabric(FabricShortage::TooMany { .. }), .. }
             | Self::NotAnswered { reason: NotAvailable::Fabric(FabricShortage::TooMany { .. }), .. } => {
                 Status::ERR_OUT_OF_RESOURCE
@@ -138,94 +137,39 @@ const PARTS_MAX: usize = 64;
 /// The values of [`FABRIC`].
 const VALUES_OF_FABRIC: [&str; 3] = [ENDPOINTS, keys::NODE_INFO_ARRAY.name(), keys::ALLOC_FABRIC_SEC_KEY.name()];
 
-/// Nodes and ranks of a job.
-#[derive(Debug, Default)]
-pub(super) struct Layout {
-    nodes: Option<NodeList>,
-    ranks: Option<RankMap>,
-}
-
-impl Layout {
-    /// Reads the node map and the process map among `infos`, also inside an array of the job.
-    pub(super) fn of(infos: &[Info], limits: &MapLimits) -> Result<Self, AllocationError> {
-        let of_job = infos.iter().filter(|info| info.key.as_str() == keys::JOB_INFO_ARRAY.name());
-        let inside = || of_job.clone().flat_map(|info| elements(&info.value));
-        let map =
-            |name: &str| infos.iter().chain(inside()).find(|info| info.key.as_str() == name).map(|info| &info.value);
-        let nodes = map(keys::NODE_MAP.name()).and_then(bytes_of).map(|map| expand_nodes(map, limits));
-        let ranks = map(keys::PROC_MAP.name()).and_then(bytes_of).map(|map| expand_ranks(map, limits));
-        Ok(Self { nodes: nodes.transpose()?, ranks: ranks.transpose()? })
-    }
-
-    pub(super) fn nodes(&self) -> impl Iterator<Item = (&str, Vec<u32>)> {
-        let ranks = |node| self.ranks.as_ref().map(|ranks| ranks.ranks_of(node).collect()).unwrap_or_default();
-        self.nodes.iter().flat_map(NodeList::iter).enumerate().map(move |(index, node)| (node, ranks(index)))
-    }
-
-    /// The processes of the node that has the most; 1 if no process is known.
-    fn local_count_max(&self) -> u64 {
-        let node_count = self.nodes.as_ref().map_or(0, NodeList::len);
-        let largest = self.ranks.iter().flat_map(|ranks| (0..node_count).map(|node| ranks.rank_count_of(node))).max();
-        largest.map_or(1, |count| count.max(1).into())
-    }
-
-    fn process_count(&self) -> u64 {
-        self.ranks.as_ref().map_or(0, |ranks| ranks.rank_count().into())
-    }
-
-    fn node_count(&self) -> u64 {
-        self.nodes.as_ref().map_or(0, |nodes| nodes.len() as u64)
-    }
-}
-
-fn bytes_of(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::String(text) => Some(text.as_bytes()),
-        Value::Regex(bytes) | Value::ByteObject(bytes) => Some(bytes),
-        _ => None,
-    }
-}
-
 /// The resources of a server.
 pub(super) struct Sources<'s, 'f> {
-    pub(super) inventories: &'s Inventories,
     pub(super) ports: &'s PortSetup<'s>,
-    /// The server's own fabric. With it, inventories give nothing.
-    pub(super) fabric: Option<&'s mut JobFabric<'f>>,
-    /// The endpoints that the wishes have so far.
-    pub(super) endpoints: EndpointCount,
+    pub(super) fabric: &'s mut JobFabric<'f>,
+    /// The key of the job.
+    pub(super) secret: &'s [u8],
 }
 
-/// Fulfils each wish among the infos. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks
-/// elsewhere for wishes of which this server lacks a part, all of them at once.
+/// Fulfils wishes. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks elsewhere for wishes of
+/// which this server lacks a part, all of them at once. Returns true, too, if others have given something.
 pub(super) fn allocate(
-    infos: &[Info],
-    layout: &Layout,
+    wishes: Vec<Wish<'_>>,
     mut sources: Sources<'_, '_>,
     ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
-) -> Result<Vec<Info>, AllocationError> {
-    let asked = || infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-    let found = asked().count();
-    if found > WISHES_MAX {
-        return Err(AllocationError::TooManyWishes { found });
-    }
-    let mut wishes = Vec::new();
-    for info in asked() {
-        let Some(wish) = Wish::read(info)? else { continue };
-        let given = match wish.given_here(layout, &mut sources) {
-            Err(error @ AllocationError::NotGiven { .. }) if sources.fabric.is_none() => Err(error),
+) -> Result<(Vec<Info>, bool), AllocationError> {
+    let mut answered = Vec::with_capacity(wishes.len());
+    for wish in wishes {
+        let given = match wish.given_here(&mut sources) {
+            Err(error @ AllocationError::NotGiven { .. }) => Err(error),
             given => Ok(given?),
         };
-        wishes.push((info, wish, given));
+        answered.push((wish, given));
     }
     let is_lacking = |given: &Result<Grant, _>| given.as_ref().map_or(true, |grant: &Grant| !grant.left_out.is_empty());
-    let lacking: Vec<&Info> = wishes.iter().filter(|(_, _, given)| is_lacking(given)).map(|(info, ..)| *info).collect();
+    let lacking: Vec<&Info> =
+        answered.iter().filter(|(_, given)| is_lacking(given)).map(|(wish, _)| wish.info).collect();
     let mut answer = if lacking.is_empty() { Ok(Answer::default()) } else { ask(&lacking) };
+    let is_answered = answer.as_ref().is_ok_and(|answer| !answer.named.is_empty() || answer.of_fabric.is_some());
     let (mut answers, mut is_left_out) = (Vec::new(), false);
-    for (info, wish, given) in wishes {
+    for (wish, given) in answered {
         let grant = match &mut answer {
             _ if !is_lacking(&given) => given,
-            Ok(answer) => answer.named.remove(&wish.id).map_or(given, |found| wish.accept(found)),
+            Ok(answer) => answer.named.remove(&wish.id).map_or(given, |found| wish.accept(found, sources.secret)),
             Err(unanswered) => given.map_err(|error| error.elsewhere(unanswered)),
         }?;
         for (key, reason) in &grant.left_out {
@@ -233,7 +177,7 @@ pub(super) fn allocate(
             is_left_out = true;
         }
         if !grant.is_empty() {
-            answers.push(Info::new(info.key.clone(), Value::info_array(vec![grant.info])));
+            answers.push(Info::new(wish.info.key.clone(), Value::info_array(vec![grant.info])));
         }
     }
     match &answer {
@@ -243,7 +187,7 @@ pub(super) fn allocate(
         _ => {}
     }
     answers.extend(answer.into_iter().flat_map(|answer| answer.of_fabric));
-    Ok(answers)
+    Ok((answers, is_answered))
 }
 
 /// The values that processes find: the parts of an answer of [`allocate`]. Empty for other infos.
@@ -276,14 +220,32 @@ impl Grant {
 
 /// One `PMIX_ALLOC_FABRIC` of the caller.
 #[derive(Debug)]
-struct Wish<'a> {
+pub(super) struct Wish<'a> {
+    info: &'a Info,
     id: Key,
     asked: Vec<&'a Info>,
     is_required: bool,
+    wanted: Wanted,
 }
 
 impl<'a> Wish<'a> {
-    /// `None` for an optional wish without a name: no process could find its answer.
+    /// The wishes among infos, except optional ones without a name: no process could find their answers.
+    pub(super) fn all_of(infos: &'a [Info]) -> Result<Vec<Self>, AllocationError> {
+        let found: Vec<&Info> = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()).collect();
+        if found.len() > WISHES_MAX {
+            return Err(AllocationError::TooManyWishes { found: found.len() });
+        }
+        let mut wishes: Vec<Self> = Vec::with_capacity(found.len());
+        for info in found {
+            let Some(wish) = Self::read(info)? else { continue };
+            if wishes.iter().any(|earlier| earlier.id == wish.id) {
+                return Err(AllocationError::Twice { id: wish.id });
+            }
+            wishes.push(wish);
+        }
+        Ok(wishes)
+    }
+
     fn read(info: &'a Info) -> Result<Option<Self>, AllocationError> {
         let asked: Vec<&Info> = elements(&info.value).collect();
         if asked.len() > PARTS_MAX {
@@ -300,20 +262,24 @@ impl<'a> Wish<'a> {
         if id.is_reserved() {
             return Err(AllocationError::Reserved { id });
         }
-        Ok(Some(Self { id, asked, is_required }))
+        let wanted = wanted(&asked)?;
+        Ok(Some(Self { info, id, asked, is_required, wanted }))
     }
 
-    fn given_here(&self, layout: &Layout, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
-        let Sources { inventories, ports, fabric, endpoints } = sources;
-        match (self.static_ports(layout, ports)?, fabric) {
-            (Some(taken), _) => self.with_ports(taken),
-            (None, Some(fabric)) => self.on_fabric(layout, fabric, endpoints),
-            (None, None) => self.on_interfaces(layout, inventories, endpoints),
+    /// The name, and the endpoints.
+    pub(super) fn of_application(&self) -> (Key, Wanted) {
+        (self.id.clone(), self.wanted.clone())
+    }
+
+    fn given_here(&self, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
+        match self.static_ports(sources) {
+            Some(taken) => self.with_ports(taken, sources.secret),
+            None => self.on_fabric(sources),
         }
     }
 
     /// Takes an answer from elsewhere, if it has all required parts. An answer without the wanted key gets one.
-    fn accept(&self, found: Info) -> Result<Grant, AllocationError> {
+    fn accept(&self, found: Info, secret: &[u8]) -> Result<Grant, AllocationError> {
         let mut given: Vec<Info> = elements(&found.value).cloned().collect();
         let mut left_out = Vec::new();
         for info in &self.asked {
@@ -321,7 +287,7 @@ impl<'a> Wish<'a> {
                 continue;
             }
             if info.key.as_str() == keys::ALLOC_FABRIC_SEC_KEY.name() {
-                given.extend(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
+                given.extend(chosen_secret(info, secret)?.map(|secret| Info::new(info.key.clone(), secret)));
             } else if !is_made_here(info) {
                 self.leave_out(info, &NotAvailable::Answer, &mut left_out)?;
             }
@@ -329,88 +295,29 @@ impl<'a> Wish<'a> {
         self.checked(Grant { info: Info::new(found.key, Value::info_array(given)), left_out }, &NotAvailable::Answer)
     }
 
-    /// Endpoints on the server's fabric.
-    fn on_fabric(
-        &self,
-        layout: &Layout,
-        fabric: &mut JobFabric<'_>,
-        endpoints: &mut EndpointCount,
-    ) -> Result<Grant, AllocationError> {
-        let kind = self.text(keys::ALLOC_FABRIC_TYPE.name())?;
-        let wanted = Wanted {
-            plane: self.text(keys::ALLOC_FABRIC_PLANE.name())?,
-            kind: kind.map(|kind| (kind, kinds(kind))),
-            of_process: self.count(keys::ALLOC_FABRIC_ENDPTS.name())?,
-            of_node: self.count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?,
-        };
-        let of_processes = (fabric.of_process(&wanted), layout.process_count());
-        let counted = endpoints.add(of_processes, (wanted.of_node, layout.node_count()));
-        let (description, lacking) = match counted.and_then(|()| fabric.take(layout.nodes(), &wanted)) {
+    /// Endpoints on the fabric.
+    fn on_fabric(&self, sources: &mut Sources<'_, '_>) -> Result<Grant, AllocationError> {
+        let (description, lacking) = match sources.fabric.take(&self.id, &self.wanted) {
             Ok(description) => (description, None),
             Err(shortage) => (Vec::new(), Some(NotAvailable::Fabric(shortage))),
         };
         let description = Info::new(self.id.clone(), Value::info_array(description));
-        self.grant(vec![description], lacking.as_ref(), &NotAvailable::Undescribed)
-    }
-
-    /// Endpoints on the interfaces of inventories.
-    fn on_interfaces(
-        &self,
-        layout: &Layout,
-        inventories: &Inventories,
-        endpoints: &mut EndpointCount,
-    ) -> Result<Grant, AllocationError> {
-        let kinds = self.text(keys::ALLOC_FABRIC_TYPE.name())?.map_or(NETWORK_TYPES, kinds);
-        let plane = self.text(keys::ALLOC_FABRIC_PLANE.name())?;
-        let is_wanted = |device: &&Device| {
-            device.device_types & kinds != 0 && plane.is_none_or(|plane| plane == device.name || plane == device.uuid)
-        };
-        let interfaces = |node: &str| -> Vec<&Device> {
-            inventories
-                .of(node)
-                .map(|inventory: &Inventory| &inventory.devices)
-                .into_iter()
-                .flatten()
-                .filter(is_wanted)
-                .collect()
-        };
-        let of_process = self.count(keys::ALLOC_FABRIC_ENDPTS.name())?;
-        let of_node = self.count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?;
-        if let Err(shortage) = endpoints.add((of_process, layout.process_count()), (of_node, layout.node_count())) {
-            let empty = Info::new(self.id.clone(), Value::info_array(Vec::new()));
-            return self.grant(vec![empty], Some(&NotAvailable::Fabric(shortage)), &NotAvailable::Nowhere);
-        }
-        let (mut description, mut is_everywhere) = (Vec::new(), layout.node_count() > 0);
-        for (node, ranks) in layout.nodes() {
-            let mut endpoints = Endpoints { interfaces: interfaces(node), next: 0 };
-            is_everywhere &= !endpoints.interfaces.is_empty();
-            description.extend(endpoints.of_node(node, of_node));
-            description.extend(ranks.into_iter().filter_map(|rank| endpoints.of_process(rank, of_process)));
-        }
-        if !is_everywhere {
-            // The answer gives no endpoints, so no process of half the job may have some.
-            description.clear();
-        }
-        let description = Info::new(self.id.clone(), Value::info_array(description));
-        let lacking = (!is_everywhere).then_some(NotAvailable::Interface);
-        self.grant(vec![description], lacking.as_ref(), &NotAvailable::Nowhere)
+        self.grant(vec![description], lacking.as_ref(), sources.secret)
     }
 
     /// Ports for the processes and the node, as many as the largest node of the job needs. `None` if the wish is for
     /// something else.
-    fn static_ports(&self, layout: &Layout, ports: &PortSetup<'_>) -> Result<Option<Taken>, AllocationError> {
-        let (kind, plane) = (self.text(keys::ALLOC_FABRIC_TYPE.name())?, self.text(keys::ALLOC_FABRIC_PLANE.name())?);
-        let of_process = self.count(keys::ALLOC_FABRIC_ENDPTS.name())?;
-        let of_node = self.count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?;
-        if of_process == 0 && of_node == 0 || ports.is_empty() {
-            return Ok(None);
+    fn static_ports(&self, sources: &Sources<'_, '_>) -> Option<Taken> {
+        let Wanted { plane, kind, of_process, of_node } = &self.wanted;
+        if *of_process == 0 && *of_node == 0 || sources.ports.is_empty() {
+            return None;
         }
-        let needed = of_process.saturating_mul(layout.local_count_max()).saturating_add(of_node);
-        Ok(ports.take(kind, plane, needed))
+        let needed = of_process.saturating_mul(sources.fabric.local_count_max()).saturating_add(*of_node);
+        sources.ports.take(&self.id, kind.as_ref().map(|(kind, _)| kind.as_str()), plane.as_deref(), needed)
     }
 
     /// The answer with ports: as text, the least first, and then the parts of the wish, with type and plane.
-    fn with_ports(&self, taken: Taken) -> Result<Grant, AllocationError> {
+    fn with_ports(&self, taken: Taken, secret: &[u8]) -> Result<Grant, AllocationError> {
         let Taken { kind, plane, ports } = taken;
         let info = |key: &'static str, text: &str| Info::new(Key::from_static(key), text);
         let (mut given, mut lacking) = (Vec::new(), None);
@@ -429,16 +336,15 @@ impl<'a> Wish<'a> {
                 given.push(Info::new(self.id.clone(), Value::info_array(Vec::new())));
             }
         }
-        self.grant(given, lacking.as_ref(), &NotAvailable::Nowhere)
+        self.grant(given, lacking.as_ref(), secret)
     }
 
-    /// Adds the parts of the wish that are not `given` yet. `lacking` is the reason if there are no interfaces, endpoints or ports, and
-    /// `others` is that for parts which they do not have.
+    /// Adds the parts of the wish that are not `given` yet. `lacking` is the reason if there are no endpoints or ports.
     fn grant(
         &self,
         mut given: Vec<Info>,
         lacking: Option<&NotAvailable>,
-        others: &NotAvailable,
+        secret: &[u8],
     ) -> Result<Grant, AllocationError> {
         let mut left_out = Vec::new();
         for info in &self.asked {
@@ -447,9 +353,9 @@ impl<'a> Wish<'a> {
                 continue;
             }
             if name == keys::ALLOC_FABRIC_SEC_KEY.name() {
-                given.extend(chosen_secret(info)?.map(|secret| Info::new(info.key.clone(), secret)));
-            } else if !NEEDS_INTERFACES.contains(&name) {
-                self.leave_out(info, others, &mut left_out)?;
+                given.extend(chosen_secret(info, secret)?.map(|secret| Info::new(info.key.clone(), secret)));
+            } else if !OF_ENDPOINTS.contains(&name) {
+                self.leave_out(info, &NotAvailable::Undescribed, &mut left_out)?;
             } else if let Some(reason) = lacking {
                 self.leave_out(info, reason, &mut left_out)?;
             } else {
@@ -457,7 +363,7 @@ impl<'a> Wish<'a> {
             }
         }
         let grant = Grant { info: Info::new(self.id.clone(), Value::info_array(given)), left_out };
-        self.checked(grant, lacking.unwrap_or(others))
+        self.checked(grant, lacking.unwrap_or(&NotAvailable::Undescribed))
     }
 
     /// A required wish without anything is an error.
@@ -482,25 +388,34 @@ impl<'a> Wish<'a> {
         left_out.push((info.key.clone(), reason.clone()));
         Ok(())
     }
-
-    fn find(&self, name: &str) -> Option<&'a Info> {
-        self.asked.iter().find(|info| info.key.as_str() == name).copied()
-    }
-
-    fn text(&self, name: &str) -> Result<Option<&'a str>, AllocationError> {
-        let Some(info) = self.find(name) else { return Ok(None) };
-        info.value.as_str().map(Some).ok_or_else(|| AllocationError::Mistyped { key: info.key.clone() })
-    }
-
-    fn count(&self, name: &str) -> Result<u64, AllocationError> {
-        let Some(info) = self.find(name) else { return Ok(0) };
-        info.value.as_u64().ok_or_else(|| AllocationError::Mistyped { key: info.key.clone() })
-    }
 }
 
-/// The kinds of devices of a `PMIX_ALLOC_FABRIC_TYPE`.
+/// The endpoints that the parts of a wish are for.
+fn wanted(asked: &[&Info]) -> Result<Wanted, AllocationError> {
+    fn read<'a, T>(
+        asked: &[&'a Info],
+        name: &str,
+        value: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, AllocationError> {
+        let Some(info) = asked.iter().find(|info| info.key.as_str() == name) else { return Ok(None) };
+        value(&info.value).map(Some).ok_or_else(|| AllocationError::Mistyped { key: info.key.clone() })
+    }
+    let text = |name: &str| read(asked, name, |value| value.as_str().map(str::to_owned));
+    let count = |name: &str| read(asked, name, Value::as_u64).map(Option::unwrap_or_default);
+    Ok(Wanted {
+        plane: text(keys::ALLOC_FABRIC_PLANE.name())?,
+        kind: text(keys::ALLOC_FABRIC_TYPE.name())?.map(|kind| {
+            let kinds = kinds(&kind);
+            (kind, kinds)
+        }),
+        of_process: count(keys::ALLOC_FABRIC_ENDPTS.name())?,
+        of_node: count(keys::ALLOC_FABRIC_ENDPTS_NODE.name())?,
+    })
+}
+
+/// The kinds of devices of a `PMIX_ALLOC_FABRIC_TYPE`, in upper or lower case.
 fn kinds(text: &str) -> u64 {
-    match text {
+    match text.to_ascii_lowercase().as_str() {
         "ethernet" | "eth" | "tcp" | "udp" | "ip" => device_type::DEVTYPE_NETWORK,
         "infiniband" | "ib" | "verbs" | "openfabrics" => device_type::DEVTYPE_OPENFABRICS,
         _ => 0,
@@ -549,8 +464,8 @@ impl Answer {
     }
 }
 
-/// Parts of a wish that need interfaces or ports.
-const NEEDS_INTERFACES: [&str; 4] = [
+/// Parts of a wish that need endpoints or ports.
+const OF_ENDPOINTS: [&str; 4] = [
     keys::ALLOC_FABRIC_TYPE.name(),
     keys::ALLOC_FABRIC_PLANE.name(),
     keys::ALLOC_FABRIC_ENDPTS.name(),
@@ -567,59 +482,15 @@ fn is_made_here(info: &Info) -> bool {
 }
 
 fn is_required_of_ports(info: &Info) -> bool {
-    info.flags().contains(InfoFlags::REQUIRED) && NEEDS_INTERFACES.contains(&info.key.as_str())
+    info.flags().contains(InfoFlags::REQUIRED) && OF_ENDPOINTS.contains(&info.key.as_str())
 }
 
-/// Hands out the interfaces of a node, one after the other.
-struct Endpoints<'a> {
-    interfaces: Vec<&'a Device>,
-    next: usize,
-}
-
-impl Endpoints<'_> {
-    fn of_node(&mut self, node: &str, count: u64) -> Option<Info> {
-        let names: Vec<&str> = self.interfaces.iter().map(|device| device.name.as_str()).collect();
-        if names.is_empty() {
-            return None;
-        }
-        let mut facts = vec![
-            Info::new(Key::from_static(keys::HOSTNAME.name()), node),
-            Info::new(Key::from_static(keys::FABRIC_DEVICE_NAME.name()), names.join(",").as_str()),
-        ];
-        facts.extend(self.take(count));
-        Some(Info::new(Key::from_static(keys::NODE_INFO_ARRAY.name()), Value::info_array(facts)))
-    }
-
-    fn of_process(&mut self, rank: u32, count: u64) -> Option<Info> {
-        let endpoints = self.take(count)?;
-        let facts = vec![Info::new(Key::from_static(keys::RANK.name()), Value::ProcRank(rank.into())), endpoints];
-        Some(Info::new(Key::from_static(keys::PROC_INFO_ARRAY.name()), Value::info_array(facts)))
-    }
-
-    /// The next endpoints. An endpoint's number counts the users of its interface.
-    fn take(&mut self, count: u64) -> Option<Info> {
-        let endpoints: Vec<Value> = (0..count).map_while(|_| self.next()).collect();
-        let array = DataArray { element_type: DataType::Endpoint, elements: endpoints };
-        let info = Info::new(Key::from_static(keys::FABRIC_ENDPT.name()), Value::DataArray(Box::new(array)));
-        matches!(&info.value, Value::DataArray(array) if !array.elements.is_empty()).then_some(info)
-    }
-
-    fn next(&mut self) -> Option<Value> {
-        let user = self.next.checked_div(self.interfaces.len())?;
-        let interface = self.interfaces.get(self.next.checked_rem(self.interfaces.len())?)?;
-        self.next = self.next.saturating_add(1);
-        let bytes = u32::try_from(user).ok()?.to_le_bytes().to_vec();
-        let (uuid, os_name) = (Some(Text::from(interface.uuid.as_str())), Some(Text::from(interface.name.as_str())));
-        Some(Value::Endpoint(Box::new(Endpoint { uuid, os_name, bytes })))
-    }
-}
-
-/// The host's key, or a random one. `None` if the host wants no key.
-fn chosen_secret(asked: &Info) -> Result<Option<Vec<u8>>, AllocationError> {
+/// The host's key, or that of the job. `None` if the host wants no key.
+fn chosen_secret(asked: &Info, secret: &[u8]) -> Result<Option<Vec<u8>>, AllocationError> {
     match &asked.value {
         Value::Bool(false) => Ok(None),
         Value::ByteObject(chosen) if !chosen.is_empty() => Ok(Some(chosen.clone())),
-        Value::ByteObject(_) | Value::Bool(true) | Value::Undefined => Ok(Some(secret()?)),
+        Value::ByteObject(_) | Value::Bool(true) | Value::Undefined => Ok(Some(secret.to_vec())),
         _ => Err(AllocationError::Mistyped { key: asked.key.clone() }),
     }
 }
@@ -628,11 +499,17 @@ fn chosen_secret(asked: &Info) -> Result<Option<Vec<u8>>, AllocationError> {
 mod tests {
     use std::sync::Arc;
 
-    use parking_lot::Mutex;
-
+    use super::super::application::{Application, Places};
     use super::super::endpoints::ENDPOINTS_MAX;
+    use super::super::layout::Layout;
     use super::*;
+    use crate::fabric::Fabric;
+    use crate::fabric::providers::Provider;
+    use crate::regex::MapLimits;
     use crate::runtime::server::job_setup::ports::{PortDesk, StaticPorts};
+    use crate::runtime::server::warn_lines::WarnLines;
+    use crate::topo::Inventories;
+    use crate::topo::inventory::{Device, Inventory};
     use crate::types::Namespace;
 
     /// The answer of a server without static ports.
@@ -648,14 +525,25 @@ mod tests {
         inventories: &Inventories,
     ) -> Result<Vec<Info>, AllocationError> {
         let setup = desk.setup(&Namespace::new("job").unwrap(), None);
-        let sources = sources(inventories, &setup);
-        let given = super::allocate(infos, layout, sources, |_| Err(Unanswered::NotAsked))?;
+        let given = allocate_or_ask(&setup, infos, layout, inventories, |_| Err(Unanswered::NotAsked))?;
         setup.keep();
         Ok(given)
     }
 
-    fn sources<'s>(inventories: &'s Inventories, ports: &'s PortSetup<'s>) -> Sources<'s, 's> {
-        Sources { inventories, ports, fabric: None, endpoints: EndpointCount::default() }
+    /// The answer of a server with the fabric of the inventories.
+    fn allocate_or_ask(
+        ports: &PortSetup<'_>,
+        infos: &[Info],
+        layout: &Layout,
+        inventories: &Inventories,
+        ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
+    ) -> Result<Vec<Info>, AllocationError> {
+        let fabric = inventories.read("").unwrap_or_else(|_| Fabric::unknown("inventory".to_owned()));
+        let application = Application { layout: layout.clone(), places: Places::default(), wishes: Vec::new() };
+        let applications = [Arc::new(application)];
+        let mut fabric = JobFabric::new(&fabric, inventories, &applications);
+        let sources = Sources { ports, fabric: &mut fabric, secret: &[1; 16] };
+        super::allocate(Wish::all_of(infos)?, sources, ask).map(|(given, _)| given)
     }
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
@@ -725,12 +613,12 @@ mod tests {
         infos.iter().map(|info| info.key.as_str()).collect()
     }
 
-    /// Interface name and number of each endpoint of one holder.
-    fn endpoints(holder: &Info) -> Vec<(String, u8)> {
+    /// Interface name and bytes of each endpoint of one holder.
+    fn endpoints(holder: &Info) -> Vec<(String, Vec<u8>)> {
         let found = elements(&holder.value).find(|info| info.key.as_str() == "pmix.fab.endpt");
         let Some(Value::DataArray(array)) = found.map(|info| &info.value) else { return Vec::new() };
         let endpoint = |value: &Value| match value {
-            Value::Endpoint(endpoint) => (endpoint.os_name.as_ref().unwrap().to_string(), endpoint.bytes[0]),
+            Value::Endpoint(endpoint) => (endpoint.os_name.as_ref().unwrap().to_string(), endpoint.bytes.clone()),
             other => panic!("{other:?}"),
         };
         array.elements.iter().map(endpoint).collect()
@@ -747,16 +635,9 @@ mod tests {
         assert_eq!(names(&given), ["net", "pmix.alloc.nettype", "pmix.alloc.endpts", "pmix.alloc.endpts.nd"]);
         let holders: Vec<&Info> = elements(&given[0].value).collect();
         let found: Vec<_> = holders.iter().map(|holder| endpoints(holder)).collect();
-        let on = |pairs: &[(&str, u8)]| -> Vec<(String, u8)> {
-            pairs.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
-        };
-        let expected = [
-            on(&[("eth0", 0)]),
-            on(&[("eth1", 0), ("eth0", 1)]),
-            on(&[("eth1", 1), ("eth0", 2)]),
-            on(&[("eth0", 0)]),
-            on(&[("eth1", 0), ("eth0", 1)]),
-        ];
+        let both = |rank: u8| ["eth0", "eth1"].map(|name| (name.to_owned(), vec![rank, 0, 0, 0])).to_vec();
+        let of_node = vec![("eth0".to_owned(), vec![0xfd, 0xff, 0xff, 0xff])];
+        let expected = [of_node.clone(), both(0), both(1), of_node, both(2)];
         assert_eq!(found, expected, "node, rank 0, rank 1; node, rank 2");
     }
 
@@ -817,8 +698,7 @@ mod tests {
             let (desk, inventories) = (PortDesk::default(), delivered());
             let setup = desk.setup(&Namespace::new("job").unwrap(), None);
             let given = |wishes: &[Info], unanswered: Unanswered| {
-                let sources = sources(&inventories, &setup);
-                super::allocate(wishes, &layout(), sources, |_| Err(unanswered)).unwrap();
+                allocate_or_ask(&setup, wishes, &layout(), &inventories, |_| Err(unanswered)).unwrap();
                 let said = std::mem::take(&mut *lines.0.lock());
                 said.iter().filter(|line| line.contains("did not answer")).count()
             };
@@ -828,51 +708,16 @@ mod tests {
         });
     }
 
-    /// The text of each warning.
-    #[derive(Clone, Default)]
-    struct WarnLines(Arc<Mutex<Vec<String>>>);
-
-    impl tracing::Subscriber for WarnLines {
-        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-            *metadata.level() == tracing::Level::WARN
-        }
-
-        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-            tracing::span::Id::from_u64(1)
-        }
-
-        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-        fn event(&self, event: &tracing::Event<'_>) {
-            let mut line = String::new();
-            event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-                line.push_str(&format!("{field}={value:?} "));
-            });
-            self.0.lock().push(line);
-        }
-
-        fn enter(&self, _: &tracing::span::Id) {}
-
-        fn exit(&self, _: &tracing::span::Id) {}
-    }
-
     #[test]
-    fn a_key_is_the_hosts_or_one_that_nobody_knows() {
+    fn a_key_is_the_hosts_or_that_of_the_job() {
         let key = |value: Value| {
             let given = ask(&[info("pmix.alloc.nsec", value)], &Inventories::default()).unwrap();
             given.get(1).map(|info| info.value.clone())
         };
         assert_eq!(key(Value::ByteObject(vec![7; 5])), Some(Value::ByteObject(vec![7; 5])));
         assert_eq!(key(Value::Bool(false)), None);
-        let (Some(Value::ByteObject(one)), Some(Value::ByteObject(other))) =
-            (key(Value::Bool(true)), key(Value::ByteObject(Vec::new())))
-        else {
-            panic!("no key")
-        };
-        assert_eq!((one.len(), other.len()), (16, 16));
-        assert_ne!(one, other);
+        let of_job = Some(Value::ByteObject(vec![1; 16]));
+        assert_eq!([key(Value::Bool(true)), key(Value::ByteObject(Vec::new()))], [of_job.clone(), of_job]);
     }
 
     /// Regression: a host that requested a network without `PMIX_ALLOC_FABRIC_ID` could not start its job: the whole setup failed.
@@ -898,6 +743,13 @@ mod tests {
         for (key, value) in mistyped {
             assert_eq!(ask(&[info(key, value)], &delivered()), Err(Status::ERR_BAD_PARAM), "{key}");
         }
+        let net = info("pmix.alloc.net", Value::info_array(vec![info("pmix.alloc.netid", "net")]));
+        // Regression: the second one was granted, too, and its answer took the place of the first one's.
+        let twice = allocate(&[net.clone(), net], &layout(), &delivered()).unwrap_err();
+        assert_eq!(
+            (twice.status(), twice.to_string().contains("two PMIX_ALLOC_FABRIC")),
+            (Status::ERR_DUPLICATE_KEY, true)
+        );
         let many = [info("pmix.alloc.endpts", Value::Size(u64::MAX))];
         assert_eq!(ask(&many, &delivered()), Ok(Vec::new()), "left out");
         assert_eq!(ask(&many.map(required), &delivered()), Err(Status::ERR_OUT_OF_RESOURCE));
@@ -907,8 +759,8 @@ mod tests {
     }
 
     /// The values of a wish with a name, on a server with ports.
-    fn ask_ports(desk: &PortDesk, wishes: &[Info]) -> Result<Vec<Info>, Status> {
-        let asked = info("pmix.alloc.net", Value::info_array([&[info("pmix.alloc.netid", "net")], wishes].concat()));
+    fn ask_ports(desk: &PortDesk, id: &'static str, wishes: &[Info]) -> Result<Vec<Info>, Status> {
+        let asked = info("pmix.alloc.net", Value::info_array([&[info("pmix.alloc.netid", id)], wishes].concat()));
         let given = allocate_with(desk, &[asked], &layout(), &delivered()).map_err(|error| error.status())?;
         Ok(elements(&values_of(&given[0])[0].value).cloned().collect())
     }
@@ -922,7 +774,7 @@ mod tests {
     fn a_wish_for_tcp_gets_static_ports_as_text_as_many_as_the_largest_node_needs() {
         let desk = desk("udp:7;tcp:10.0.0.0/8:32000-32003,33000-33002");
         let wishes = [info("pmix.alloc.nettype", "TCP"), info("pmix.alloc.endpts", Value::Size(2))];
-        let given = ask_ports(&desk, &wishes).unwrap();
+        let given = ask_ports(&desk, "net", &wishes).unwrap();
         let expected = [
             info("net", "32000,32001,32002,32003"),
             info("pmix.alloc.nettype", "tcp"),
@@ -931,30 +783,33 @@ mod tests {
         ];
         assert_eq!(given, expected);
         let of_node = [info("pmix.alloc.netplane", "10.0.0.0/8"), info("pmix.alloc.endpts.nd", Value::Size(3))];
-        assert_eq!(ask_ports(&desk, &of_node).unwrap()[0], info("net", "33000,33001,33002"));
+        assert_eq!(ask_ports(&desk, "other", &of_node).unwrap()[0], info("other", "33000,33001,33002"));
     }
 
     #[test]
     fn exhausted_ports_are_an_error_where_they_are_required_and_left_out_elsewhere() {
         let desk = desk("tcp:1-3");
         let wishes = [info("pmix.alloc.nettype", "tcp"), info("pmix.alloc.endpts", Value::Size(2))];
-        let given = ask_ports(&desk, &[&wishes[..], &[info("pmix.alloc.nsec", true)]].concat()).unwrap();
+        let given = ask_ports(&desk, "net", &[&wishes[..], &[info("pmix.alloc.nsec", true)]].concat()).unwrap();
         assert_eq!(names(&given), ["net", "pmix.alloc.nsec"]);
         assert_eq!(given[0].value, Value::info_array(Vec::new()));
         let needed = [wishes[0].clone(), required(wishes[1].clone())];
-        assert_eq!(ask_ports(&desk, &needed), Err(Status::ERR_OUT_OF_RESOURCE));
-        assert_eq!(ask_ports(&desk, &[info("pmix.alloc.endpts", Value::Size(1))]).unwrap()[0], info("net", "1,2"));
+        assert_eq!(ask_ports(&desk, "net", &needed), Err(Status::ERR_OUT_OF_RESOURCE));
+        assert_eq!(
+            ask_ports(&desk, "net", &[info("pmix.alloc.endpts", Value::Size(1))]).unwrap()[0],
+            info("net", "1,2")
+        );
         // A required part that nobody has fails the setup, and the last port stays free.
         let gold = [info("pmix.alloc.endpts.nd", Value::Size(1)), required(info("pmix.alloc.netqos", "gold"))];
-        assert_eq!(ask_ports(&desk, &gold), Err(Status::ERR_NOT_SUPPORTED));
-        assert_eq!(ask_ports(&desk, &gold[..1]).unwrap()[0], info("net", "3"));
+        assert_eq!(ask_ports(&desk, "other", &gold), Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(ask_ports(&desk, "other", &gold[..1]).unwrap()[0], info("other", "3"));
     }
 
     #[test]
     fn wishes_for_other_networks_go_to_the_interfaces() {
         let desk = desk("udp:1-9");
         for wish in [info("pmix.alloc.nettype", "ethernet"), info("pmix.alloc.netplane", "eth0")] {
-            let given = ask_ports(&desk, &[wish, info("pmix.alloc.endpts", Value::Size(1))]).unwrap();
+            let given = ask_ports(&desk, "net", &[wish, info("pmix.alloc.endpts", Value::Size(1))]).unwrap();
             assert_eq!(elements(&given[0].value).count(), 5, "{given:?}");
         }
     }

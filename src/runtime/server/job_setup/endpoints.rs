@@ -1,4 +1,4 @@
-//! Endpoints of a job on the server's own fabric: those that the job's wishes name, else one for each process in each plane.
+//! Endpoints of a job on the fabric: those that the job's wishes name, else one for each process in each plane.
 //!
 //! ```text
 //! a wish, nodes and ranks of the job, localities of processes, inventories --> what it gets, or what the fabric lacks
@@ -7,7 +7,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::application::{Application, Wanted};
+use super::layout::Layout;
 use crate::fabric::{Assignment, Closest, Device, DeviceEndpoint, Fabric, Plane, PlaneDevices, Turns, numbered};
 use crate::gds::job_record::endpoints_of;
 use crate::gds::registration::endpoints_info;
@@ -18,51 +21,44 @@ use crate::types::codes::device_type::{DEVTYPE_NETWORK, DEVTYPE_OPENFABRICS};
 use crate::types::codes::locality::{LOCALITY_SHARE_NUMA, LOCALITY_SHARE_PACKAGE};
 use crate::types::{Info, Key, Rank, Value};
 
-/// The info with a job's values on the server's own fabric.
+/// The info with a job's values on the fabric.
 pub(super) const FABRIC: &str = "modex.fabric.job";
-/// Endpoints and nodes of all wishes of a setup.
+/// Endpoints and nodes of all wishes of a job.
 pub(super) const ENDPOINTS_MAX: u64 = 1 << 18;
 /// Names of planes in an error.
 const NAMED_MAX: usize = 8;
 /// Characters of a caller's text in an error.
 const EXCERPT_MAX: usize = 64;
 
-/// Endpoints that a job wants.
-#[derive(Debug, Default)]
-pub(super) struct Wanted<'w> {
-    /// The name of a plane, or of a device of each node.
-    pub(super) plane: Option<&'w str>,
-    /// `PMIX_ALLOC_FABRIC_TYPE`, and the kinds of devices that it means.
-    pub(super) kind: Option<(&'w str, u64)>,
-    /// The number for each process.
-    pub(super) of_process: u64,
-    /// The number for each node.
-    pub(super) of_node: u64,
-}
-
 /// Why the fabric can't give a job what it wants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricShortage {
     /// No plane has the name.
-    #[error("no plane and no device of the fabric has the name {name:?}; its planes are {planes}")]
+    #[error("no plane of the fabric and no device of node {node} has the name {name:?}; the planes are {planes}")]
     Plane {
         /// The name.
-        name: String,
+        name: Box<str>,
+        /// The node.
+        node: Box<str>,
         /// The planes that exist.
-        planes: String,
+        planes: Box<str>,
     },
     /// No device of the planes has the type.
-    #[error("the fabric has no device of the type {kind:?} there")]
+    #[error("node {node} has no device of the type {kind:?} there")]
     Kind {
         /// The type.
-        kind: String,
+        kind: Box<str>,
+        /// The node.
+        node: Box<str>,
     },
     /// A node of the job has no such device.
-    #[error("node {node} has no such device on the fabric; correct PMIX_NODE_MAP or the fabric's description")]
+    #[error(
+        "node {node} has no such device on the fabric; correct PMIX_NODE_MAP or the fabric's description, or deliver the node's inventory"
+    )]
     Node {
         /// The node.
-        node: String,
+        node: Box<str>,
     },
     /// The job has no known process or node.
     #[error("no node or process is known that could have endpoints; add PMIX_NODE_MAP and PMIX_PROC_MAP")]
@@ -77,78 +73,117 @@ pub enum FabricShortage {
     },
 }
 
-/// The endpoints and nodes of the wishes of a setup so far.
-#[derive(Debug, Default)]
-pub(super) struct EndpointCount(u64);
-
-impl EndpointCount {
-    /// Counts a wish with so many endpoints for each of `process_count` processes and `node_count` nodes. Each node counts, because it has
-    /// an array.
-    pub(super) fn add(
-        &mut self,
-        (of_process, process_count): (u64, u64),
-        (of_node, node_count): (u64, u64),
-    ) -> Result<(), FabricShortage> {
-        let of_nodes = of_node.saturating_add(1).saturating_mul(node_count);
-        let found = of_process.saturating_mul(process_count).saturating_add(of_nodes).saturating_add(self.0);
-        if found > ENDPOINTS_MAX {
-            return Err(FabricShortage::TooMany { found });
-        }
-        self.0 = found;
-        Ok(())
-    }
-}
-
-/// The server's fabric for one job.
+/// The fabric for one job.
 pub(super) struct JobFabric<'a> {
     fabric: &'a Fabric,
     inventories: &'a Inventories,
-    places: Places,
+    /// The applications that were set up before, and then the one that is set up.
+    applications: &'a [Arc<Application>],
+    /// The arrays of each wish.
+    given: BTreeMap<Key, Vec<Info>>,
+    /// Each node of a wish.
+    nodes: BTreeMap<(Key, String), WishNode>,
     /// The endpoints of the job's wishes.
     of_processes: BTreeMap<u32, Vec<DeviceEndpoint>>,
     of_nodes: BTreeMap<String, Vec<DeviceEndpoint>>,
+    /// The endpoints and nodes of all wishes so far.
+    count: u64,
+    /// A large job has few places, so each of them is compared with each place of a device once.
+    distances: RefCell<BTreeMap<(ProcessPlace, DevicePlace), Option<u32>>>,
 }
 
+/// A node of a wish. Applications share its devices.
+#[derive(Default)]
+struct WishNode {
+    turns: Turns<Option<ProcessPlace>>,
+    /// The endpoints of the node itself.
+    of_node: u64,
+}
+
+/// The number of an application, and that of a place of it.
+type ProcessPlace = (usize, usize);
+
+/// The number of the package, and that of the NUMA node as hwloc counts them.
+type DevicePlace = (Option<u32>, Option<usize>);
+
 impl<'a> JobFabric<'a> {
-    /// `infos` are those of the setup.
-    pub(super) fn new(fabric: &'a Fabric, inventories: &'a Inventories, infos: &[Info]) -> Self {
-        let (of_processes, of_nodes) = (BTreeMap::new(), BTreeMap::new());
-        Self { fabric, inventories, places: Places::of(infos), of_processes, of_nodes }
+    /// The last application is the one that is set up. The others have got their endpoints before.
+    pub(super) fn new(fabric: &'a Fabric, inventories: &'a Inventories, applications: &'a [Arc<Application>]) -> Self {
+        let mut of_job = Self {
+            fabric,
+            inventories,
+            applications,
+            given: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            of_processes: BTreeMap::new(),
+            of_nodes: BTreeMap::new(),
+            count: 0,
+            distances: RefCell::default(),
+        };
+        let earlier = applications.split_last().map_or(&[][..], |(_, earlier)| earlier);
+        for application in earlier {
+            for (id, wanted) in &application.wishes {
+                // The log of its own setup names a shortage.
+                let _ = of_job.add(id, &application.layout, wanted);
+            }
+        }
+        of_job
     }
 
-    /// The endpoints of a process for a wish.
-    pub(super) fn of_process(&self, wanted: &Wanted<'_>) -> u64 {
-        if wanted.is_of_planes() { self.fabric.planes().len() as u64 } else { wanted.of_process }
+    /// Takes endpoints for a wish of the application that is set up. Returns the arrays of all applications with this wish: one for each
+    /// node, with its devices, and one for each process.
+    pub(super) fn take(&mut self, id: &Key, wanted: &Wanted) -> Result<Vec<Info>, FabricShortage> {
+        if let Some(application) = self.applications.last() {
+            self.add(id, &application.layout, wanted)?;
+        }
+        Ok(self.given.get(id).cloned().unwrap_or_default())
     }
 
-    /// Takes endpoints for a wish. Returns an array for each node, with its devices, and for each process.
-    pub(super) fn take<'n>(
-        &mut self,
-        nodes: impl Iterator<Item = (&'n str, Vec<u32>)>,
-        wanted: &Wanted<'_>,
-    ) -> Result<Vec<Info>, FabricShortage> {
-        let nodes: Vec<(&str, Vec<u32>)> = nodes.filter(|(_, ranks)| wanted.of_node > 0 || !ranks.is_empty()).collect();
+    fn add(&mut self, id: &Key, layout: &Layout, wanted: &Wanted) -> Result<(), FabricShortage> {
+        self.count(layout, wanted)?;
+        let nodes = layout.nodes().filter(|(_, ranks)| wanted.of_node > 0 || !ranks.is_empty());
+        let nodes: Vec<(&str, Vec<u32>)> = nodes.collect();
         if nodes.is_empty() || wanted.of_process > 0 && nodes.iter().all(|(_, ranks)| ranks.is_empty()) {
             return Err(FabricShortage::NoOwner);
         }
         let mut devices = Vec::with_capacity(nodes.len());
         for (node, ranks) in nodes {
-            let found = self.fabric.wanted_devices(node, |plane, device| self.is_wanted(wanted, plane, device));
+            let found = self.wanted_devices(wanted, node);
             if found.is_empty() {
                 return Err(self.shortage(wanted, node));
             }
             devices.push((node, ranks, found));
         }
-        Ok(devices
-            .into_iter()
-            .flat_map(|(node, ranks, devices)| self.of_node(node, &ranks, &devices, wanted))
-            .collect())
+        for (node, ranks, devices) in devices {
+            let arrays = self.of_node(id, (node, &ranks), &devices, wanted);
+            self.given.entry(id.clone()).or_default().extend(arrays);
+        }
+        Ok(())
+    }
+
+    /// Counts the endpoints of a wish. Each node counts, because it has an array.
+    fn count(&mut self, layout: &Layout, wanted: &Wanted) -> Result<(), FabricShortage> {
+        let of_process = if wanted.is_of_planes() { self.fabric.planes().len() as u64 } else { wanted.of_process };
+        let of_nodes = wanted.of_node.saturating_add(1).saturating_mul(layout.node_count());
+        let of_processes = of_process.saturating_mul(layout.process_count());
+        let found = of_processes.saturating_add(of_nodes).saturating_add(self.count);
+        if found > ENDPOINTS_MAX {
+            return Err(FabricShortage::TooMany { found });
+        }
+        self.count = found;
+        Ok(())
+    }
+
+    /// Whether a wish has got what it is for.
+    pub(super) fn has_given(&self) -> bool {
+        !self.of_nodes.is_empty()
     }
 
     /// The values for the job's description. Empty if no node of the job has a device.
-    pub(super) fn values<'n>(&self, nodes: impl Iterator<Item = (&'n str, Vec<u32>)>) -> Vec<Info> {
-        let place = |rank| self.places.of_rank(rank);
+    pub(super) fn values(&self) -> Vec<Info> {
+        let place = |rank| self.place_of(rank);
         let distance = |place, device: Device<'_>| self.distance(place, device);
+        let nodes = self.nodes_of_job().into_iter();
         let Assignment { lists, numbers, nodes } = self.fabric.assign(nodes, &self.of_processes, place, distance);
         let of_nodes = nodes.into_iter().map(|(node, values)| {
             let name = Info::new(Key::from_static(keys::HOSTNAME.name()), node);
@@ -158,22 +193,53 @@ impl<'a> JobFabric<'a> {
         of_processes.into_iter().chain(of_nodes).collect()
     }
 
+    /// The processes of the node that has the most; 1 if no process is known.
+    pub(super) fn local_count_max(&self) -> u64 {
+        self.nodes_of_job().iter().map(|(_, ranks)| ranks.len() as u64).fold(1, u64::max)
+    }
+
+    /// The nodes of all applications, each with its ranks.
+    fn nodes_of_job(&self) -> Vec<(&'a str, Vec<u32>)> {
+        let (mut numbers, mut nodes) = (BTreeMap::new(), Vec::<(&str, Vec<u32>)>::new());
+        for (node, ranks) in self.applications.iter().flat_map(|application| application.layout.nodes()) {
+            let number = *numbers.entry(node).or_insert(nodes.len());
+            match nodes.get_mut(number) {
+                Some((_, earlier)) => earlier.extend(ranks),
+                None => nodes.push((node, ranks)),
+            }
+        }
+        nodes
+    }
+
     /// Takes the endpoints of a node and its processes.
-    fn of_node(&mut self, node: &str, ranks: &[u32], devices: &[PlaneDevices<'_>], wanted: &Wanted<'_>) -> Vec<Info> {
-        let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
-        let names = devices.iter().flat_map(|(_, _, devices)| devices).map(|device| device.name);
-        let names = names.collect::<Vec<_>>().join(",");
-        let mut facts =
-            vec![info(keys::HOSTNAME.name(), node.into()), info(keys::FABRIC_DEVICE_NAME.name(), names.into())];
+    fn of_node(
+        &mut self,
+        id: &Key,
+        (node, ranks): (&str, &[u32]),
+        devices: &[PlaneDevices<'_>],
+        wanted: &Wanted,
+    ) -> Vec<Info> {
+        let key = (id.clone(), node.to_owned());
+        let earlier = self.nodes.remove(&key);
+        let is_first = earlier.is_none();
+        let mut of_wish = earlier.unwrap_or_default();
         let taken = Turns::default().take((), count(wanted.of_node), || vec![Closest::of(devices, |_| None)]);
-        let earlier = self.of_nodes.entry(node.to_owned()).or_default();
-        facts.extend(endpoints(self.fabric, &taken, earlier, Rank::LocalNode));
-        let mut arrays = vec![info(keys::NODE_INFO_ARRAY.name(), Value::info_array(facts))];
-        let mut turns = Turns::default();
+        let taken = taken.get(count(of_wish.of_node)..).unwrap_or_default();
+        of_wish.of_node = of_wish.of_node.max(wanted.of_node);
+        let of_node = self.of_nodes.entry(node.to_owned()).or_default();
+        let given = endpoints(self.fabric, taken, of_node, Rank::LocalNode);
+        let mut arrays = Vec::new();
+        if is_first || given.is_some() {
+            let names = devices.iter().flat_map(|(_, _, devices)| devices).map(|device| device.name);
+            let names = names.collect::<Vec<_>>().join(",");
+            let name = info(keys::HOSTNAME.name(), node.into());
+            let facts = [name, info(keys::FABRIC_DEVICE_NAME.name(), names.into())].into_iter().chain(given);
+            arrays.push(info(keys::NODE_INFO_ARRAY.name(), Value::info_array(facts.collect())));
+        }
         let count = if wanted.is_of_planes() { 1 } else { count(wanted.of_process) };
         for &rank in ranks {
-            let place = self.places.of_rank(rank);
-            let taken = turns.take(place, count, || {
+            let place = self.place_of(rank);
+            let taken = of_wish.turns.take(place, count, || {
                 let distance = |device: Device<'_>| self.distance(place, device);
                 // A wish without numbers has one endpoint in each of its planes.
                 if wanted.is_of_planes() {
@@ -189,13 +255,18 @@ impl<'a> JobFabric<'a> {
                 info(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts))
             }));
         }
+        self.nodes.insert(key, of_wish);
         arrays
     }
 
-    fn is_wanted(&self, wanted: &Wanted<'_>, plane: &Plane, device: Device<'_>) -> bool {
-        let is_named = wanted.plane.is_none_or(|name| name == plane.name() || name == device.name);
+    fn wanted_devices(&self, wanted: &Wanted, node: &str) -> Vec<PlaneDevices<'a>> {
+        self.fabric.wanted_devices(node, |plane, device| self.is_wanted(wanted, plane, device))
+    }
+
+    fn is_wanted(&self, wanted: &Wanted, plane: &Plane, device: Device<'_>) -> bool {
+        let is_named = wanted.plane.as_deref().is_none_or(|name| name == plane.name() || name == device.name);
         is_named
-            && wanted.kind.is_none_or(|(kind, kinds)| {
+            && wanted.kind.as_ref().is_none_or(|(kind, kinds)| {
                 let names = [self.fabric.identifier(), plane.name(), plane.vendor()];
                 names.iter().any(|name| name.eq_ignore_ascii_case(kind)) || kinds & self.kinds(plane, device) != 0
             })
@@ -210,37 +281,62 @@ impl<'a> JobFabric<'a> {
         }
     }
 
-    /// Why nothing on a node is wanted.
-    fn shortage(&self, wanted: &Wanted<'_>, node: &str) -> FabricShortage {
+    /// Why nothing on a node is wanted. A look at all devices of a large fabric would take long.
+    fn shortage(&self, wanted: &Wanted, node: &str) -> FabricShortage {
         let planes = self.fabric.planes();
-        let devices =
-            || planes.iter().flat_map(|plane| (0..).map_while(move |index| Some((plane, plane.device(index)?))));
-        let is_there = |wanted: &Wanted<'_>| devices().any(|(plane, device)| self.is_wanted(wanted, plane, device));
-        match (wanted.plane, wanted.kind) {
-            (Some(name), _) if !is_there(&Wanted { plane: Some(name), ..Wanted::default() }) => {
+        let has = |wanted: Wanted| !self.wanted_devices(&wanted, node).is_empty();
+        let is_unknown = |name: &str| {
+            let of_name = Wanted { plane: Some(name.to_owned()), ..Wanted::default() };
+            planes.iter().all(|plane| plane.name() != name) && !has(of_name)
+        };
+        let node = Box::from(node);
+        match (&wanted.plane, &wanted.kind) {
+            // The inventories are missing, whatever is wanted.
+            _ if planes.is_empty() => FabricShortage::Node { node },
+            (Some(name), _) if is_unknown(name) => {
                 let mut names: Vec<&str> = planes.iter().take(NAMED_MAX).map(Plane::name).collect();
                 names.extend((planes.len() > NAMED_MAX).then_some("..."));
-                FabricShortage::Plane { name: excerpt(name), planes: names.join(", ") }
+                FabricShortage::Plane { name: excerpt(name), node, planes: names.join(", ").into() }
             }
-            (_, Some((kind, _))) if !is_there(wanted) => FabricShortage::Kind { kind: excerpt(kind) },
-            _ => FabricShortage::Node { node: node.to_owned() },
+            (_, Some((kind, _))) if has(Wanted { kind: None, ..wanted.clone() }) => {
+                FabricShortage::Kind { kind: excerpt(kind), node }
+            }
+            _ => FabricShortage::Node { node },
         }
     }
 
-    fn distance(&self, place: Option<usize>, device: Device<'_>) -> Option<u32> {
-        self.places.distance(place?, device_place(self.inventories, device)?)
+    /// The place of a process, if it is known.
+    fn place_of(&self, rank: u32) -> Option<ProcessPlace> {
+        let mut applications = self.applications.iter().enumerate();
+        applications.find_map(|(number, application)| Some((number, application.places.of_rank(rank)?)))
     }
-}
 
-impl Wanted<'_> {
-    const fn is_of_planes(&self) -> bool {
-        self.of_process == 0 && self.of_node == 0 && (self.plane.is_some() || self.kind.is_some())
+    /// The distance of a place and a device: a common NUMA node, a common package, or none of both.
+    fn distance(&self, place: Option<ProcessPlace>, device: Device<'_>) -> Option<u32> {
+        let (place, device) = (place?, device_place(self.inventories, device)?);
+        *self.distances.borrow_mut().entry((place, device)).or_insert_with(|| {
+            let (package, memory) = device;
+            let package = package.map(|package| format!(":SK{package}"));
+            let memory = memory.map(|memory| format!(":NM{memory}"));
+            let of_device = format!("hwloc{}{}", package.unwrap_or_default(), memory.unwrap_or_default());
+            let of_process = self.applications.get(place.0)?.places.locality(place.1)?;
+            let shared = relative_locality(of_process, &of_device).ok()?;
+            Some(match shared {
+                shared if shared & LOCALITY_SHARE_NUMA != 0 => 0,
+                shared if shared & LOCALITY_SHARE_PACKAGE != 0 => 1,
+                _ => 2,
+            })
+        })
     }
 }
 
 /// The beginning of a caller's text. Each part that is left out keeps it.
-fn excerpt(text: &str) -> String {
+fn excerpt(text: &str) -> Box<str> {
     text.chars().take(EXCERPT_MAX).collect()
+}
+
+fn info(key: &'static str, value: Value) -> Info {
+    Info::new(Key::from_static(key), value)
 }
 
 fn count(wanted: u64) -> usize {
@@ -256,84 +352,9 @@ fn endpoints(fabric: &Fabric, taken: &[(usize, u32)], earlier: &mut Vec<DeviceEn
 }
 
 /// The info for the nodes of the job.
-pub(super) fn info(mut values: Vec<Info>, secret: Vec<u8>) -> Info {
+pub(super) fn info_of_job(mut values: Vec<Info>, secret: Vec<u8>) -> Info {
     values.push(Info::new(Key::from_static(keys::ALLOC_FABRIC_SEC_KEY.name()), Value::ByteObject(secret)));
     Info::new(Key::from_static(FABRIC), Value::info_array(values))
-}
-
-pub(super) fn elements(value: &Value) -> impl Iterator<Item = &Info> {
-    let elements = if let Value::DataArray(array) = value { array.elements.as_slice() } else { &[] };
-    elements.iter().filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None })
-}
-
-/// Rank and `PMIX_LOCALITY_STRING` of a process array.
-fn locality_of(info: &Info) -> Option<(u32, &str)> {
-    if info.key.as_str() != keys::PROC_INFO_ARRAY.name() {
-        return None;
-    }
-    let value = |key: &str| elements(&info.value).find(|info| info.key.as_str() == key).map(|info| &info.value);
-    Some((value(keys::RANK.name())?.as_u32()?, value(keys::LOCALITY_STRING.name())?.as_str()?))
-}
-
-/// Where the processes of a job are. A large job has few packages and NUMA nodes, so each of these places is compared with each place of
-/// a device once.
-#[derive(Default)]
-struct Places {
-    /// Localities with packages and NUMA nodes alone.
-    distinct: Vec<String>,
-    of_ranks: BTreeMap<u32, usize>,
-    known: RefCell<BTreeMap<(usize, DevicePlace), Option<u32>>>,
-}
-
-/// The number of the package, and that of the NUMA node as hwloc counts them.
-type DevicePlace = (Option<u32>, Option<usize>);
-
-impl Places {
-    fn of(infos: &[Info]) -> Self {
-        let (mut places, mut known, mut numbers) = (Self::default(), BTreeMap::new(), BTreeMap::new());
-        for (rank, locality) in infos.iter().filter_map(locality_of) {
-            let number = || place_of(locality).map(|place| places.number_of(place, &mut numbers));
-            let place = *known.entry(locality).or_insert_with(number);
-            places.of_ranks.extend(place.map(|place| (rank, place)));
-        }
-        places
-    }
-
-    /// The number of a process's place, if it is known.
-    fn of_rank(&self, rank: u32) -> Option<usize> {
-        self.of_ranks.get(&rank).copied()
-    }
-
-    /// The number of a place among the `numbers` of all.
-    fn number_of(&mut self, place: String, numbers: &mut BTreeMap<String, usize>) -> usize {
-        *numbers.entry(place).or_insert_with_key(|place| {
-            self.distinct.push(place.clone());
-            self.distinct.len().saturating_sub(1)
-        })
-    }
-
-    /// The distance of a place and a device: a common NUMA node, a common package, or none of both.
-    fn distance(&self, place: usize, device: DevicePlace) -> Option<u32> {
-        *self.known.borrow_mut().entry((place, device)).or_insert_with(|| {
-            let (package, memory) = device;
-            let package = package.map(|package| format!(":SK{package}"));
-            let memory = memory.map(|memory| format!(":NM{memory}"));
-            let of_device = format!("hwloc{}{}", package.unwrap_or_default(), memory.unwrap_or_default());
-            let shared = relative_locality(self.distinct.get(place)?, &of_device).ok()?;
-            Some(match shared {
-                shared if shared & LOCALITY_SHARE_NUMA != 0 => 0,
-                shared if shared & LOCALITY_SHARE_PACKAGE != 0 => 1,
-                _ => 2,
-            })
-        })
-    }
-}
-
-/// The packages and NUMA nodes of a locality; `None` for a text that is none.
-fn place_of(locality: &str) -> Option<String> {
-    relative_locality(locality, "hwloc:").ok()?;
-    let items = locality.split(':').filter(|item| item.starts_with("SK") || item.starts_with("NM"));
-    Some(format!("hwloc:{}", items.collect::<Vec<_>>().join(":")))
 }
 
 /// A device in the inventory of its node. A port, such as `mlx5_0:1`, is its adapter.
@@ -353,15 +374,24 @@ fn device_place(inventories: &Inventories, device: Device<'_>) -> Option<DeviceP
 
 #[cfg(test)]
 mod tests {
+    use super::super::application::Places;
     use super::*;
     use crate::fabric::providers::{Provider, TestFabric};
     use crate::gds::registration::{Context, JobDescription, parse};
     use crate::gds::{Datastore, Store, StoreOptions};
+    use crate::regex::MapLimits;
     use crate::topo::inventory::{self, Inventory, NumaMemory};
     use crate::types::Namespace;
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
         Info::new(Key::from_static(key), value)
+    }
+
+    /// A job of one application.
+    fn application(nodes: &str, ranks: &str, bindings: &[Info]) -> [Arc<Application>; 1] {
+        let maps = [info("pmix.nmap", nodes), info("pmix.pmap", ranks)];
+        let layout = Layout::of(&maps, &MapLimits::default()).unwrap();
+        [Arc::new(Application { layout, places: Places::of(bindings), wishes: Vec::new() })]
     }
 
     /// A block of processes on each node, and a device in each plane: the lists of the nodes are all that costs something.
@@ -372,8 +402,9 @@ mod tests {
         let fabric = TestFabric.read(&format!("nodes:{NODES};plane:d:1;plane:d:1;plane:d:1;plane:d:1")).unwrap();
         let names: Vec<String> = (0..NODES).map(|node| format!("test{node:03}")).collect();
         let ranks = |node: u32| node * RANKS_PER_NODE..(node + 1) * RANKS_PER_NODE;
-        let nodes = names.iter().map(String::as_str).zip((0..NODES).map(|node| ranks(node).collect()));
-        let given = JobFabric::new(&fabric, &Inventories::default(), &[]).values(nodes);
+        let blocks = (0..NODES).map(|node| format!("{}-{}", ranks(node).start, ranks(node).end - 1));
+        let job = application(&names.join(","), &blocks.collect::<Vec<_>>().join(";"), &[]);
+        let given = JobFabric::new(&fabric, &Inventories::default(), &job).values();
         let job = Namespace::new("job").unwrap();
         let described = JobDescription::new(&job).nodes(&names).ranks_by_node((0..NODES).map(ranks)).build().unwrap();
         let bytes = |description: &[Info]| {
@@ -450,13 +481,13 @@ mod tests {
         let known = inventories();
         let bindings: Vec<Info> =
             (0..8).map(|rank| bound(rank, ["hwloc:SK0:NM0", "hwloc:SK1:NM1"][rank as usize % 2])).collect();
-        let nodes = || std::iter::once(("test000", (0..8).collect::<Vec<u32>>()));
-        let mut job = JobFabric::new(&fabric, &known, &bindings);
+        let applications = application("test000", "0-7", &bindings);
+        let mut job = JobFabric::new(&fabric, &known, &applications);
         let expected = [1, 0, 3, 2, 1, 0, 3, 2].map(|device| format!("test000:nic00{device}"));
         let names = |values: &[Info]| (0..8).flat_map(|rank| devices(values, rank)).collect::<Vec<_>>();
-        assert_eq!(names(&job.values(nodes())), expected);
-        job.take(nodes(), &Wanted { of_process: 1, ..Wanted::default() }).unwrap();
-        assert_eq!(names(&job.values(nodes())), expected, "of a wish");
+        assert_eq!(names(&job.values()), expected);
+        job.take(&Key::from_static("net"), &Wanted { of_process: 1, ..Wanted::default() }).unwrap();
+        assert_eq!(names(&job.values()), expected, "of a wish");
     }
 
     #[test]
@@ -468,9 +499,8 @@ mod tests {
             bound(2, "hwloc:SK0-1:NM0-1"),
             bound(3, "nonsense:"),
         ];
-        let nodes = || std::iter::once(("test000", vec![0, 1, 2, 3, 4, 5]));
-        let known = inventories();
-        let given = JobFabric::new(&fabric, &known, &bindings).values(nodes());
+        let (known, job) = (inventories(), application("test000", "0-5", &bindings));
+        let given = JobFabric::new(&fabric, &known, &job).values();
         let names = |numbers: [u8; 2]| numbers.map(|number| format!("test000:nic00{number}"));
         assert_eq!(devices(&given, 0), names([1, 3]), "the NUMA node 0 has the number 4");
         assert_eq!(devices(&given, 1), names([0, 2]));
@@ -479,7 +509,7 @@ mod tests {
         assert_eq!((devices(&given, 4), devices(&given, 5)), (names([0, 2]).to_vec(), names([1, 3]).to_vec()));
         assert_eq!(devices(&given, 6), [""; 0]);
         // Nothing is known about the node.
-        let unknown = JobFabric::new(&fabric, &Inventories::default(), &bindings).values(nodes());
+        let unknown = JobFabric::new(&fabric, &Inventories::default(), &job).values();
         assert_eq!(devices(&unknown, 1), names([1, 3]));
     }
 }

@@ -8,11 +8,13 @@
 
 use nix::unistd::geteuid;
 
-use super::allocation::{AllocationError, Answer, Layout, Sources, allocate, needs_others};
+use super::allocation::{AllocationError, Answer, Sources, Wish, allocate, needs_others};
+use super::application::{Application, Places};
 use super::elsewhere::{MARK, Unanswered, VERSION, question};
-use super::endpoints::{self, EndpointCount, JobFabric};
+use super::endpoints::{JobFabric, info_of_job};
+use super::fabric_jobs::{FabricJobs, JobSoFar};
+use super::layout::Layout;
 use super::ports::{PortDesk, PortSetup, StaticPorts};
-use super::secrets::Secrets;
 use crate::keys;
 use crate::regex::MapLimits;
 use crate::runtime::server::fabric_desk::KnownFabric;
@@ -32,12 +34,14 @@ const QUESTION_LIMITS: MapLimits = MapLimits {
 /// The resources.
 pub(in crate::runtime::server) struct FabricGrants {
     /// The fabric on which jobs get endpoints.
-    fabric: Option<KnownFabric>,
+    fabric: KnownFabric,
+    /// Whether the host has named this fabric. Otherwise it is that of the inventories, for jobs that ask for one.
+    is_named: bool,
     /// Whether it is the scheduler's server: it asks no other one.
     is_scheduler: bool,
     inventories: SharedInventories,
-    /// The key of each job.
-    secrets: Secrets,
+    /// The key and the applications of each job.
+    jobs: FabricJobs,
     /// Ports for jobs that ask for some.
     ports: PortDesk,
 }
@@ -48,12 +52,19 @@ impl FabricGrants {
         inventories: SharedInventories,
         ports: StaticPorts,
     ) -> Self {
-        Self { fabric, is_scheduler, inventories, secrets: Secrets::default(), ports: PortDesk::new(ports) }
+        let is_named = fabric.is_some();
+        let fabric = fabric.unwrap_or_else(|| KnownFabric::of_inventories(&inventories));
+        Self { fabric, is_named, is_scheduler, inventories, jobs: FabricJobs::default(), ports: PortDesk::new(ports) }
     }
 
-    /// The fabric on which jobs get endpoints.
-    pub(in crate::runtime::server) const fn fabric(&self) -> Option<&KnownFabric> {
-        self.fabric.as_ref()
+    /// The fabric that the host has named.
+    pub(in crate::runtime::server) fn fabric(&self) -> Option<&KnownFabric> {
+        self.is_named.then_some(&self.fabric)
+    }
+
+    /// Whether a job with these infos may get endpoints.
+    pub(super) fn may_give_endpoints(&self, infos: &[Info]) -> bool {
+        self.is_named || infos.iter().any(is_wish)
     }
 
     /// The services that other servers want: they ask a scheduler for an allocation.
@@ -68,14 +79,13 @@ impl FabricGrants {
 
     /// Whether a setup with these infos may wait for another process.
     pub(super) fn may_ask(&self, infos: &[Info]) -> bool {
-        let mut wishes = infos.iter().filter(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-        self.asks_elsewhere(infos) && wishes.any(needs_others)
+        self.asks_elsewhere(infos) && infos.iter().any(|info| is_wish(info) && needs_others(info))
     }
 
     /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host passes on the
     /// infos of a question.
     pub(super) fn asks_elsewhere(&self, infos: &[Info]) -> bool {
-        self.fabric.is_none() && !self.is_scheduler && !is_question(infos)
+        !self.is_named && !self.is_scheduler && !is_question(infos)
     }
 
     /// The resources of a job that this server's host sets up. The job is that of `PMIX_USERID`, else of the server's user.
@@ -120,10 +130,10 @@ impl FabricGrants {
         ports: &PortSetup<'_>,
         ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
     ) -> Result<Vec<Info>, AllocationError> {
-        let is_asked = infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name());
-        if !is_asked && self.fabric.is_none() {
+        if !self.may_give_endpoints(infos) {
             return Ok(Vec::new());
         }
+        let is_asked = infos.iter().any(is_wish);
         let is_question = is_question(infos);
         let limits = if is_question { QUESTION_LIMITS } else { MapLimits::default() };
         let (layout, inventories) = (Layout::of(infos, &limits), self.inventories.snapshot());
@@ -134,25 +144,44 @@ impl FabricGrants {
             }
             layout => layout?,
         };
-        let fabric = self.fabric.as_ref().map(KnownFabric::newest);
-        let mut fabric = fabric.as_ref().map(|fabric| JobFabric::new(fabric, &inventories, infos));
-        let endpoints = EndpointCount::default();
-        let sources = Sources { inventories: &inventories, ports, fabric: fabric.as_mut(), endpoints };
-        let mut allocated = if is_asked { allocate(infos, &layout, sources, ask)? } else { Vec::new() };
-        if let Some(fabric) = &fabric {
-            let values = fabric.values(layout.nodes());
-            if !values.is_empty() {
-                allocated.push(endpoints::info(values, self.secrets.of(owner, namespace, !is_question)?));
-            }
+        if !is_asked && layout.node_count() == 0 {
+            return Ok(Vec::new());
+        }
+        let wishes = Wish::all_of(infos)?;
+        let of_application = wishes.iter().map(Wish::of_application).collect();
+        let application = Application { layout, places: Places::of(infos), wishes: of_application };
+        let JobSoFar { secret, applications } =
+            self.jobs.add((owner, namespace), !is_question, application, &limits)?;
+        let Some(application) = applications.last() else { return Ok(Vec::new()) };
+        let fabric = self.fabric.newest();
+        let mut fabric = JobFabric::new(&fabric, &inventories, &applications);
+        let sources = Sources { ports, fabric: &mut fabric, secret: &secret };
+        let allocated = allocate(wishes, sources, ask);
+        if !matches!(allocated, Ok((_, false))) {
+            // Its endpoints are none, or those of somebody else.
+            self.jobs.withdraw(owner, namespace, application);
+        }
+        let (mut allocated, is_answered) = allocated?;
+        // Inventories give a job what it asks for and nobody else has.
+        let values = match self.is_named || fabric.has_given() && !is_answered {
+            true => fabric.values(),
+            false => Vec::new(),
+        };
+        if !values.is_empty() {
+            allocated.push(info_of_job(values, secret));
         }
         Ok(allocated)
     }
 
     /// Forgets a job.
     pub(super) fn forget(&self, namespace: &Namespace) {
-        self.secrets.forget(namespace);
+        self.jobs.forget(namespace);
         self.ports.forget(namespace);
     }
+}
+
+fn is_wish(info: &Info) -> bool {
+    info.key.as_str() == keys::ALLOC_FABRIC.name()
 }
 
 /// Whether the infos are those of another server's question. A host may pass them on.
@@ -256,10 +285,15 @@ mod tests {
         refused("0-1048576", &[endpoints(1)], Status::ERR_BAD_PARAM, "1048576");
         refused("0-262143", std::slice::from_ref(&plane), full, many);
         // The bound is that of all wishes together, and a node counts as an endpoint.
-        let half = endpoints(131_071);
-        assert_eq!(refusal("0", &[half.clone(), half.clone()]), Ok(3));
-        refused("0", &[half.clone(), half, endpoints(1)], full, many);
-        let wishes = vec![plane; 65];
+        let named = |id: &str, mut wish: Info| {
+            let Value::DataArray(parts) = &mut wish.value else { panic!("{wish:?}") };
+            parts.elements[0] = Value::Info(Box::new(info(keys::ALLOC_FABRIC_ID.name(), id)));
+            wish
+        };
+        let half = |id| named(id, endpoints(131_071));
+        assert_eq!(refusal("0", &[half("a"), half("b")]), Ok(3));
+        refused("0", &[half("a"), half("b"), endpoints(1)], full, many);
+        let wishes: Vec<Info> = (0..65).map(|number| named(&format!("net{number}"), plane.clone())).collect();
         assert_eq!(refusal("0", &wishes[1..]), Ok(65));
         refused("0", &wishes, full, "64");
         // Each part that is left out has the reason, and so the name.

@@ -17,7 +17,7 @@ use crate::ptl::port_range;
 use crate::runtime::server::service_desk::may_take_all;
 use crate::runtime::shared::parameters::{PNET_TCP_STATIC_PORTS, is_pnet_module_named, parameter_value};
 use crate::server::UserShares;
-use crate::types::Namespace;
+use crate::types::{Key, Namespace};
 
 /// Groups of a description.
 const GROUPS_MAX: usize = 64;
@@ -161,6 +161,8 @@ struct OpenGroup {
 struct Hold {
     /// The setup that took the ports.
     setup: u64,
+    /// The name of the wish.
+    id: Key,
     group: usize,
     ports: Vec<u16>,
     user: Option<u32>,
@@ -248,9 +250,9 @@ impl PortSetup<'_> {
         self.desk.0.lock().groups.is_empty()
     }
 
-    /// Takes so many ports of the first group of a type and plane. `None` if there is no such group. Without a type or
-    /// plane each one is right.
-    pub(super) fn take(&self, kind: Option<&str>, plane: Option<&str>, needed: u64) -> Option<Taken> {
+    /// Takes so many ports of the first group of a type and plane for a wish. `None` if there is no such group. Without a type or
+    /// plane each one is right. Ports that the wish has got in earlier setups of the job are the first.
+    pub(super) fn take(&self, id: &Key, kind: Option<&str>, plane: Option<&str>, needed: u64) -> Option<Taken> {
         let mut books = self.desk.0.lock();
         let Books { groups, held, .. } = &mut *books;
         let is_meant = |(_, open): &(usize, &mut OpenGroup)| {
@@ -258,10 +260,16 @@ impl PortSetup<'_> {
                 && plane.is_none_or(|plane| open.group.plane.as_deref() == Some(plane))
         };
         let (place, open) = groups.iter_mut().enumerate().find(is_meant)?;
-        let ports = open.take(self.user, needed);
-        if let Ok(ports) = &ports {
-            let hold = Hold { setup: self.number, group: place, ports: ports.clone(), user: self.user };
-            held.entry(self.namespace.clone()).or_default().push(hold);
+        let of_job = held.entry(self.namespace.clone()).or_default();
+        let earlier = of_job.iter().filter(|hold| hold.id == *id && hold.group == place);
+        let mut all: Vec<u16> = earlier.flat_map(|hold| &hold.ports).copied().collect();
+        let ports = open.take(self.user, needed.saturating_sub(all.len() as u64)).map(|ports| {
+            all.extend(&ports);
+            of_job.push(Hold { setup: self.number, id: id.clone(), group: place, ports, user: self.user });
+            all
+        });
+        if of_job.is_empty() {
+            held.remove(&self.namespace);
         }
         Some(Taken { kind: open.group.kind, plane: open.group.plane.clone(), ports })
     }
@@ -308,10 +316,11 @@ mod tests {
         PortDesk::new(StaticPorts::parse(text).unwrap())
     }
 
-    /// Takes ports for a job that keeps them.
+    /// Takes ports for a job that keeps them. Each number has a wish of its own.
     fn take(desk: &PortDesk, name: &str, user: Option<u32>, needed: u64) -> Result<Vec<u16>, PortShortage> {
         let setup = desk.setup(&job(name), user);
-        let taken = setup.take(None, None, needed).unwrap();
+        let id = Key::from_bytes(format!("net{needed}").as_bytes()).unwrap();
+        let taken = setup.take(&id, None, None, needed).unwrap();
         setup.keep();
         taken.ports
     }
@@ -359,7 +368,7 @@ mod tests {
         let desk = desk("tcp:10-12");
         assert_eq!(take(&desk, "a", Some(7), 1), Ok(vec![10]));
         let setup = desk.setup(&job("a"), Some(8));
-        assert_eq!(setup.take(None, None, 1).unwrap().ports, Ok(vec![11]));
+        assert_eq!(setup.take(&Key::from_static("net"), None, None, 1).unwrap().ports, Ok(vec![11]));
         drop(setup);
         assert_eq!(take(&desk, "b", None, 2), Ok(vec![11, 12]));
         desk.forget(&job("a"));
@@ -367,11 +376,28 @@ mod tests {
         assert_eq!(desk.0.lock().groups[0].shares, UserShares::default());
     }
 
+    /// Regression: a later application of a job got other ports, in the place of the first one's.
+    #[test]
+    fn a_wish_keeps_its_ports_in_later_setups_of_its_job() {
+        let desk = desk("tcp:10-14");
+        let take = |name: &str, needed| {
+            let setup = desk.setup(&job(name), None);
+            let taken = setup.take(&Key::from_static("net"), None, None, needed).unwrap().ports;
+            setup.keep();
+            taken
+        };
+        assert_eq!([take("a", 2), take("b", 1)], [Ok(vec![10, 11]), Ok(vec![12])]);
+        assert_eq!([take("a", 3), take("a", 3)], [Ok(vec![10, 11, 13]), Ok(vec![10, 11, 13])]);
+        desk.forget(&job("a"));
+        assert_eq!(take("b", 5), Ok(vec![12, 10, 11, 13, 14]));
+    }
+
     #[test]
     fn a_group_is_chosen_by_type_and_plane() {
         let desk = desk("tcp:a:1-9;udp:1-9;tcp:b:1-9");
         let setup = desk.setup(&job("a"), None);
-        let chosen = |kind, plane| setup.take(kind, plane, 1).map(|taken| (taken.kind, taken.plane));
+        let id = Key::from_static("net");
+        let chosen = |kind, plane| setup.take(&id, kind, plane, 1).map(|taken| (taken.kind, taken.plane));
         assert_eq!(chosen(Some("TCP"), None), Some(("tcp", Some("a".into()))));
         assert_eq!(chosen(Some("tcp"), Some("b")), Some(("tcp", Some("b".into()))));
         assert_eq!(chosen(None, Some("b")), Some(("tcp", Some("b".into()))));

@@ -3,10 +3,12 @@ use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription};
 use crate::keys::TypedKey;
+use crate::topo::inventory::{Device, Inventory};
+use crate::types::codes::device_type::DEVTYPE_NETWORK;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
 use crate::{FabricSource, LocalHost, Server, keys};
 
-use super::endpoints::elements;
+use super::layout::elements;
 use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
 
 /// A server with a job.
@@ -19,7 +21,9 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::builder().hostname("n0").tmpdir(directory.path()).start(LocalHost).unwrap();
+        // No scheduler is there.
+        let builder = Server::builder().hostname("n0").tmpdir(directory.path()).system_tmpdir(directory.path());
+        let server = builder.start(LocalHost).unwrap();
         Self { server, namespace: Namespace::new("job").unwrap(), _directory: directory }
     }
 
@@ -516,13 +520,13 @@ fn parts_that_the_fabric_lacks_are_left_out_or_refused_if_required() {
             vec![part(keys::ALLOC_FABRIC_PLANE.name(), "plane9")],
             &maps[..],
             Status::ERR_NOT_SUPPORTED,
-            "no plane and no device of the fabric has the name \"plane9\"; its planes are plane000, plane001",
+            "no plane of the fabric and no device of node test000 has the name \"plane9\"; the planes are plane000, plane001",
         ),
         (
             vec![part(keys::ALLOC_FABRIC_TYPE.name(), "infiniband")],
             &maps[..],
             Status::ERR_NOT_SUPPORTED,
-            "the fabric has no device of the type \"infiniband\" there",
+            "node test000 has no device of the type \"infiniband\" there",
         ),
         (vec![endpoints_wanted(1)], &elsewhere[..], Status::ERR_NOT_SUPPORTED, "node elsewhere has no such device"),
         (vec![endpoints_wanted(1)], &[][..], Status::ERR_NOT_SUPPORTED, "add PMIX_NODE_MAP and PMIX_PROC_MAP"),
@@ -565,6 +569,68 @@ fn required(info: Info) -> Info {
     Info { flags: InfoFlags::REQUIRED.bits(), ..info }
 }
 
+/// Delivers nodes with an interface in each of two packages, `eth0` in the first one.
+fn deliver(server: &Server, nodes: &[&str]) {
+    let device = |name: &str, package| Device {
+        device_types: DEVTYPE_NETWORK,
+        name: name.to_owned(),
+        package: Some(package),
+        ..Device::default()
+    };
+    let devices = vec![device("eth0", 0), device("eth1", 1)];
+    let inventory =
+        |node: &&str| Inventory { node: (*node).to_owned(), devices: devices.clone(), ..Inventory::default() };
+    let blobs = nodes.iter().map(|node| inventory(node).encode().unwrap());
+    server.deliver_inventory(blobs.collect()).wait().unwrap();
+}
+
+/// A place in the second package, for a process.
+fn bound(rank: u32) -> Info {
+    let facts =
+        [part(keys::RANK.name(), Value::ProcRank(rank.into())), part(keys::LOCALITY_STRING.name(), "hwloc:SK1:NM1")];
+    required(part(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts.to_vec())))
+}
+
+/// Regression: without a description of the fabric, the endpoints were in turns over all interfaces and under the name of the wish alone.
+#[test]
+fn inventories_without_a_description_give_the_closest_devices_under_the_standards_keys() {
+    for mark in [required, std::convert::identity] {
+        let fixture = Fixture::new();
+        deliver(&fixture.server, &["test000", "test001"]);
+        fixture.start(&[mark(wish(&[endpoints_wanted(1)])), bound(0), bound(1)]).unwrap();
+        let at = |device: &str, rank: u8| vec![(device.to_owned(), vec![rank, 0, 0, 0])];
+        let expected = [at("eth1", 0), at("eth1", 1), at("eth0", 2), at("eth0", 3)];
+        assert_eq!([0, 1, 2, 3].map(|rank| fixture.endpoints(rank)), expected);
+        assert_eq!([0, 1, 2, 3].map(|rank: u32| fixture.granted().1[&rank.to_string()].clone()), expected);
+        assert!(fixture.found(Rank::Process(3), "pmix.fab.coord").is_some());
+    }
+}
+
+/// Processes of half a job get nothing, and jobs that ask for nothing, too.
+#[test]
+fn inventories_give_endpoints_on_all_nodes_of_a_job_that_asks_for_them() {
+    let fixture = Fixture::new();
+    deliver(&fixture.server, &["test000"]);
+    let maps = TWO_NODES.map(|(key, text)| part(key, text));
+    let set_up = |wishes: &[Info]| fixture.server.setup_application(&fixture.namespace, &[wishes, &maps].concat());
+    assert_eq!(set_up(&[wish(&[endpoints_wanted(1)])]).unwrap(), []);
+    let refused = set_up(&[required(wish(&[endpoints_wanted(1)]))]).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
+    assert!(refused.to_string().contains("node test001 has no such device"), "{refused}");
+    deliver(&fixture.server, &["test001"]);
+    assert_eq!(set_up(&[]).unwrap(), []);
+    assert_eq!(set_up(&[wish(&[endpoints_wanted(1)])]).unwrap().len(), 3);
+}
+
+/// Regression: kinds of devices were known in lower case alone.
+#[test]
+fn a_kind_of_devices_is_in_upper_or_lower_case() {
+    let fixture = Fixture::new();
+    deliver(&fixture.server, &["test000", "test001"]);
+    fixture.start(&[required(wish(&[part(keys::ALLOC_FABRIC_TYPE.name(), "Ethernet")]))]).unwrap();
+    assert_eq!(fixture.endpoints(0).len(), 1);
+}
+
 /// The applications of a job are set up one by one. All get the same key, and the processes of each keep their endpoints.
 #[test]
 fn each_application_adds_its_endpoints_and_the_key_stays() {
@@ -589,6 +655,39 @@ fn each_application_adds_its_endpoints_and_the_key_stays() {
     // A second description changes none of them.
     fixture.server.register_namespace(&fixture.namespace, 3, description(vec![0, 1, 2])).wait().unwrap();
     assert_eq!([0, 1, 2].map(first), all);
+}
+
+/// Regression: the second application began with the first device again. The ranks at a switch, the value under the name of a wish and its key
+/// were those of the last application.
+#[test]
+fn applications_that_are_set_up_one_by_one_have_what_one_setup_gives() {
+    let parts = [
+        endpoints_wanted(1),
+        part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(1)),
+        part(keys::ALLOC_FABRIC_SEC_KEY.name(), true),
+    ];
+    let set_up = |wishes: &[Info], maps: &[(&'static str, &'static str)]| {
+        let fixture = fixture_with_fabric();
+        for &(nodes, ranks) in maps {
+            let infos = [wishes, &[part("pmix.nmap", nodes), part("pmix.pmap", ranks)]].concat();
+            let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+            fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+        }
+        let description = JobDescription::new(&fixture.namespace).nodes(["test000", "test001"]);
+        let description = description.ranks_by_node([vec![0, 1, 2], vec![3]]).build().unwrap();
+        fixture.server.register_namespace(&fixture.namespace, 3, description).wait().unwrap();
+        let of_rank = |rank| (fixture.endpoints(rank), fixture.found(Rank::Process(rank), "pmix.speers"));
+        let found: Vec<_> = (0..4).map(of_rank).collect();
+        (fixture, found)
+    };
+    let one_by_one = [("test000", "0"), ("test000", "1"), ("test000,test001", "2;3")];
+    let at_once = [("test000,test001", "0,1,2;3")];
+    assert_eq!(set_up(&[], &one_by_one).1, set_up(&[], &at_once).1);
+    let ((fixture, found), expected) = (set_up(&[wish(&parts)], &one_by_one), set_up(&[wish(&parts)], &at_once));
+    assert_eq!((found, fixture.granted()), (expected.1, expected.0.granted()));
+    let named = fixture.found(Rank::Wildcard, "net").unwrap();
+    let key = elements(&named).last().unwrap().value.clone();
+    assert_eq!(Some(key), fixture.found(Rank::Wildcard, "pmix.alloc.nsec"));
 }
 
 /// Without a layout nothing can be given, and a wish for another fabric's data is nobody's business here.

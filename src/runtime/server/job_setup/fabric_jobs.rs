@@ -1,0 +1,238 @@
+//! Jobs that have got fabric resources: their security keys, and the applications that were set up so far.
+//!
+//! A host may set up the applications of a job one by one. Each answer is about all of them, as that of one setup would be. So devices are
+//! used evenly, and a later answer can take the place of an earlier one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::application::Application;
+use super::layout::Layout;
+use crate::regex::MapLimits;
+use crate::types::Namespace;
+
+/// Bytes of all jobs that are kept.
+const BYTES_MAX: usize = 64 << 20;
+/// Bytes of a job that count at least, so that 1,024 jobs are kept.
+const JOB_BYTES_MIN: usize = BYTES_MAX / 1024;
+/// Applications of a job.
+const APPLICATIONS_MAX: usize = 1024;
+/// Bytes of a key: two 64-bit numbers, as OpenPMIx makes it and programs read it.
+const KEY_BYTES: usize = 16;
+
+/// The newest jobs, the newest first. Users that name the same job have different ones.
+#[derive(Debug, Default)]
+pub(super) struct FabricJobs(Mutex<VecDeque<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    owner: u32,
+    job: Namespace,
+    /// Whether the host has set up the job, and so tells its end.
+    is_hosts: bool,
+    secret: Vec<u8>,
+    /// In the order of their setups. They have no process in common.
+    applications: Vec<Arc<Application>>,
+    size_bytes: usize,
+}
+
+/// A job during the setup of an application.
+#[derive(Debug)]
+pub(super) struct JobSoFar {
+    /// The key of the job.
+    pub(super) secret: Vec<u8>,
+    /// The applications up to that of the setup.
+    pub(super) applications: Vec<Arc<Application>>,
+}
+
+/// The kernel gives no random bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the operating system has no random bytes for a key")]
+pub struct NoRandomBytes;
+
+impl FabricJobs {
+    /// Adds an application to a user's job. `is_hosts` is true for a job that the host sets up. The limits are those of all applications.
+    pub(super) fn add(
+        &self,
+        (owner, job): (u32, &Namespace),
+        is_hosts: bool,
+        application: Application,
+        limits: &MapLimits,
+    ) -> Result<JobSoFar, NoRandomBytes> {
+        let mut kept = self.0.lock();
+        let place = kept.iter().position(|kept| kept.owner == owner && kept.job == *job);
+        let mut found = match place.and_then(|place| kept.remove(place)) {
+            Some(found) => found,
+            None => Kept {
+                owner,
+                job: job.clone(),
+                is_hosts,
+                secret: secret()?,
+                applications: Vec::new(),
+                size_bytes: JOB_BYTES_MIN,
+            },
+        };
+        found.is_hosts |= is_hosts;
+        let so_far = JobSoFar { applications: found.add(application, limits), secret: found.secret.clone() };
+        kept.push_front(found);
+        while kept.iter().map(|kept| kept.size_bytes).sum::<usize>() > BYTES_MAX {
+            remove_one(&mut kept);
+        }
+        Ok(so_far)
+    }
+
+    /// Forgets an application that has got nothing here.
+    pub(super) fn withdraw(&self, owner: u32, job: &Namespace, application: &Arc<Application>) {
+        let mut kept = self.0.lock();
+        if let Some(found) = kept.iter_mut().find(|kept| kept.owner == owner && kept.job == *job) {
+            found.applications.retain(|other| !Arc::ptr_eq(other, application));
+            found.measure();
+        }
+    }
+
+    /// Forgets a job of the host. Jobs of that name at other servers stay: their end is not known here.
+    pub(super) fn forget(&self, job: &Namespace) {
+        self.0.lock().retain(|kept| !kept.is_hosts || kept.job != *job);
+    }
+}
+
+impl Kept {
+    /// Adds an application. A setup of the same processes again is a new start of the job from there, so it may have the same answer. The end
+    /// of an earlier job of this name may be unknown. A job beyond a limit begins anew, too.
+    fn add(&mut self, application: Application, limits: &MapLimits) -> Vec<Arc<Application>> {
+        let runs = application.layout.sorted_runs();
+        let again = self.applications.iter().position(|other| other.layout.has_process_of(&runs));
+        self.applications.truncate(again.unwrap_or(self.applications.len()));
+        let layouts = || self.applications.iter().map(|application| &application.layout).chain([&application.layout]);
+        if self.applications.len() >= APPLICATIONS_MAX
+            || layouts().map(Layout::process_count).sum::<u64>() > limits.ranks_max.into()
+            || layouts().map(Layout::node_count).sum::<u64>() > limits.nodes_max.into()
+        {
+            self.applications.clear();
+        }
+        let application = Arc::new(application);
+        let so_far: Vec<_> = self.applications.iter().chain([&application]).cloned().collect();
+        if application.layout.process_count() > 0 {
+            self.applications.push(application);
+            self.measure();
+        }
+        so_far
+    }
+
+    fn measure(&mut self) {
+        let applications = self.applications.iter().map(|application| application.size_bytes());
+        self.size_bytes = applications.sum::<usize>().max(JOB_BYTES_MIN);
+    }
+}
+
+/// Removes the oldest job of the user with the most, so that no user takes the keys of others. The job that is added, the first one, loses
+/// its applications before that.
+fn remove_one(kept: &mut VecDeque<Kept>) {
+    let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
+    for Kept { owner, size_bytes, .. } in kept.iter() {
+        *sizes.entry(*owner).or_default() += size_bytes;
+    }
+    let largest = sizes.into_iter().max_by_key(|(_, size)| *size).map(|(owner, _)| owner);
+    let Some(place) = kept.iter().rposition(|kept| Some(kept.owner) == largest) else { return };
+    match kept.get_mut(place) {
+        Some(added) if place == 0 && !added.applications.is_empty() => {
+            added.applications.clear();
+            added.measure();
+        }
+        _ => drop(kept.remove(place)),
+    }
+}
+
+/// A random key.
+fn secret() -> Result<Vec<u8>, NoRandomBytes> {
+    let mut bytes = vec![0; KEY_BYTES];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    if filled == Ok(KEY_BYTES) { Ok(bytes) } else { Err(NoRandomBytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::application::Places;
+    use super::*;
+    use crate::types::{Info, Key};
+
+    /// An application on a node.
+    fn application(node: &str, ranks: &str) -> Application {
+        let maps = [("pmix.nmap", node), ("pmix.pmap", ranks)].map(|(key, map)| Info::new(Key::from_static(key), map));
+        let layout = Layout::of(&maps, &MapLimits::default()).unwrap();
+        Application { layout, places: Places::default(), wishes: Vec::new() }
+    }
+
+    fn job(name: &str) -> Namespace {
+        Namespace::new(name).unwrap()
+    }
+
+    /// Adds an application; returns the key of the job.
+    fn key(jobs: &FabricJobs, owner: u32, name: &str, is_hosts: bool) -> Vec<u8> {
+        jobs.add((owner, &job(name)), is_hosts, application("n0", "0"), &MapLimits::default()).unwrap().secret
+    }
+
+    /// Regression: a job's key went to each process that named the job in a question to the scheduler's host.
+    #[test]
+    fn a_key_is_for_a_user_and_a_job() {
+        let jobs = FabricJobs::default();
+        let first = key(&jobs, 7, "job", true);
+        assert_eq!(key(&jobs, 7, "job", true), first, "for each application");
+        assert_ne!(key(&jobs, 8, "job", false), first, "another user");
+        assert_ne!(key(&jobs, 7, "other", true), first);
+        jobs.forget(&job("job"));
+        assert_ne!(key(&jobs, 7, "job", true), first);
+    }
+
+    #[test]
+    fn a_user_with_many_jobs_loses_the_oldest_keys_of_its_own() {
+        let jobs = FabricJobs::default();
+        let (of_other, oldest) = (key(&jobs, 7, "job0", false), key(&jobs, 8, "job0", false));
+        for number in 1..1024 {
+            key(&jobs, 8, &format!("job{number}"), false);
+        }
+        assert_eq!(jobs.0.lock().len(), 1024);
+        assert_eq!(key(&jobs, 7, "job0", false), of_other);
+        assert_ne!(key(&jobs, 8, "job0", false), oldest);
+    }
+
+    #[test]
+    fn applications_add_up_until_the_processes_of_one_are_set_up_again() {
+        let jobs = FabricJobs::default();
+        let limits = MapLimits { ranks_max: 10, nodes_max: 5, ..MapLimits::default() };
+        let add =
+            |ranks: &str| jobs.add((7, &job("job")), true, application("n0", ranks), &limits).unwrap().applications;
+        let counts = |ranks: &str| add(ranks).iter().map(|of| of.layout.process_count()).collect::<Vec<_>>();
+        assert_eq!(counts("0,1"), [2]);
+        assert_eq!(counts("2-4"), [2, 3]);
+        assert_eq!(counts("5"), [2, 3, 1]);
+        assert_eq!(counts("4,7"), [2, 2]);
+        assert_eq!([counts("0,1"), counts("2-4")], [vec![2], vec![2, 3]], "the same setups again");
+        jobs.withdraw(7, &job("job"), add("5").last().unwrap());
+        assert_eq!(counts("9"), [2, 3, 1]);
+        assert_eq!([counts("20-23"), counts("24")], [vec![2, 3, 1, 4], vec![1]], "beyond ten ranks");
+        (0..4).for_each(|rank| assert_eq!(counts(&rank.to_string()).len(), rank + 2));
+        assert_eq!(counts("5"), [1], "beyond five nodes");
+        jobs.forget(&job("job"));
+        assert_eq!(counts("9"), [1]);
+    }
+
+    /// The ranks are apart, so each one takes memory.
+    #[test]
+    fn a_large_job_takes_the_place_of_no_other_users() {
+        let jobs = FabricJobs::default();
+        let of_other = key(&jobs, 7, "job", false);
+        let apart = |first: u32| (0..1 << 20).map(|rank| (first + 2 * rank).to_string()).collect::<Vec<_>>().join(",");
+        for number in 0..10 {
+            let large = application("n0", &apart(number % 2));
+            let add = |name: &str, large| jobs.add((8, &job(name)), false, large, &MapLimits::default()).unwrap();
+            add(&format!("large{number}"), large);
+            add("two", application("n0", &apart(number % 2)));
+        }
+        let size: usize = jobs.0.lock().iter().map(|kept| kept.size_bytes).sum();
+        assert!(size <= BYTES_MAX, "{size}");
+        assert_eq!(key(&jobs, 7, "job", false), of_other);
+    }
+}
