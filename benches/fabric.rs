@@ -59,7 +59,7 @@ const RANKS: u32 = 100 * NODES;
 
 /// Prints the time of each step of a launch, and the bytes of the job's segment with and without its endpoints.
 fn start_of_a_job() -> Result<(), Failure> {
-    let text = |nodes: u32| format!("nodes:{nodes};plane:d:1;plane:d:1;plane:d:1;plane:d:1");
+    let text = |nodes: u32| format!("wide:{nodes};plane:d:1;plane:d:1;plane:d:1;plane:d:1");
     let server = timed("read the fabric", || {
         let fabric = FabricSource::parse(&format!("test:{}", text(NODES)))?;
         Ok::<_, Failure>(Server::builder().fabric(fabric).start(LocalHost)?)

@@ -77,7 +77,7 @@ fn builder(directory: &Path) -> ServerBuilder {
 /// The scheduler of the node, which knows the test fabric.
 fn scheduler_with<H: Host + 'static>(directory: &Path, host: H) -> Server {
     let tools = ToolSupport { admission: ToolAdmission::Named, is_scheduler: true, ..ToolSupport::default() };
-    let fabric = FabricSource::parse("test:nodes:2;plane:d:1").unwrap();
+    let fabric = FabricSource::parse("test:wide:2;plane:d:1").unwrap();
     builder(directory).namespace("scheduler").tools(tools).fabric(fabric).start(host).unwrap()
 }
 

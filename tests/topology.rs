@@ -283,7 +283,7 @@ fn a_delivered_inventory_saves_the_reading_of_the_topology() {
 fn the_inventories_of_all_nodes_are_found_at_one_server() {
     let directory = tempfile::tempdir().unwrap();
     let builder = Server::builder().hostname("node0").tmpdir(directory.path());
-    let server = builder.fabric(FabricSource::parse("test:nodes:3;plane:d:2").unwrap()).start(LocalHost).unwrap();
+    let server = builder.fabric(FabricSource::parse("test:wide:3;plane:d:2").unwrap()).start(LocalHost).unwrap();
     let server = TestServer { server: Arc::new(server), directory };
     server.register_local_job("one", 1);
     let delivered = Inventory { node: "test001".to_owned(), processors: 64, ..Inventory::default() };

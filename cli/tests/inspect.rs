@@ -480,7 +480,7 @@ fn the_inventories_of_all_nodes_that_a_server_knows_are_shown() {
     let directory = TempDir::new().unwrap();
     let tools = ToolSupport { admission: ToolAdmission::Assigned, ..ToolSupport::default() };
     let builder = Server::builder().namespace("cluster-server").tmpdir(directory.path()).tools(tools);
-    let fabric = FabricSource::parse("test:nodes:2;plane:d:1").unwrap();
+    let fabric = FabricSource::parse("test:wide:2;plane:d:1").unwrap();
     let server = builder.fabric(fabric).start(LocalHost).unwrap();
     let delivered = Inventory::of("delivered", &Machine::of_xml(MACHINE).unwrap());
     server.deliver_inventory(vec![delivered.encode().unwrap()]).wait().unwrap();

@@ -3,7 +3,7 @@
  *   cc costs.c -o costs -lpmix
  *   PMIX_MCA_pnet=test PMIX_MCA_pnet_test_nverts="nodes:5;plane:d:3" ./costs 3 test001
  *
- * The machine is made up: 5 nodes, and 3 switches with a port for each node. The program prints the costs of all pairs of
+ * The machine is made up: 5 nodes with a device each, and 3 switches with two ports for devices. The program prints the costs of all pairs of
  * devices, a device by its number, the number of a node's first device, and the nearest other nodes.
  */
 #include <pmix.h>

@@ -266,7 +266,7 @@ impl ServerBuilder {
     /// let server = Server::builder().fabric(source).start(LocalHost)?;
     /// let fabric = server.fabric().ok_or("no fabric")?;
     /// let plane = fabric.planes().first().ok_or("no plane")?;
-    /// assert_eq!((plane.device_count(), plane.cost(0, 14)), (15, Some(3)));
+    /// assert_eq!((plane.device_count(), plane.cost(0, 4)), (5, Some(3)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -246,7 +246,7 @@ mod tests {
             count in 0_usize..20,
             processes in proptest::collection::vec(any::<usize>(), 1..20),
         ) {
-            let text = if planes == 1 { "nodes:1;plane:d:8" } else { "nodes:1;plane:d:5;plane:d:3" };
+            let text = if planes == 1 { "wide:1;plane:d:8" } else { "wide:1;plane:d:5;plane:d:3" };
             let fabric = TestFabric.read(text).unwrap();
             let devices = fabric.wanted_devices("test000", |_, _| true);
             let number = |device: Device<'_>| device.name.trim_start_matches("test000:nic").parse::<usize>().unwrap();

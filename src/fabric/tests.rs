@@ -270,7 +270,7 @@ fn sizes_have_bounds() {
 #[test]
 fn a_plane_is_selected_and_shown_in_the_standards_keys() {
     let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
-    let fabric = TestFabric.read("nodes:2;plane:d:2;plane:s:1").unwrap();
+    let fabric = TestFabric.read("wide:2;plane:d:2;plane:s:1").unwrap();
     let by = |key: &'static str, value: Value| fabric.select(&[info(key, value)]);
     let (plane, index) = (keys::FABRIC_PLANE.name(), keys::FABRIC_INDEX.name());
     assert_eq!((fabric.select(&[]), by(plane, "plane001".into()), by(index, Value::Size(1))), (Ok(0), Ok(1), Ok(1)));
@@ -321,7 +321,7 @@ fn a_plane_is_selected_and_shown_in_the_standards_keys() {
 #[test]
 fn costs_are_answered_in_blocks_and_from_a_device_outwards() {
     let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
-    let fabric = TestFabric.read("nodes:3;plane:d:2").unwrap();
+    let fabric = TestFabric.read("wide:3;plane:d:2").unwrap();
     let ask = |key: &str, infos: &[Info]| fabric.cost_request(key, infos).map(|request| fabric.costs(&request));
     let costs = |infos: &[Info]| ask("modex.fabric.costs", infos);
     let rows = |text: &'static str| info("modex.fabric.rows", text.into());
@@ -362,7 +362,7 @@ fn costs_are_answered_in_blocks_and_from_a_device_outwards() {
 /// Larger answers are refused before anything is computed.
 #[test]
 fn an_answer_has_a_bounded_number_of_costs() {
-    let fabric = TestFabric.read("nodes:300;plane:d:1").unwrap();
+    let fabric = TestFabric.read("wide:300;plane:d:1").unwrap();
     let count = |key: &str, qualifier: &'static str, value: Value| {
         let device = Info::new(Key::from_static(keys::FABRIC_DEVICE_INDEX.name()), 0_u32);
         fabric.cost_request(key, &[device, Info::new(Key::from_static(qualifier), value)]).unwrap().cost_count()
@@ -408,7 +408,7 @@ fn a_device_has_the_id_and_place_of_the_inventories() {
 
 #[test]
 fn large_planes_are_listed_node_by_node() {
-    let fabric = TestFabric.read(&format!("nodes:{};plane:1", LISTED_MAX + 1)).unwrap();
+    let fabric = TestFabric.read(&format!("wide:{};plane:1", LISTED_MAX + 1)).unwrap();
     assert_eq!(fabric.value(keys::FABRIC_DEVICES.name(), &[]), None);
     let node = [Info::new(Key::from_static(keys::HOSTNAME.name()), "test10000")];
     assert!(fabric.value(keys::FABRIC_DEVICES.name(), &node).is_some());

@@ -143,7 +143,7 @@ static void vertices(void)
     pmix_fabric_t other;
     PMIX_FABRIC_CONSTRUCT(&other);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_register(&other, NULL, 0));
-    setenv("PMIX_MCA_pnet_test_nverts", "nodes:4;plane:d:2", 1);
+    setenv("PMIX_MCA_pnet_test_nverts", "wide:4;plane:d:2", 1);
     CHECK_STATUS(PMIX_SUCCESS, update_fabric(&other));
     CHECK_STATUS(PMIX_FABRIC_UPDATED, get_num_vertices(&fabric, &count));
     CHECK_STATUS(PMIX_FABRIC_UPDATED, get_comm_cost(&fabric, 0, 1, &cost));
@@ -151,7 +151,7 @@ static void vertices(void)
     CHECK_STATUS(PMIX_SUCCESS, update_fabric(&fabric));
     CHECK_STATUS(PMIX_SUCCESS, get_num_vertices(&fabric, &count));
     CHECK_NUMBER(8, count);
-    setenv("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3", 1);
+    setenv("PMIX_MCA_pnet_test_nverts", "wide:5;plane:d:3", 1);
     CHECK_STATUS(PMIX_SUCCESS, update_fabric(&fabric));
     CHECK_STATUS(PMIX_SUCCESS, deregister_fabric(&fabric));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, get_comm_cost(&fabric, 0, 1, &cost));
@@ -318,13 +318,13 @@ static void updates(void)
     /* Without a change nothing is raised. */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&fabric));
     check_costs(&fabric);
-    setenv("PMIX_MCA_pnet_test_nverts", "nodes:4;plane:d:2", 1);
+    setenv("PMIX_MCA_pnet_test_nverts", "wide:4;plane:d:2", 1);
     check_device_count(DEVICES, &fabric);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update(&fabric));
     check_device_count(8, &fabric);
     wait_for_updates(1);
     /* A wrong description changes nothing. */
-    setenv("PMIX_MCA_pnet_test_nverts", "nodes:0;plane:d:2", 1);
+    setenv("PMIX_MCA_pnet_test_nverts", "wide:0;plane:d:2", 1);
     CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_Fabric_update(&fabric));
     check_device_count(8, &fabric);
     /* An older registration gets the newest revision that could be read. */
@@ -334,7 +334,7 @@ static void updates(void)
     CHECK_STATUS(PMIX_ERR_UNPACK_FAILURE, PMIx_Fabric_update(&older));
     check_device_count(8, &older);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_deregister(&older));
-    setenv("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3", 1);
+    setenv("PMIX_MCA_pnet_test_nverts", "wide:5;plane:d:3", 1);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fabric_update_nb(&fabric, op_done, &done));
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&done));
     check_test_fabric(&fabric);
@@ -623,7 +623,7 @@ static int host(void)
 
     if (stock()) return host_idle(); /* it has no data of fabrics */
     setenv("PMIX_MCA_pnet", "test", 1);
-    setenv("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3", 1);
+    setenv("PMIX_MCA_pnet_test_nverts", "wide:5;plane:d:3", 1);
     PMIX_INFO_LOAD(&info, PMIX_SERVER_SCHEDULER, NULL, PMIX_BOOL);
     host_start_with(&module, &info, 1);
     devices();
@@ -634,7 +634,7 @@ static int host(void)
     host_run("of-client", 1, 1, "client");
     struct nodes nodes = {.done = DONE}, fewer = {.done = DONE};
     collect_all(&nodes);
-    change_to("nodes:5;plane:d:2");
+    change_to("wide:5;plane:d:2");
     collect_all(&fewer);
     host_stop();
     named_nodes(&info);

@@ -71,6 +71,10 @@ impl World {
                 pulls.end(peer, *reference);
                 None
             }
+            Request::Finalize => {
+                pulls.connection_ended(peer);
+                None
+            }
             _ => None,
         }
     }

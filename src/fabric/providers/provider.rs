@@ -163,7 +163,7 @@ pub enum Fault {
         name: String,
     },
     /// Ports of switches in a test fabric of numbered nodes.
-    #[error("{ports} ports are no choice here: each switch has a port for each node; name the nodes")]
+    #[error("{ports} ports are no choice here: the number of nodes decides; name the nodes")]
     Ports {
         /// The number of ports.
         ports: u32,

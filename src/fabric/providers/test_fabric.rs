@@ -6,8 +6,10 @@ use crate::fabric::{DEVICES_MAX, DeviceDescription, FabricDescription, Links, Pl
 
 /// The invented fabrics of the PMIx tutorial and of OpenPMIx 4.0. Switches of a plane are in a ring.
 ///
-/// - `nodes:5;plane:d:3` has 5 nodes and a plane of 3 switches. Each node has as many devices in a plane as the plane has
-///   switches, so each switch has a port for each node. Devices are numbered node by node.
+/// - `nodes:5;plane:d:3` has 5 nodes and a plane of 3 switches. Each node has one device in a plane, with the node's number. Each
+///   switch has the same number of ports, as few as the nodes need.
+/// - `wide:5;plane:d:3` has as many devices of a node in a plane as the plane has switches, so each switch has a port for each
+///   node. Devices are numbered node by node.
 /// - `names:a,b,c;plane:d:3:2` has the nodes with these names. Each node has one device in a plane. Each of the 3 switches
 ///   has 2 ports. Without a number a switch has 3. If all ports are taken, switches get one port more in turn.
 ///
@@ -27,6 +29,8 @@ const PORTS: u32 = 3;
 /// The nodes of a fabric.
 enum Nodes {
     Count(u32),
+    /// Nodes with a device for each switch.
+    Wide(u32),
     Names(Vec<String>),
 }
 
@@ -48,6 +52,9 @@ impl Provider for TestFabric {
                 Some(("nodes", count)) if nodes.is_none() => {
                     nodes = Some(Nodes::Count(number(count, 1, NODES_MAX).map_err(fault)?));
                 }
+                Some(("wide", count)) if nodes.is_none() => {
+                    nodes = Some(Nodes::Wide(number(count, 1, NODES_MAX).map_err(fault)?));
+                }
                 Some(("names", names)) if nodes.is_none() => {
                     let names = expand(names, NODES_MAX as usize).map_err(|error| fault(error.into()))?;
                     nodes = Some(Nodes::Names(names));
@@ -58,7 +65,8 @@ impl Provider for TestFabric {
         }
         let missing = Fault::Missing { key: "nodes" };
         let planes = match nodes.ok_or(ProviderError::Part { unit: "entry", number: 1, fault: missing })? {
-            Nodes::Count(nodes) => counted_planes(nodes, entries)?,
+            Nodes::Count(nodes) => counted_planes(nodes, false, entries)?,
+            Nodes::Wide(nodes) => counted_planes(nodes, true, entries)?,
             Nodes::Names(nodes) => {
                 let max = DEVICES_MAX / nodes.len().max(1);
                 if let Some((number, _)) = entries.get(max) {
@@ -87,21 +95,31 @@ fn entry_of(kind: &str) -> Result<Entry, Fault> {
 }
 
 /// The planes of numbered nodes.
-fn counted_planes(nodes: u32, entries: Vec<(usize, Entry)>) -> Result<Vec<PlaneDescription>, ProviderError> {
+fn counted_planes(
+    nodes: u32,
+    is_wide: bool,
+    entries: Vec<(usize, Entry)>,
+) -> Result<Vec<PlaneDescription>, ProviderError> {
     let part = |number, fault| ProviderError::Part { unit: "entry", number, fault };
     let with_ports = entries.iter().find_map(|(place, entry)| Some((*place, entry.ports?)));
     if let Some((place, ports)) = with_ports {
         return Err(part(place, Fault::Ports { ports }));
     }
-    let per_node = entries.iter().map(|(_, entry)| u64::from(entry.switches)).sum::<u64>();
+    let per_node = entries.iter().map(|(_, entry)| if is_wide { u64::from(entry.switches) } else { 1 }).sum::<u64>();
     if u64::from(nodes) * per_node > DEVICES_MAX as u64 {
         let max = u32_of(DEVICES_MAX) / nodes;
         return Err(part(1, Fault::Number { text: per_node.to_string(), min: 1, max }));
     }
     let mut first = 0;
     let planes = entries.into_iter().enumerate().map(|(place, (_, entry))| {
-        let plane = plane(&plane_name(place), nodes, first, entry.is_dense, entry.switches);
-        first += entry.switches;
+        let name = plane_name(place);
+        if is_wide {
+            let plane = wide_plane(&name, nodes, first, &entry);
+            first += entry.switches;
+            return plane;
+        }
+        let plane = counted_plane(name, nodes, first, &entry);
+        first += nodes;
         plane
     });
     Ok(planes.collect())
@@ -139,8 +157,24 @@ fn ring(name: String, switches: u32, devices: Vec<DeviceDescription>) -> PlaneDe
     }
 }
 
-/// A plane. `first` is the number of the first device in each node.
-fn plane(name: &str, nodes: u32, first: u32, is_dense: bool, switches: u32) -> PlaneDescription {
+/// A plane with one device of each node. `first` is the number of that of the first node.
+fn counted_plane(name: String, nodes: u32, first: u32, entry: &Entry) -> PlaneDescription {
+    let (vendor, ports) = (Arc::<str>::from(VENDOR), nodes.div_ceil(entry.switches));
+    let device = |index: u32| {
+        let node = format!("test{index:03}");
+        DeviceDescription {
+            name: format!("{node}:nic{:03}", first + index),
+            node,
+            vendor: Arc::clone(&vendor),
+            switch: if entry.is_dense { index / ports } else { index % entry.switches },
+            ..DeviceDescription::default()
+        }
+    };
+    ring(name, entry.switches, (0..nodes).map(device).collect())
+}
+
+/// A plane with a device of each node at each switch. `first` is the number of the first device in each node.
+fn wide_plane(name: &str, nodes: u32, first: u32, &Entry { is_dense, switches, .. }: &Entry) -> PlaneDescription {
     let vendor: Arc<str> = VENDOR.into();
     let device = |index: u32| {
         let (node, device) = (index / switches, first + index % switches);

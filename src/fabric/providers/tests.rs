@@ -28,8 +28,24 @@ fn error(result: Result<Fabric, ProviderError>) -> String {
 }
 
 #[test]
-fn the_tutorials_fabric_has_a_device_for_each_node_and_switch() {
-    let fabric = TestFabric.read("nodes:5;plane:d:3").unwrap();
+fn the_tutorials_fabric_has_a_device_for_each_node_in_each_plane() {
+    let fabric = TestFabric.read("nodes:5;plane:d:3;plane:s:2;plane:d:4").unwrap();
+    let devices = |plane: usize| {
+        let plane = &fabric.planes()[plane];
+        let of = |index| plane.device(index).map(|device| format!("{} {}", device.name, &device.switch[9..]));
+        (0..).map_while(of).collect::<Vec<_>>()
+    };
+    let dense = ["test000:nic000", "test001:nic001", "test002:nic002", "test003:nic003", "test004:nic004"];
+    let dense = dense.iter().zip([0, 0, 1, 1, 2]).map(|(name, switch)| format!("{name} switch00{switch}"));
+    assert_eq!(devices(0), dense.collect::<Vec<_>>());
+    assert_eq!(devices(1)[3..], ["test003:nic008 switch001", "test004:nic009 switch000"]);
+    assert_eq!(devices(2)[4..], ["test004:nic014 switch002"], "two ports are as few as the nodes need");
+    assert_eq!((0..5).map(|other| fabric.planes()[0].cost(0, other).unwrap()).collect::<Vec<_>>(), [0, 2, 3, 3, 3]);
+}
+
+#[test]
+fn a_wide_fabric_has_a_device_for_each_node_and_switch() {
+    let fabric = TestFabric.read("wide:5;plane:d:3").unwrap();
     let plane = plane(&fabric);
     assert_eq!((fabric.identifier(), plane.name(), plane.vendor()), ("TEST-1", "plane000", "TEST"));
     assert_eq!((plane.device_count(), plane.switches().len()), (15, 3));
@@ -44,7 +60,7 @@ fn the_tutorials_fabric_has_a_device_for_each_node_and_switch() {
 
 #[test]
 fn a_sparse_plane_deals_devices_to_switches_in_turn_and_planes_continue_the_numbers() {
-    let fabric = TestFabric.read("nodes:2; plane:s:2;plane:4").unwrap();
+    let fabric = TestFabric.read("wide:2; plane:s:2;plane:4").unwrap();
     let of_node = |plane: usize, node| {
         let devices = fabric.planes()[plane].devices_of_node(node);
         devices.map(|device| (device.name.to_owned(), device.switch.to_owned())).collect::<Vec<_>>()
@@ -77,13 +93,13 @@ fn a_wrong_test_fabric_is_refused_with_the_entry() {
     assert_eq!(of("nodes:5;plain:3"), "entry 2: \"plain:3\" has none of the known forms");
     assert_eq!(of("nodes:0;plane:3"), "entry 1: \"0\" is no number from 1 to 100000");
     assert_eq!(of("nodes:5;plane:x:3"), "entry 2: \"x:3\" has none of the known forms");
-    let ports = "entry 2: 4 ports are no choice here: each switch has a port for each node; name the nodes";
+    let ports = "entry 2: 4 ports are no choice here: the number of nodes decides; name the nodes";
     assert_eq!(of("nodes:5;plane:d:3:4"), ports);
     assert_eq!(of("names:a;plane:d:3:4:5"), "entry 2: \"4:5\" is no number from 1 to 100000");
     assert_eq!(of("names:a,,b;plane:1"), "entry 1: \"a,,b\" has an empty name, or one of more than 255 bytes");
     assert_eq!(of("names:a,a;plane:1"), "node 'a' has two devices with the name 'a:nic.plane000.0'");
     assert_eq!(of("names:a;nodes:1;plane:1"), "entry 2: \"nodes:1\" has none of the known forms");
-    assert_eq!(of("nodes:100000;plane:11"), "entry 1: \"11\" is no number from 1 to 10");
+    assert_eq!(of("wide:100000;plane:11"), "entry 1: \"11\" is no number from 1 to 10");
     assert_eq!(of("plane:3"), "entry 1: 'nodes' is missing");
     assert_eq!(of("nodes:5"), "the fabric has no plane");
     assert_eq!(of("nodes:5;nodes:6;plane:1"), "entry 2: \"nodes:6\" has none of the known forms");

@@ -284,7 +284,7 @@ mod tests {
     fn a_panic_of_a_provider_ends_one_update_with_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let write = |text: &str| std::fs::write(file.path(), text).unwrap();
-        write("nodes:2;plane:d:3");
+        write("wide:2;plane:d:3");
         let known = KnownFabric::read(FabricSource::file(Broken, file.path()), &SharedInventories::default()).unwrap();
         let mut update = updater(known);
         let mut status = || match update() {
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(status(), Status::SUCCESS);
         write("defect");
         assert_eq!([status(), status()], [Status::ERROR; 2]);
-        write("nodes:2;plane:d:3");
+        write("wide:2;plane:d:3");
         assert_eq!(status(), Status::SUCCESS);
     }
 
@@ -317,10 +317,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("fabric");
         let write = |text: &str| std::fs::write(&path, text).unwrap();
-        write("nodes:2;plane:d:3");
+        write("wide:2;plane:d:3");
         let known = KnownFabric::read(FabricSource::file(TestFabric, &path), &SharedInventories::default()).unwrap();
         let mut update = updater(known.clone());
-        write("nodes:3;plane:d:3");
+        write("wide:3;plane:d:3");
         let HostReply::Infos { status: Status::SUCCESS, info: newest } = update() else { panic!("no facts") };
         write("nodes");
         assert_eq!(update(), HostReply::Infos { status: Status::ERR_UNPACK_FAILURE, info: newest.clone() });

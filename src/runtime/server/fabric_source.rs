@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_source_is_a_form_and_a_path() {
         let fabric = read("test:nodes:5;plane:d:3").unwrap();
-        assert_eq!(fabric.planes()[0].device_count(), 15);
+        assert_eq!(fabric.planes()[0].device_count(), 5);
         let unknown = read("inventory").unwrap();
         assert_eq!((unknown.identifier(), unknown.planes().len()), ("inventory", 0));
         for text in ["", "slurm", "lsf:/etc/x"] {

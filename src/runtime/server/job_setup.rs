@@ -42,6 +42,7 @@ pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};
 pub use self::fabric_jobs::NoRandomBytes;
 pub(super) use self::grants::FabricGrants;
+use self::grants::is_wish;
 use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
@@ -251,9 +252,9 @@ impl JobSetup {
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
         let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
-        let has_others = is_all || others || is_neither;
+        // PRRTE asks for variables alone, and passes on the fabric resources that the user wants.
+        let has_others = is_all || others || is_neither || infos.iter().any(is_wish);
         let counts = |key: &&str| match *key {
-            key if key == keys::ALLOC_FABRIC.name() => has_others,
             // A process's place counts for endpoints alone.
             key if key == keys::PROC_INFO_ARRAY.name() => self.grants.may_give_endpoints(infos),
             key if key == keys::SERVER_URI.name() => self.grants.asks_elsewhere(infos),

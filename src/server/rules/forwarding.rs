@@ -212,8 +212,8 @@ impl<S: Datastore> ServerCore<S> {
     /// of the oldest that was inherited, else of the oldest.
     pub(super) fn make_room_for_job(&mut self, peer: PeerId, uid: u32) {
         let limits = &self.config.limits;
-        let own = self.forwarding.numbers_of(|pull| pull.is_of_spawn && pull.peer == peer);
-        let of_user = self.forwarding.numbers_of(|pull| pull.is_of_spawn && pull.requester.uid == uid);
+        let own = self.forwarding.numbers_of(|_, pull| pull.is_of_spawn && pull.peer == peer);
+        let of_user = self.forwarding.numbers_of(|_, pull| pull.is_of_spawn && pull.requester.uid == uid);
         let too_many = match (own.len() >= limits.pulls_per_process_max, of_user.len() >= limits.pulls_max / 2) {
             (true, _) => own,
             (_, true) => of_user,
@@ -239,7 +239,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
         let is_own = self.forwarding.is_of(reference, ticket.peer());
         if is_own {
-            for inherited in self.forwarding.numbers_of(|pull| pull.inherited_from == Some(reference)) {
+            for inherited in self.forwarding.numbers_of(|_, pull| pull.inherited_from == Some(reference)) {
                 self.deliver_collected(inherited);
             }
             self.deliver_collected(reference);
@@ -255,7 +255,9 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Ends pulls. The host gets a notice about output without any pull left; its answer has no effect.
     pub(super) fn drop_pulls(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) {
-        for (reference, pull) in self.forwarding.extract(is_over) {
+        // One after the other: only the last pull of some output stops it.
+        for reference in self.forwarding.numbers_of(is_over) {
+            let Some(pull) = self.forwarding.remove(reference) else { continue };
             self.timers.disarm(pull.collected.deadline, Timer::Output(reference));
             self.stop(pull);
         }
@@ -378,21 +380,21 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Delivers all output that waits for a connection, before its end.
     pub(super) fn deliver_all_to(&mut self, peer: PeerId) {
-        for reference in self.forwarding.numbers_of(|pull| pull.peer == peer && !pull.collected.is_empty()) {
+        for reference in self.forwarding.numbers_of(|_, pull| pull.peer == peer && !pull.collected.is_empty()) {
             self.deliver_collected(reference);
         }
     }
 
     /// Delivers all output that waits, at the end of the server.
     pub(in crate::server) fn deliver_all_output(&mut self) {
-        for reference in self.forwarding.numbers_of(|pull| !pull.collected.is_empty()) {
+        for reference in self.forwarding.numbers_of(|_, pull| !pull.collected.is_empty()) {
             self.deliver_collected(reference);
         }
     }
 
     /// Delivers all output of a job that waits, at the end of the job.
     pub(super) fn deliver_all_of_job(&mut self, namespace: &Namespace) {
-        for reference in self.forwarding.numbers_of(|pull| !pull.collected.is_empty()) {
+        for reference in self.forwarding.numbers_of(|_, pull| !pull.collected.is_empty()) {
             self.deliver_taken(reference, |collected| collected.take_job(namespace));
         }
     }

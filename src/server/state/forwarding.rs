@@ -212,8 +212,9 @@ impl Forwarding {
     }
 
     /// The numbers of the granted pulls that meet a condition.
-    pub(crate) fn numbers_of(&self, is_meant: impl Fn(&OutputPull) -> bool) -> Vec<u64> {
-        self.granted.iter().filter(|(_, pull)| is_meant(pull)).map(|(&reference, _)| reference).collect()
+    pub(crate) fn numbers_of(&self, is_meant: impl Fn(u64, &OutputPull) -> bool) -> Vec<u64> {
+        let meant = self.granted.iter().filter(|&(&reference, pull)| is_meant(reference, pull));
+        meant.map(|(&reference, _)| reference).collect()
     }
 
     /// The numbers of the granted pulls that get output of a process in one of these channels. A process that pulls the
@@ -330,13 +331,8 @@ impl Forwarding {
         self.granted.insert(reference, pull);
     }
 
-    pub(crate) fn extract(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) -> Vec<(u64, OutputPull)> {
-        let over = self.granted.iter().filter(|&(&reference, pull)| is_over(reference, pull));
-        let over: Vec<u64> = over.map(|(&reference, _)| reference).collect();
-        over.into_iter().filter_map(|reference| Some((reference, self.remove(reference)?))).collect()
-    }
-
-    fn remove(&mut self, reference: u64) -> Option<OutputPull> {
+    /// Takes out a granted pull.
+    pub(crate) fn remove(&mut self, reference: u64) -> Option<OutputPull> {
         let pull = self.granted.remove(&reference)?;
         self.collected_bytes = self.collected_bytes.saturating_sub(pull.collected.size_bytes());
         self.wanted.remove(&pull);

@@ -935,6 +935,18 @@ fn pulls_of_the_same_output_ask_the_host_once_and_stop_once() {
     }
 }
 
+/// A tool that died with several pulls had the host stop the same output for each of them.
+#[test]
+fn the_end_of_a_tool_stops_output_once() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, pull(&[proc(0)], STDOUT, 1)));
+    granted(&mut rig, id);
+    rig.request(peer, pull(&[proc(0)], STDOUT, 2));
+    let stops = |call: &Upcall| matches!(call, Upcall::IofPull(_, stop) if stop.directives[0] == flag("pmix.iof.stop"));
+    assert_eq!(upcalls(&rig.lose(peer)).iter().filter(|(_, call)| stops(call)).count(), 1);
+}
+
 #[test]
 fn a_refusal_or_the_end_of_the_first_puller_does_not_end_the_others() {
     let mut rig = Rig::new(Capabilities::IOF_PULL);

@@ -75,7 +75,7 @@ fn with_fabric(description: &str) -> (Rig, PeerId) {
 
 /// A server that knows 50 nodes of a fabric with 3 devices each, and the inventories of 50 others.
 fn of_100_nodes() -> (Rig, PeerId) {
-    let (mut rig, peer) = with_fabric("nodes:50;plane:d:3");
+    let (mut rig, peer) = with_fabric("wide:50;plane:d:3");
     let of_node = |number: u32| Inventory { node: format!("n{number}"), processors: 64, ..Inventory::default() };
     let blobs = (0..50).map(|number| of_node(number).encode().unwrap()).collect();
     rig.host(HostCall::DeliverInventories(blobs));
@@ -206,7 +206,7 @@ fn costs_are_computed_by_their_sender_within_a_bound() {
         .map(|info| if let Value::DataArray(array) = &info.value { array.elements.len() } else { 0 })
         .collect();
     assert_eq!(counts, [9, 36]);
-    let (mut large, peer) = with_fabric("nodes:300;plane:d:1");
+    let (mut large, peer) = with_fabric("wide:300;plane:d:1");
     for request in [query, get] {
         assert_eq!(statuses(&large.request(peer, request(rows("0-299")))), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
         for wrong in ["3-1", "many", ""] {

@@ -399,7 +399,7 @@ mod tests {
     fn regular_endpoints_cost_little_a_rank() {
         const NODES: u32 = 50;
         const RANKS_PER_NODE: u32 = 100;
-        let fabric = TestFabric.read(&format!("nodes:{NODES};plane:d:1;plane:d:1;plane:d:1;plane:d:1")).unwrap();
+        let fabric = TestFabric.read(&format!("wide:{NODES};plane:d:1;plane:d:1;plane:d:1;plane:d:1")).unwrap();
         let names: Vec<String> = (0..NODES).map(|node| format!("test{node:03}")).collect();
         let ranks = |node: u32| node * RANKS_PER_NODE..(node + 1) * RANKS_PER_NODE;
         let blocks = (0..NODES).map(|node| format!("{}-{}", ranks(node).start, ranks(node).end - 1));
@@ -477,7 +477,7 @@ mod tests {
     /// Regression: of two equally close devices in each package, ranks that were bound in turn to the packages used one.
     #[test]
     fn ranks_that_are_bound_in_turn_use_all_close_devices() {
-        let fabric = TestFabric.read("nodes:1;plane:d:4").unwrap();
+        let fabric = TestFabric.read("wide:1;plane:d:4").unwrap();
         let known = inventories();
         let bindings: Vec<Info> =
             (0..8).map(|rank| bound(rank, ["hwloc:SK0:NM0", "hwloc:SK1:NM1"][rank as usize % 2])).collect();
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn a_process_gets_the_devices_closest_to_its_binding() {
-        let fabric = TestFabric.read("nodes:1;plane:d:2;plane:d:2").unwrap();
+        let fabric = TestFabric.read("wide:1;plane:d:2;plane:d:2").unwrap();
         let bindings = [
             bound(0, "hwloc:SK0:NM0"),
             bound(1, "hwloc:SK1:NM1"),

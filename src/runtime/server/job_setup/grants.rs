@@ -180,7 +180,7 @@ impl FabricGrants {
     }
 }
 
-fn is_wish(info: &Info) -> bool {
+pub(super) fn is_wish(info: &Info) -> bool {
     info.key.as_str() == keys::ALLOC_FABRIC.name()
 }
 
@@ -208,7 +208,7 @@ mod tests {
     /// Resources of a scheduler's server with one node of one device.
     fn grants() -> FabricGrants {
         let inventories = SharedInventories::default();
-        let source = FabricSource::parse("test:nodes:1;plane:d:1").unwrap();
+        let source = FabricSource::parse("test:wide:1;plane:d:1").unwrap();
         let fabric = KnownFabric::read(source, &inventories).unwrap();
         FabricGrants::new((Some(fabric), true), inventories, StaticPorts::default())
     }

@@ -1,7 +1,9 @@
 //! Where a job, or an application of it, runs.
 
+use std::borrow::Cow;
+
 use crate::keys;
-use crate::regex::{MapError, MapLimits, NodeList, RankMap, RankRun, expand_nodes, expand_ranks};
+use crate::regex::{MapError, MapLimits, NodeList, RankMap, RankRun, expand_nodes, expand_ranks, framed};
 use crate::types::{Info, Value};
 
 /// Nodes and ranks of a job.
@@ -18,8 +20,8 @@ impl Layout {
         let inside = || of_job.clone().flat_map(|info| elements(&info.value));
         let map =
             |name: &str| infos.iter().chain(inside()).find(|info| info.key.as_str() == name).map(|info| &info.value);
-        let nodes = map(keys::NODE_MAP.name()).and_then(bytes_of).map(|map| expand_nodes(map, limits));
-        let ranks = map(keys::PROC_MAP.name()).and_then(bytes_of).map(|map| expand_ranks(map, limits));
+        let nodes = map(keys::NODE_MAP.name()).and_then(bytes_of).map(|map| expand_nodes(&map, limits));
+        let ranks = map(keys::PROC_MAP.name()).and_then(bytes_of).map(|map| expand_ranks(&map, limits));
         Ok(Self { nodes: nodes.transpose()?, ranks: ranks.transpose()? })
     }
 
@@ -68,10 +70,14 @@ impl Layout {
     }
 }
 
-fn bytes_of(value: &Value) -> Option<&[u8]> {
+fn bytes_of(value: &Value) -> Option<Cow<'_, [u8]>> {
     match value {
-        Value::String(text) => Some(text.as_bytes()),
-        Value::Regex(bytes) | Value::ByteObject(bytes) => Some(bytes),
+        Value::String(text) => Some(text.as_bytes().into()),
+        Value::Regex(bytes) | Value::ByteObject(bytes) => Some(bytes.into()),
+        Value::Regex2(map) => {
+            let encoding = map.encoding.as_ref().map(|encoding| encoding.as_bytes()).unwrap_or_default();
+            framed(encoding, &map.bytes).ok().map(Cow::Owned)
+        }
         _ => None,
     }
 }

@@ -3,9 +3,10 @@ use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription};
 use crate::keys::TypedKey;
+use crate::regex::TypedList;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type::DEVTYPE_NETWORK;
-use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
+use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Regex2, Status, Text, Value};
 use crate::{FabricSource, LocalHost, Server, keys};
 
 use super::layout::elements;
@@ -322,7 +323,7 @@ fn flag(key: TypedKey<bool>) -> Info {
 /// A scheduler's server with the test fabric, which also runs node `test000`.
 fn fixture_with_fabric() -> Fixture {
     let directory = tempfile::tempdir().unwrap();
-    let fabric = FabricSource::parse("test:nodes:3;plane:d:2;plane:s:1").unwrap();
+    let fabric = FabricSource::parse("test:wide:3;plane:d:2;plane:s:1").unwrap();
     let builder = Server::builder().hostname("test000").tmpdir(directory.path()).fabric(fabric);
     let server = builder.start(LocalHost).unwrap();
     Fixture { server, namespace: Namespace::new("job").unwrap(), _directory: directory }
@@ -490,6 +491,27 @@ fn a_wish_gets_endpoints_of_its_plane_on_the_servers_fabric() {
     for rank in 0..4_u32 {
         assert_eq!(fixture.endpoints(rank), endpoints[&rank.to_string()], "the plane of the wish alone");
     }
+}
+
+/// PRRTE sets up variables alone, and passes on the user's wish. The wish had no effect.
+#[test]
+fn a_wish_counts_beside_a_setup_of_variables() {
+    let fixture = fixture_with_fabric();
+    fixture.start(&[part(keys::SETUP_APP_ENVARS.name(), true), wish(&[endpoints_wanted(1)])]).unwrap();
+    assert_ne!(fixture.endpoints(0), []);
+}
+
+/// PRRTE's main line gives maps with a type. They were overlooked.
+#[test]
+fn maps_with_a_type_name_the_nodes_and_ranks() {
+    let fixture = fixture_with_fabric();
+    let maps = TWO_NODES.map(|(key, text)| {
+        let TypedList { encoding, bytes } = TypedList::of(text);
+        part(key, Value::Regex2(Box::new(Regex2 { encoding: Some(Text::from(encoding)), bytes })))
+    });
+    let infos = [&[wish(&[required(endpoints_wanted(1))])][..], &maps].concat();
+    let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+    assert!(given.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()), "{given:?}");
 }
 
 /// The job has the planes 0 (two devices of a node) and 1 (one device). A process that wants more endpoints than there are devices has
