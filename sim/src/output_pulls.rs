@@ -143,7 +143,7 @@ impl OutputPulls {
         let wanted = self.due.get_mut(&id).and_then(VecDeque::pop_front);
         let wanted = wanted.map(|number| number.to_string());
         let is_wanted = wanted.as_ref().is_some_and(|wanted| wanted.as_bytes() == bytes);
-        (!is_wanted).then(|| format!("pull {id:?} gets piece {:?} in place of {wanted:?}", bytes.escape_ascii()))
+        (!is_wanted).then(|| format!("pull {id:?} gets piece {} in place of {wanted:?}", bytes.escape_ascii()))
     }
 
     /// A step of a server has ended. Returns the breach of a rule.

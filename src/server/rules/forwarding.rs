@@ -23,8 +23,8 @@ use crate::server::interface::{
     requires_more_than,
 };
 use crate::server::state::{
-    AskedPull, Collected, Expected, FollowingPull, OutputPull, Peer, Pool, Purpose, ServerCore, SpawnedOutput, Ticket,
-    Timer,
+    AskedPull, Collected, Expected, FollowingPull, OutputPull, Peer, PeerStage, Pool, Purpose, ServerCore,
+    SpawnedOutput, Ticket, Timer,
 };
 use crate::types::codes::iof_channel;
 use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Time};
@@ -121,13 +121,12 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply_status(ticket, status);
         };
         if status == Status::SUCCESS {
-            self.grant_pull(now, ticket, pull);
-            for following in followers {
-                if let Some(Purpose::Passed(ticket, _)) = self.cancel_upcall(following.id) {
-                    self.grant_pull(now, ticket, following.pull);
-                }
-            }
-            return;
+            let following = followers.into_iter().filter_map(|following| match self.cancel_upcall(following.id) {
+                Some(Purpose::Passed(ticket, _)) => Some((ticket, following.pull)),
+                _ => None,
+            });
+            let granted: Vec<(Ticket, OutputPull)> = std::iter::once((ticket, pull)).chain(following).collect();
+            return self.grant_pulls(now, granted);
         }
         self.outputs.reply_status(ticket, status);
         followers.into_iter().for_each(|following| self.ask_or_follow(now, following));
@@ -153,6 +152,21 @@ impl<S: Datastore> ServerCore<S> {
         shares.of_process(&requester.proc) < limits.pulls_per_process_max
             && self.has_share(requester.uid, pulls, 1, || of_user.pulls)
             && self.has_share(requester.uid, procs, proc_count, || of_user.procs)
+    }
+
+    /// The host forwards the output for these pulls. A process that has finalized meanwhile gets nothing of it.
+    fn grant_pulls(&mut self, now: Time, granted: Vec<(Ticket, OutputPull)>) {
+        let has_finalized =
+            |peer: PeerId| self.peers.get(peer).is_some_and(|peer| peer.stage() == PeerStage::Finalized);
+        let (over, granted): (Vec<_>, Vec<_>) =
+            granted.into_iter().partition(|(ticket, _)| has_finalized(ticket.peer()));
+        for (ticket, pull) in granted {
+            self.grant_pull(now, ticket, pull);
+        }
+        for (ticket, pull) in over {
+            self.outputs.reply_status(ticket, Status::ERR_INIT);
+            self.stop(pull);
+        }
     }
 
     /// The host forwards the output: from now on it goes to the client, after the kept part.

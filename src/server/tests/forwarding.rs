@@ -935,6 +935,21 @@ fn pulls_of_the_same_output_ask_the_host_once_and_stop_once() {
     }
 }
 
+/// A process that had finalized got kept output, which nobody read.
+#[test]
+fn output_stays_for_a_process_that_has_not_finalized() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    deliver(&mut rig, &proc(1), STDOUT, "kept");
+    let (id, _) = upcall(&rig.request(peers[0], pull(&[proc(1)], STDOUT, 1)));
+    assert_eq!(rig.request(peers[1], pull(&[proc(1)], STDOUT, 2)), [], "it follows");
+    rig.request(peers[0], Request::Finalize);
+    let outputs = granted(&mut rig, id);
+    let answers = [(peers[1], Reply::IofPulled(1)), (peers[0], Reply::Status(Status::ERR_INIT))];
+    assert_eq!((replies(&outputs), forwarded(&outputs)), (answers.into(), vec![to(peers[1], 2, "kept")]));
+    assert_eq!(upcalls(&outputs), [], "the other one still wants the output");
+}
+
 /// A tool that died with several pulls had the host stop the same output for each of them.
 #[test]
 fn the_end_of_a_tool_stops_output_once() {
