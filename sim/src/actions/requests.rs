@@ -51,7 +51,8 @@ impl World {
         };
         self.rules.accepted(peer, tag, deadline);
         match request {
-            Request::Fence(fence) if collects(&fence.directives) => self.rules.fence_begins(peer, tag),
+            // A process that came first, perhaps in an earlier phase, decides whether the fence collects.
+            Request::Fence(_) => self.rules.fence_begins(peer, tag),
             Request::Get(get) if timeout_of(&get.directives).is_none() && self.is_elsewhere(server, &get.proc) => {
                 self.rules.gets_from_afar(peer, tag);
             }
