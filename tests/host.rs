@@ -205,10 +205,11 @@ fn values_that_servers_generate_reach_other_nodes_by_a_fence() {
     for collect in [true, false] {
         let nodes = two_bound_nodes();
         let clients = [nodes[0].connect("job", 0), nodes[1].connect("job", 1)];
-        let of_other = |client: &Client, key: &str| {
-            let other = proc("job", 1 - client.proc().rank.process().unwrap());
-            client.get_value(&other, key, &GetOptions::new()).map(|value| value.into_value().unwrap())
+        let of = |client: &Client, rank: u32, key: &str| {
+            let found = client.get_value(&proc("job", rank), key, &GetOptions::new());
+            found.map(|value| value.into_value().unwrap()).unwrap()
         };
+        let own = |client: &Client| client.proc().rank.process().unwrap();
         let directive = Key::from_static(keys::COLLECT_GENERATED_JOB_INFO.name());
         let directive = Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(directive, true) };
         let options = FenceOptions::new().collect(collect).info(directive);
@@ -217,10 +218,12 @@ fn values_that_servers_generate_reach_other_nodes_by_a_fence() {
                 scope.spawn(|| client.fence(&options).wait().unwrap());
             }
         });
-        let locality = |client| of_other(client, keys::LOCALITY_STRING.name()).unwrap();
-        assert_eq!(clients.each_ref().map(locality), ["hwloc:SK1:CR1:HT1", "hwloc:SK0:CR0:HT0"].map(Value::from));
+        let localities = ["hwloc:SK0:CR0:HT0", "hwloc:SK1:CR1:HT1"].map(Value::from);
         for client in &clients {
-            let distances = of_other(client, keys::DEVICE_DISTANCES.name()).unwrap();
+            // The process itself had them before, and lost them.
+            let found = [0, 1].map(|rank| of(client, rank, keys::LOCALITY_STRING.name()));
+            assert_eq!(found, localities);
+            let distances = of(client, 1 - own(client), keys::DEVICE_DISTANCES.name());
             assert!(matches!(distances, Value::DataArray(distances) if !distances.elements.is_empty()));
         }
     }

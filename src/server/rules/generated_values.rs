@@ -1,7 +1,7 @@
 //! Values that a server generates for its own processes, for fences that spread them to other nodes
 //! (`PMIX_COLLECT_GENERATED_JOB_INFO`).
 //!
-//! They are stored as if the process had put them for other nodes, and the fence carries them with all other data.
+//! They are stored as if the process had put them for everybody, and the fence carries them with all other data.
 
 use super::derived::{Derivation, Derived};
 use crate::gds::{Datastore, KeyRef, Lookup, Posted, RealmRequest};
@@ -36,7 +36,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Publishes the values of a process, with the topology or without, and lets its fence go on.
     pub(super) fn publish_generated(&mut self, now: Time, id: OperationId, proc: &ProcId, hardware: Hardware<'_>) {
         let posted = |key| match self.generate(proc, key, hardware) {
-            Derived::Value(value) => Some(Posted { scope: Scope::Remote, key: Key::new(key).ok()?, value }),
+            Derived::Value(value) => Some(Posted { scope: Scope::Global, key: Key::new(key).ok()?, value }),
             Derived::Nothing | Derived::NeedsTopology => None,
         };
         let values: Vec<Posted> = GENERATED.into_iter().filter_map(posted).collect();

@@ -82,7 +82,7 @@ pub(super) struct JobFabric<'a> {
     /// The arrays of each wish.
     given: BTreeMap<Key, Vec<Info>>,
     /// Each node of a wish.
-    nodes: BTreeMap<(Key, String), WishNode>,
+    nodes: BTreeMap<WishKey, WishNode>,
     /// The endpoints of the job's wishes.
     of_processes: BTreeMap<u32, Vec<DeviceEndpoint>>,
     of_nodes: BTreeMap<String, Vec<DeviceEndpoint>>,
@@ -91,6 +91,9 @@ pub(super) struct JobFabric<'a> {
     /// A large job has few places, so each of them is compared with each place of a device once.
     distances: RefCell<BTreeMap<(ProcessPlace, DevicePlace), Option<u32>>>,
 }
+
+/// The name of a wish, the names of its plane and kind, and the node. Applications may want different devices under one name.
+type WishKey = (Key, Option<String>, Option<String>, String);
 
 /// A node of a wish. Applications share its devices.
 #[derive(Default)]
@@ -219,7 +222,8 @@ impl<'a> JobFabric<'a> {
         devices: &[PlaneDevices<'_>],
         wanted: &Wanted,
     ) -> Vec<Info> {
-        let key = (id.clone(), node.to_owned());
+        let kind = wanted.kind.as_ref().map(|(kind, _)| kind.clone());
+        let key = (id.clone(), wanted.plane.clone(), kind, node.to_owned());
         let earlier = self.nodes.remove(&key);
         let is_first = earlier.is_none();
         let mut of_wish = earlier.unwrap_or_default();

@@ -45,6 +45,8 @@ pub(super) struct JobSoFar {
     pub(super) secret: Vec<u8>,
     /// The applications up to that of the setup.
     pub(super) applications: Vec<Arc<Application>>,
+    /// The applications that the setup has taken the place of.
+    dropped: Vec<Arc<Application>>,
 }
 
 /// The kernel gives no random bytes.
@@ -75,7 +77,8 @@ impl FabricJobs {
             },
         };
         found.is_hosts |= is_hosts;
-        let so_far = JobSoFar { applications: found.add(application, limits), secret: found.secret.clone() };
+        let (applications, dropped) = found.add(application, limits);
+        let so_far = JobSoFar { secret: found.secret.clone(), applications, dropped };
         kept.push_front(found);
         while kept.iter().map(|kept| kept.size_bytes).sum::<usize>() > BYTES_MAX {
             remove_one(&mut kept);
@@ -83,13 +86,19 @@ impl FabricJobs {
         Ok(so_far)
     }
 
-    /// Forgets an application that has got nothing here.
-    pub(super) fn withdraw(&self, owner: u32, job: &Namespace, application: &Arc<Application>) {
+    /// Forgets an application that has got nothing here. After a refusal the earlier state stays.
+    pub(super) fn withdraw(&self, owner: u32, job: &Namespace, so_far: JobSoFar, is_refused: bool) {
         let mut kept = self.0.lock();
-        if let Some(found) = kept.iter_mut().find(|kept| kept.owner == owner && kept.job == *job) {
-            found.applications.retain(|other| !Arc::ptr_eq(other, application));
-            found.measure();
+        let Some(found) = kept.iter_mut().find(|kept| kept.owner == owner && kept.job == *job) else { return };
+        let last = so_far.applications.last();
+        found.applications.retain(|other| last.is_none_or(|application| !Arc::ptr_eq(other, application)));
+        for application in so_far.dropped.into_iter().filter(|_| is_refused) {
+            let runs = application.layout.sorted_runs();
+            if !found.applications.iter().any(|other| other.layout.has_process_of(&runs)) {
+                found.applications.push(application);
+            }
         }
+        found.measure();
     }
 
     /// Forgets a job of the host. Jobs of that name at other servers stay: their end is not known here.
@@ -101,16 +110,17 @@ impl FabricJobs {
 impl Kept {
     /// Adds an application. A setup of the same processes again is a new start of the job from there, so it may have the same answer. The end
     /// of an earlier job of this name may be unknown. A job beyond a limit begins anew, too.
-    fn add(&mut self, application: Application, limits: &MapLimits) -> Vec<Arc<Application>> {
+    /// Returns the applications so far, and those that are dropped.
+    fn add(&mut self, application: Application, limits: &MapLimits) -> (Vec<Arc<Application>>, Vec<Arc<Application>>) {
         let runs = application.layout.sorted_runs();
         let again = self.applications.iter().position(|other| other.layout.has_process_of(&runs));
-        self.applications.truncate(again.unwrap_or(self.applications.len()));
+        let mut dropped = self.applications.split_off(again.unwrap_or(self.applications.len()));
         let layouts = || self.applications.iter().map(|application| &application.layout).chain([&application.layout]);
         if self.applications.len() >= APPLICATIONS_MAX
             || layouts().map(Layout::process_count).sum::<u64>() > limits.ranks_max.into()
             || layouts().map(Layout::node_count).sum::<u64>() > limits.nodes_max.into()
         {
-            self.applications.clear();
+            dropped.splice(..0, std::mem::take(&mut self.applications));
         }
         let application = Arc::new(application);
         let so_far: Vec<_> = self.applications.iter().chain([&application]).cloned().collect();
@@ -118,7 +128,7 @@ impl Kept {
             self.applications.push(application);
             self.measure();
         }
-        so_far
+        (so_far, dropped)
     }
 
     fn measure(&mut self) {
@@ -210,7 +220,9 @@ mod tests {
         assert_eq!(counts("5"), [2, 3, 1]);
         assert_eq!(counts("4,7"), [2, 2]);
         assert_eq!([counts("0,1"), counts("2-4")], [vec![2], vec![2, 3]], "the same setups again");
-        jobs.withdraw(7, &job("job"), add("5").last().unwrap());
+        let refused = jobs.add((7, &job("job")), true, application("n0", "1,5"), &limits).unwrap();
+        assert_eq!(refused.applications.len(), 1);
+        jobs.withdraw(7, &job("job"), refused, true);
         assert_eq!(counts("9"), [2, 3, 1]);
         assert_eq!([counts("20-23"), counts("24")], [vec![2, 3, 1, 4], vec![1]], "beyond ten ranks");
         (0..4).for_each(|rank| assert_eq!(counts(&rank.to_string()).len(), rank + 2));

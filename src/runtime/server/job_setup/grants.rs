@@ -12,7 +12,7 @@ use super::allocation::{AllocationError, Answer, Sources, Wish, allocate, needs_
 use super::application::{Application, Places};
 use super::elsewhere::{MARK, Unanswered, VERSION, question};
 use super::endpoints::{JobFabric, info_of_job};
-use super::fabric_jobs::{FabricJobs, JobSoFar};
+use super::fabric_jobs::FabricJobs;
 use super::layout::Layout;
 use super::ports::{PortDesk, PortSetup, StaticPorts};
 use crate::keys;
@@ -150,26 +150,23 @@ impl FabricGrants {
         let wishes = Wish::all_of(infos)?;
         let of_application = wishes.iter().map(Wish::of_application).collect();
         let application = Application { layout, places: Places::of(infos), wishes: of_application };
-        let JobSoFar { secret, applications } =
-            self.jobs.add((owner, namespace), !is_question, application, &limits)?;
-        let Some(application) = applications.last() else { return Ok(Vec::new()) };
+        let so_far = self.jobs.add((owner, namespace), !is_question, application, &limits)?;
         let fabric = self.fabric.newest();
-        let mut fabric = JobFabric::new(&fabric, &inventories, &applications);
-        let sources = Sources { ports, fabric: &mut fabric, secret: &secret };
+        let mut fabric = JobFabric::new(&fabric, &inventories, &so_far.applications);
+        let sources = Sources { ports, fabric: &mut fabric, secret: &so_far.secret };
         let allocated = allocate(wishes, sources, ask);
+        // Inventories give a job what it asks for and nobody else has.
+        let values = match &allocated {
+            Ok((_, is_answered)) if self.is_named || fabric.has_given() && !is_answered => fabric.values(),
+            _ => Vec::new(),
+        };
+        let of_job = (!values.is_empty()).then(|| info_of_job(values, so_far.secret.clone()));
         if !matches!(allocated, Ok((_, false))) {
             // Its endpoints are none, or those of somebody else.
-            self.jobs.withdraw(owner, namespace, application);
+            self.jobs.withdraw(owner, namespace, so_far, allocated.is_err());
         }
-        let (mut allocated, is_answered) = allocated?;
-        // Inventories give a job what it asks for and nobody else has.
-        let values = match self.is_named || fabric.has_given() && !is_answered {
-            true => fabric.values(),
-            false => Vec::new(),
-        };
-        if !values.is_empty() {
-            allocated.push(info_of_job(values, secret));
-        }
+        let (mut allocated, _) = allocated?;
+        allocated.extend(of_job);
         Ok(allocated)
     }
 

@@ -711,6 +711,22 @@ fn applications_that_are_set_up_one_by_one_have_what_one_setup_gives() {
     assert_eq!(Some(key), fixture.found(Rank::Wildcard, "pmix.alloc.nsec"));
 }
 
+/// The second application got devices of the first one's plane.
+#[test]
+fn applications_may_want_other_planes_under_one_name() {
+    let fixture = fixture_with_fabric();
+    for (ranks, plane) in [("0", "plane000"), ("1", "plane001")] {
+        let wish = wish(&[part(keys::ALLOC_FABRIC_PLANE.name(), plane), required(endpoints_wanted(1))]);
+        let infos = [wish, part("pmix.nmap", "test000"), part("pmix.pmap", ranks)];
+        let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+        fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+    }
+    let description = JobDescription::new(&fixture.namespace).nodes(["test000"]).ranks_by_node([vec![0, 1]]);
+    fixture.server.register_namespace(&fixture.namespace, 2, description.build().unwrap()).wait().unwrap();
+    let devices = [0, 1].map(|rank| fixture.endpoints(rank).into_iter().map(|(name, _)| name).collect::<Vec<_>>());
+    assert_eq!(devices, [["test000:nic000"], ["test000:nic002"]]);
+}
+
 /// Without a layout nothing can be given, and a wish for another fabric's data is nobody's business here.
 #[test]
 fn endpoints_need_a_layout_and_a_fabric() {
