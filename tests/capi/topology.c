@@ -141,7 +141,6 @@ static void hardware(void)
         CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED,
                      PMIx_Compute_distances(&topology, &set, &info, 1, &distances, &count));
         PMIX_INFO_DESTRUCT(&info);
-        CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Compute_distances(NULL, &set, NULL, 0, &distances, &count));
         CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Compute_distances(&topology, NULL, NULL, 0, &distances, &count));
         CHECK(PMIx_Compute_distances(&other, &set, NULL, 0, &distances, &count) != PMIX_SUCCESS);
     }
