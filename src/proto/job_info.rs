@@ -10,7 +10,7 @@ use crate::types::{Info, Key, Kval, Rank, Text, Value};
 /// Writes the answer to a request for job information entry by entry.
 ///
 /// Values of processes are left out where the answer would become larger than the peer accepts. The peer requests the
-/// missing ones, except those of [`LOOKED_UP`]: they go first.
+/// missing ones, except the node and the application of each process: they go first.
 #[derive(Debug)]
 pub struct JobInfoWriter {
     writer: Writer,
