@@ -48,7 +48,7 @@ struct StandingPull {
 pub(super) enum OutputStep {
     /// A process pulls the output of a neighbour, under this number.
     Pull(ProcId, u64),
-    /// It ends a pull.
+    /// The process ends a pull.
     EndPull(u64),
     /// The host has output of the process.
     Output,

@@ -123,7 +123,7 @@ const fn reserved_bytes_max(full_bytes: usize) -> usize {
 }
 
 /// Values of a process that clients of OpenPMIx only look up: `get_data` of `pmix_client_get.c` asks no server for them.
-/// It needs them for the values of the process's node and application, too.
+/// Such a client needs them for the values of the process's node and application, too.
 const LOOKED_UP: [&str; 3] = [keys::HOSTNAME.name(), keys::NODEID.name(), keys::APPNUM.name()];
 /// The bytes of these values of a process, if the node's name has up to 29 letters.
 const BRIEF_BYTES: usize = 96;

@@ -1,7 +1,7 @@
 //! Values that a server generates for its own processes, for fences that spread them to other nodes
 //! (`PMIX_COLLECT_GENERATED_JOB_INFO`).
 //!
-//! They are stored as if the process had put them for everybody, and the fence carries them with all other data.
+//! The store keeps them as if the process had put them for everybody, and the fence carries them with all other data.
 
 use super::derived::{Derivation, Derived};
 use crate::gds::{Datastore, KeyRef, Lookup, Posted, RealmRequest};
