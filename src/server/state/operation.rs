@@ -328,8 +328,7 @@ impl Collective {
     /// other node.
     pub(crate) fn collects(&self) -> bool {
         let has = |key| flag(self.directives(), key);
-        self.signature.kind == CollectiveKind::Fence
-            && (has(keys::COLLECT_DATA) || has(keys::COLLECT_GENERATED_JOB_INFO))
+        self.signature.kind == CollectiveKind::Fence && (has(keys::COLLECT_DATA) || self.generated.is_wished())
     }
 
     /// A process's standing in this operation.

@@ -64,3 +64,13 @@ fn the_end_of_a_process_ends_the_wait_for_its_values() {
     let outputs = rig.input(Input::Topology(hardware()));
     assert_eq!(upcalls(&outputs).len(), 1, "{outputs:?}");
 }
+
+/// The directives of the first arrival alone decided.
+#[test]
+fn a_fence_collects_for_each_process_that_wants_generated_values() {
+    let mut rig = Rig::new(Capabilities::FENCE);
+    let peers = rig.job(4, 2);
+    rig.request(peers[0], fence(&[everybody()], &[]));
+    let outputs = rig.request(peers[1], fence(&[everybody()], &[flag(keys::COLLECT_GENERATED_JOB_INFO.name())]));
+    assert!(matches!(upcall(&outputs), (_, Upcall::Fence(fence)) if fence.data.collect));
+}
