@@ -86,13 +86,13 @@ impl Rules {
         }
     }
 
-    /// The accepted request is a fence, which may bring values.
+    /// The accepted request is for a collecting fence.
     pub(super) fn fence_begins(&mut self, peer: PeerId, tag: Tag) {
         self.fences.insert((peer, tag));
         self.bound_gets_from_afar(peer, None);
     }
 
-    /// Whether a connection waits at a fence.
+    /// Whether a connection waits at a collecting fence.
     pub(super) fn is_at_fence(&self, peer: PeerId) -> bool {
         self.fences.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).next().is_some()
     }

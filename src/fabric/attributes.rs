@@ -226,7 +226,7 @@ fn device_by_id<'p>(plane: &'p Plane, id: &str, qualifiers: &[Info]) -> Option<D
     // Many nodes may share an id, and a node has few devices.
     let on_node = |node| plane.devices_of_node(node).filter(|device| device.id == Some(id) && is_meant(device));
     let mut known = node.into_iter().flat_map(on_node);
-    let mut anywhere = plane.devices_by_id(id, name).filter(|_| node.is_none());
+    let mut anywhere = node.is_none().then(|| plane.devices_by_id(id, name)).into_iter().flatten();
     let mut next = || known.next().or_else(|| anywhere.next());
     match (next(), next()) {
         (Some(device), None) => Some(device),

@@ -51,8 +51,7 @@ impl World {
         };
         self.rules.accepted(peer, tag, deadline);
         match request {
-            // A process that came first, perhaps in an earlier phase, decides whether the fence collects.
-            Request::Fence(_) => self.rules.fence_begins(peer, tag),
+            Request::Fence(_) if self.collects(peer, tag) => self.rules.fence_begins(peer, tag),
             Request::Get(get) if timeout_of(&get.directives).is_none() && self.is_elsewhere(server, &get.proc) => {
                 self.rules.gets_from_afar(peer, tag);
             }
@@ -68,6 +67,11 @@ impl World {
             self.invited_groups.hears_no_more(peer);
             self.leave(server, process, peer);
         }
+    }
+
+    /// Whether a fence collects. A process that came first, perhaps in an earlier phase, decides that.
+    fn collects(&self, peer: PeerId, tag: Tag) -> bool {
+        self.collectives.of_request(peer, tag).is_some_and(|(_, operation)| operation.collects)
     }
 
     /// Notes an arrival at a collective operation. Returns the deadline, from the operation's clock and the host's.

@@ -40,6 +40,7 @@ use self::endpoints::FABRIC;
 pub use self::endpoints::FabricShortage;
 pub(super) use self::environment::ENVIRONMENT_CHANGES;
 pub use self::environment::{EnvironmentChange, Variable};
+use self::fabric_jobs::ApplicationSetup;
 pub use self::fabric_jobs::NoRandomBytes;
 pub(super) use self::grants::FabricGrants;
 use self::grants::is_wish;
@@ -263,7 +264,8 @@ impl JobSetup {
         refuse_required(infos, &UNDERSTOOD.into_iter().filter(counts).collect::<Vec<_>>())?;
         changes_of(infos)?;
         let ports = self.grants.ports(namespace, infos);
-        let allocated = if has_others { self.grants.of_host(namespace, infos, &ports, ask)? } else { Vec::new() };
+        let (allocated, application) =
+            if has_others { self.grants.of_host(namespace, infos, &ports, ask)? } else { Default::default() };
         let changes = if is_all || environment || is_neither {
             // PRRTE's daemons ask for neither, after `prun` has collected the user's variables. Theirs must not win.
             let variables =
@@ -273,6 +275,7 @@ impl JobSetup {
             Vec::new()
         };
         ports.keep();
+        application.into_iter().for_each(ApplicationSetup::keep);
         if allocated.is_empty() && changes.is_empty() {
             return Ok(Vec::new());
         }

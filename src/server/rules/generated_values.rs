@@ -8,10 +8,10 @@ use crate::gds::{Datastore, KeyRef, Lookup, Posted, RealmRequest};
 use crate::keys;
 use crate::server::state::{DeferredRequest, Hardware, OperationId, RegisteredClient, ServerCore};
 use crate::topo::derived::Derivable;
-use crate::types::{Key, ProcId, Scope, Time};
+use crate::types::{Key, ProcId, Scope, Status, Time};
 
-/// The keys of generated values of a process. All need the topology.
-const GENERATED: [&str; 3] = [keys::DEVICE_DISTANCES.name(), keys::LOCALITY_STRING.name(), keys::PACKAGE_RANK.name()];
+/// The keys of generated values of a process. All need the topology. A rank in a package would need a look at all processes of the node.
+const GENERATED: [&str; 2] = [keys::DEVICE_DISTANCES.name(), keys::LOCALITY_STRING.name()];
 
 impl<S: Datastore> ServerCore<S> {
     /// Generates the values of the processes that have arrived with this wish. A fence waits for those that need the topology.
@@ -40,11 +40,16 @@ impl<S: Datastore> ServerCore<S> {
             Derived::Nothing | Derived::NeedsTopology => None,
         };
         let values: Vec<Posted> = GENERATED.into_iter().filter_map(posted).collect();
-        if !values.is_empty() && self.publish_commit(proc, &values, false).is_ok() {
+        let failure = match hardware {
+            Hardware::Known(_) => self.publish_commit(proc, &values, false).err(),
+            Hardware::Unasked | Hardware::Absent => Some(Status::ERR_NOT_SUPPORTED),
+        };
+        if failure.is_none() {
             self.registry.client_mut(proc).into_iter().for_each(RegisteredClient::note_generated_values);
             self.review_keys(now, proc, &values);
         }
         let Some(operation) = self.collectives.get_mut(id) else { return };
+        failure.into_iter().for_each(|status| operation.generated_mut().fail(status));
         operation.generated_mut().note_one();
         self.advance_operation(now, id);
     }

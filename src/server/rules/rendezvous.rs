@@ -6,15 +6,15 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{
-    Connect, FenceUpcall, Garbage, GroupRequest, HostReply, Output, PeerId, Upcall, flag, requires_more_than, settled,
-    timeout,
+    Connect, FenceUpcall, Garbage, GroupRequest, HostReply, Output, PeerId, Upcall, find, flag, requires_more_than,
+    settled, timeout,
 };
 use crate::server::state::{
     Collective, CollectiveKind, CollectivePhase, Concerned, FenceRequest, Gathered, GroupProgress, HostAnswer,
     LOOKS_PER_STEP, NEXT_STEP_IN, OperationId, OperationStage, Pool, Purpose, Remote, ServerCore, Signature, Ticket,
     Timer, brings_about, size_of_infos, size_of_procs,
 };
-use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
+use crate::types::{Info, InfoFlags, Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
     /// A participant arrives at an operation.
@@ -126,11 +126,13 @@ impl<S: Datastore> ServerCore<S> {
         let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
         let with_clones = flag(&directives, keys::ALL_CLONES_PARTICIPATE).then(|| proc.clone());
         let with_values = flag(&directives, keys::COLLECT_GENERATED_JOB_INFO).then(|| proc.clone());
+        let requires_values = find(&directives, keys::COLLECT_GENERATED_JOB_INFO)
+            .is_some_and(|info| info.flags().contains(InfoFlags::REQUIRED));
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
         // The standard lists these directives for fences alone.
         if operation.signature().kind == CollectiveKind::Fence {
             with_clones.into_iter().for_each(|rank| operation.await_clones(rank));
-            with_values.into_iter().for_each(|rank| operation.generated_mut().wish(rank));
+            with_values.into_iter().for_each(|rank| operation.generated_mut().wish(rank, requires_values));
         }
         let timeout = timeout(&directives);
         if operation.signature().kind.merges_directives() {
@@ -302,6 +304,9 @@ impl<S: Datastore> ServerCore<S> {
         let awaits = operation.awaits_decisions() || operation.generated().are_awaited();
         if awaits || self.collectives.follows_gathering(id) {
             return;
+        }
+        if let Some(status) = operation.generated().refusal() {
+            return self.give_up(now, id, status);
         }
         let status = operation.local_status(&self.registry);
         let understood = operation.signature().kind.understood();

@@ -2,7 +2,7 @@ use super::harness::*;
 use super::queries::{LOCALITY, hardware, rig};
 use crate::keys;
 use crate::server::{Capabilities, Input, NodeHardware, Output, PeerId, Upcall};
-use crate::types::{Info, InfoFlags, Kval, Value};
+use crate::types::{Info, InfoFlags, Kval, Status, Value};
 
 /// A fence over two nodes that must spread data and generated values.
 fn spread(rig: &mut Rig, peer: PeerId) -> Vec<Output> {
@@ -37,11 +37,20 @@ fn values_that_are_there_are_not_generated_again() {
     assert_eq!(carried(&spread(&mut rig, peer)), []);
 }
 
+/// A required directive was honoured without any value.
 #[test]
-fn a_fence_goes_on_without_a_topology() {
-    let (mut rig, peer) = rig(Capabilities::FENCE, true);
-    spread(&mut rig, peer);
-    assert_eq!(carried(&rig.input(Input::Topology(NodeHardware(None)))), []);
+fn without_a_topology_a_fence_fails_if_it_requires_the_values() {
+    for is_required in [true, false] {
+        let (mut rig, peer) = rig(Capabilities::FENCE, true);
+        let flags = if is_required { InfoFlags::REQUIRED.bits() } else { 0 };
+        let directive = Info { flags, ..flag(keys::COLLECT_GENERATED_JOB_INFO.name()) };
+        assert_eq!(rig.request(peer, fence(&[everybody()], &[directive])), [Output::WantTopology]);
+        let outputs = rig.input(Input::Topology(NodeHardware(None)));
+        assert_eq!(carried(&outputs), []);
+        let expected = if is_required { Status::ERR_NOT_SUPPORTED } else { Status::SUCCESS };
+        let answers = rig.complete(upcall(&outputs).0, fenced(Vec::new()));
+        assert_eq!(statuses(&answers), [(peer, expected)]);
+    }
 }
 
 #[test]
@@ -57,10 +66,10 @@ fn a_younger_fence_waits_for_the_values_of_the_older_one() {
 }
 
 #[test]
-fn the_end_of_a_process_ends_the_wait_for_its_values() {
+fn the_end_of_a_process_whose_values_are_awaited_lets_its_fence_go_on() {
     let (mut rig, peer) = rig(Capabilities::FENCE, true);
     spread(&mut rig, peer);
-    rig.lose(peer);
+    assert_eq!(upcalls(&rig.lose(peer)).len(), 0);
     let outputs = rig.input(Input::Topology(hardware()));
     assert_eq!(upcalls(&outputs).len(), 1, "{outputs:?}");
 }

@@ -305,13 +305,20 @@ impl<'a> Wish<'a> {
         self.grant(vec![description], lacking.as_ref(), sources.secret)
     }
 
+    /// Whether static ports answer it.
+    pub(super) fn is_of_ports(&self, ports: &PortSetup<'_>) -> bool {
+        let Wanted { plane, kind, of_process, of_node } = &self.wanted;
+        let is_counted = *of_process > 0 || *of_node > 0;
+        is_counted && ports.has_group(kind.as_ref().map(|(kind, _)| kind.as_str()), plane.as_deref())
+    }
+
     /// Ports for the processes and the node, as many as the largest node of the job needs. `None` if the wish is for
     /// something else.
     fn static_ports(&self, sources: &Sources<'_, '_>) -> Option<Taken> {
-        let Wanted { plane, kind, of_process, of_node } = &self.wanted;
-        if *of_process == 0 && *of_node == 0 || sources.ports.is_empty() {
+        if !self.is_of_ports(sources.ports) {
             return None;
         }
+        let Wanted { plane, kind, of_process, of_node } = &self.wanted;
         let needed = of_process.saturating_mul(sources.fabric.local_count_max()).saturating_add(*of_node);
         sources.ports.take(&self.id, kind.as_ref().map(|(kind, _)| kind.as_str()), plane.as_deref(), needed)
     }

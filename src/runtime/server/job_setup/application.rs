@@ -70,9 +70,9 @@ impl Places {
         places
     }
 
-    /// The number of a process's place, if it is known.
-    pub(super) fn of_rank(&self, rank: u32) -> Option<usize> {
-        self.of_ranks.get(&rank).copied()
+    /// Each process with a known place, and the number of that.
+    pub(super) fn of_all(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.of_ranks.iter().map(|(&rank, &place)| (rank, place))
     }
 
     /// The packages and NUMA nodes of a place.

@@ -79,6 +79,8 @@ pub(super) struct JobFabric<'a> {
     inventories: &'a Inventories,
     /// The applications that were set up before, and then the one that is set up.
     applications: &'a [Arc<Application>],
+    /// The known places of processes.
+    places: BTreeMap<u32, ProcessPlace>,
     /// The arrays of each wish.
     given: BTreeMap<Key, Vec<Info>>,
     /// Each node of a wish.
@@ -112,10 +114,14 @@ type DevicePlace = (Option<u32>, Option<usize>);
 impl<'a> JobFabric<'a> {
     /// The last application is the one that is set up. The others have got their endpoints before.
     pub(super) fn new(fabric: &'a Fabric, inventories: &'a Inventories, applications: &'a [Arc<Application>]) -> Self {
+        let of_application = |(number, application): (usize, &'a Arc<Application>)| {
+            application.places.of_all().map(move |(rank, place)| (rank, (number, place)))
+        };
         let mut of_job = Self {
             fabric,
             inventories,
             applications,
+            places: applications.iter().enumerate().flat_map(of_application).collect(),
             given: BTreeMap::new(),
             nodes: BTreeMap::new(),
             of_processes: BTreeMap::new(),
@@ -311,8 +317,7 @@ impl<'a> JobFabric<'a> {
 
     /// The place of a process, if it is known.
     fn place_of(&self, rank: u32) -> Option<ProcessPlace> {
-        let mut applications = self.applications.iter().enumerate();
-        applications.find_map(|(number, application)| Some((number, application.places.of_rank(rank)?)))
+        self.places.get(&rank).copied()
     }
 
     /// The distance of a place and a device: a common NUMA node, a common package, or none of both.

@@ -38,15 +38,19 @@ struct Kept {
     size_bytes: usize,
 }
 
-/// A job during the setup of an application.
+/// The setup of an application. Without [`ApplicationSetup::keep`] the earlier state of the job comes back.
 #[derive(Debug)]
-pub(super) struct JobSoFar {
+pub(super) struct ApplicationSetup<'j> {
+    jobs: &'j FabricJobs,
+    owner: u32,
+    job: Namespace,
     /// The key of the job.
     pub(super) secret: Vec<u8>,
     /// The applications up to that of the setup.
     pub(super) applications: Vec<Arc<Application>>,
     /// The applications that the setup has taken the place of.
     dropped: Vec<Arc<Application>>,
+    is_kept: bool,
 }
 
 /// The kernel gives no random bytes.
@@ -62,7 +66,7 @@ impl FabricJobs {
         is_hosts: bool,
         application: Application,
         limits: &MapLimits,
-    ) -> Result<JobSoFar, NoRandomBytes> {
+    ) -> Result<ApplicationSetup<'_>, NoRandomBytes> {
         let mut kept = self.0.lock();
         let place = kept.iter().position(|kept| kept.owner == owner && kept.job == *job);
         let mut found = match place.and_then(|place| kept.remove(place)) {
@@ -78,21 +82,20 @@ impl FabricJobs {
         };
         found.is_hosts |= is_hosts;
         let (applications, dropped) = found.add(application, limits);
-        let so_far = JobSoFar { secret: found.secret.clone(), applications, dropped };
+        let (secret, job) = (found.secret.clone(), job.clone());
         kept.push_front(found);
         while kept.iter().map(|kept| kept.size_bytes).sum::<usize>() > BYTES_MAX {
             remove_one(&mut kept);
         }
-        Ok(so_far)
+        Ok(ApplicationSetup { jobs: self, owner, job, secret, applications, dropped, is_kept: false })
     }
 
-    /// Forgets an application that has got nothing here. After a refusal the earlier state stays.
-    pub(super) fn withdraw(&self, owner: u32, job: &Namespace, so_far: JobSoFar, is_refused: bool) {
+    fn withdraw(&self, ApplicationSetup { owner, job, applications, dropped, .. }: &mut ApplicationSetup<'_>) {
         let mut kept = self.0.lock();
-        let Some(found) = kept.iter_mut().find(|kept| kept.owner == owner && kept.job == *job) else { return };
-        let last = so_far.applications.last();
+        let Some(found) = kept.iter_mut().find(|kept| kept.owner == *owner && kept.job == *job) else { return };
+        let last = applications.last();
         found.applications.retain(|other| last.is_none_or(|application| !Arc::ptr_eq(other, application)));
-        for application in so_far.dropped.into_iter().filter(|_| is_refused) {
+        for application in dropped.drain(..) {
             let runs = application.layout.sorted_runs();
             if !found.applications.iter().any(|other| other.layout.has_process_of(&runs)) {
                 found.applications.push(application);
@@ -104,6 +107,26 @@ impl FabricJobs {
     /// Forgets a job of the host. Jobs of that name at other servers stay: their end is not known here.
     pub(super) fn forget(&self, job: &Namespace) {
         self.0.lock().retain(|kept| !kept.is_hosts || kept.job != *job);
+    }
+}
+
+impl ApplicationSetup<'_> {
+    /// The application is set up.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+
+    /// Others have given the application its resources. It is forgotten, and what it has taken the place of.
+    pub(super) fn give_way(mut self) {
+        self.dropped.clear();
+    }
+}
+
+impl Drop for ApplicationSetup<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.jobs.withdraw(self);
+        }
     }
 }
 
@@ -181,7 +204,10 @@ mod tests {
 
     /// Adds an application; returns the key of the job.
     fn key(jobs: &FabricJobs, owner: u32, name: &str, is_hosts: bool) -> Vec<u8> {
-        jobs.add((owner, &job(name)), is_hosts, application("n0", "0"), &MapLimits::default()).unwrap().secret
+        let setup = jobs.add((owner, &job(name)), is_hosts, application("n0", "0"), &MapLimits::default()).unwrap();
+        let secret = setup.secret.clone();
+        setup.keep();
+        secret
     }
 
     /// Regression: a job's key went to each process that named the job in a question to the scheduler's host.
@@ -212,9 +238,12 @@ mod tests {
     fn applications_add_up_until_the_processes_of_one_are_set_up_again() {
         let jobs = FabricJobs::default();
         let limits = MapLimits { ranks_max: 10, nodes_max: 5, ..MapLimits::default() };
-        let add =
-            |ranks: &str| jobs.add((7, &job("job")), true, application("n0", ranks), &limits).unwrap().applications;
-        let counts = |ranks: &str| add(ranks).iter().map(|of| of.layout.process_count()).collect::<Vec<_>>();
+        let counts = |ranks: &str| {
+            let setup = jobs.add((7, &job("job")), true, application("n0", ranks), &limits).unwrap();
+            let counts: Vec<u64> = setup.applications.iter().map(|of| of.layout.process_count()).collect();
+            setup.keep();
+            counts
+        };
         assert_eq!(counts("0,1"), [2]);
         assert_eq!(counts("2-4"), [2, 3]);
         assert_eq!(counts("5"), [2, 3, 1]);
@@ -222,7 +251,7 @@ mod tests {
         assert_eq!([counts("0,1"), counts("2-4")], [vec![2], vec![2, 3]], "the same setups again");
         let refused = jobs.add((7, &job("job")), true, application("n0", "1,5"), &limits).unwrap();
         assert_eq!(refused.applications.len(), 1);
-        jobs.withdraw(7, &job("job"), refused, true);
+        drop(refused);
         assert_eq!(counts("9"), [2, 3, 1]);
         assert_eq!([counts("20-23"), counts("24")], [vec![2, 3, 1, 4], vec![1]], "beyond ten ranks");
         (0..4).for_each(|rank| assert_eq!(counts(&rank.to_string()).len(), rank + 2));
@@ -239,7 +268,8 @@ mod tests {
         let apart = |first: u32| (0..1 << 20).map(|rank| (first + 2 * rank).to_string()).collect::<Vec<_>>().join(",");
         for number in 0..10 {
             let large = application("n0", &apart(number % 2));
-            let add = |name: &str, large| jobs.add((8, &job(name)), false, large, &MapLimits::default()).unwrap();
+            let add =
+                |name: &str, large| jobs.add((8, &job(name)), false, large, &MapLimits::default()).unwrap().keep();
             add(&format!("large{number}"), large);
             add("two", application("n0", &apart(number % 2)));
         }

@@ -12,7 +12,7 @@ use super::allocation::{AllocationError, Answer, Sources, Wish, allocate, needs_
 use super::application::{Application, Places};
 use super::elsewhere::{MARK, Unanswered, VERSION, question};
 use super::endpoints::{JobFabric, info_of_job};
-use super::fabric_jobs::FabricJobs;
+use super::fabric_jobs::{ApplicationSetup, FabricJobs};
 use super::layout::Layout;
 use super::ports::{PortDesk, PortSetup, StaticPorts};
 use crate::keys;
@@ -45,6 +45,9 @@ pub(in crate::runtime::server) struct FabricGrants {
     /// Ports for jobs that ask for some.
     ports: PortDesk,
 }
+
+/// What a job gets, and its setup if this server's fabric has a part in it.
+type Given<'g> = (Vec<Info>, Option<ApplicationSetup<'g>>);
 
 impl FabricGrants {
     pub(in crate::runtime::server) fn new(
@@ -88,14 +91,15 @@ impl FabricGrants {
         !self.is_named && !self.is_scheduler && !is_question(infos)
     }
 
-    /// The resources of a job that this server's host sets up. The job is that of `PMIX_USERID`, else of the server's user.
-    pub(super) fn of_host(
-        &self,
+    /// The resources of a job that this server's host sets up. The job is that of `PMIX_USERID`, else of the server's user. The caller
+    /// keeps the setup if all of it succeeds.
+    pub(super) fn of_host<'g>(
+        &'g self,
         namespace: &Namespace,
         infos: &[Info],
         ports: &PortSetup<'_>,
         ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
-    ) -> Result<Vec<Info>, AllocationError> {
+    ) -> Result<Given<'g>, AllocationError> {
         let ask = |lacking: &[&Info]| match self.asks_elsewhere(infos) {
             true => ask(question(namespace, infos, lacking)).map(Answer::read),
             false => Err(Unanswered::NotAsked),
@@ -119,19 +123,21 @@ impl FabricGrants {
     ) -> Result<Vec<Info>, AllocationError> {
         let none = PortDesk::default();
         let ports = none.setup(namespace, Some(uid));
-        self.given((uid, namespace), infos, &ports, |_| Err(Unanswered::NotAsked))
+        let (given, setup) = self.given((uid, namespace), infos, &ports, |_| Err(Unanswered::NotAsked))?;
+        setup.into_iter().for_each(ApplicationSetup::keep);
+        Ok(given)
     }
 
     /// The resources that are asked for, and the endpoints of the job's processes.
-    fn given(
-        &self,
+    fn given<'g>(
+        &'g self,
         (owner, namespace): (u32, &Namespace),
         infos: &[Info],
         ports: &PortSetup<'_>,
         ask: impl FnOnce(&[&Info]) -> Result<Answer, Unanswered>,
-    ) -> Result<Vec<Info>, AllocationError> {
+    ) -> Result<Given<'g>, AllocationError> {
         if !self.may_give_endpoints(infos) {
-            return Ok(Vec::new());
+            return Ok(Given::default());
         }
         let is_asked = infos.iter().any(is_wish);
         let is_question = is_question(infos);
@@ -140,34 +146,35 @@ impl FabricGrants {
         let layout = match layout {
             Err(error) if !is_asked => {
                 tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");
-                return Ok(Vec::new());
+                return Ok(Given::default());
             }
             layout => layout?,
         };
         if !is_asked && layout.node_count() == 0 {
-            return Ok(Vec::new());
+            return Ok(Given::default());
         }
         let wishes = Wish::all_of(infos)?;
-        let of_application = wishes.iter().map(Wish::of_application).collect();
+        let of_fabric = wishes.iter().filter(|wish| !wish.is_of_ports(ports));
+        let of_application = of_fabric.map(Wish::of_application).collect();
         let application = Application { layout, places: Places::of(infos), wishes: of_application };
-        let so_far = self.jobs.add((owner, namespace), !is_question, application, &limits)?;
+        let setup = self.jobs.add((owner, namespace), !is_question, application, &limits)?;
         let fabric = self.fabric.newest();
-        let mut fabric = JobFabric::new(&fabric, &inventories, &so_far.applications);
-        let sources = Sources { ports, fabric: &mut fabric, secret: &so_far.secret };
-        let allocated = allocate(wishes, sources, ask);
+        let mut fabric = JobFabric::new(&fabric, &inventories, &setup.applications);
+        let sources = Sources { ports, fabric: &mut fabric, secret: &setup.secret };
+        let (mut allocated, is_answered) = allocate(wishes, sources, ask)?;
         // Inventories give a job what it asks for and nobody else has.
-        let values = match &allocated {
-            Ok((_, is_answered)) if self.is_named || fabric.has_given() && !is_answered => fabric.values(),
-            _ => Vec::new(),
+        let values = match self.is_named || fabric.has_given() && !is_answered {
+            true => fabric.values(),
+            false => Vec::new(),
         };
-        let of_job = (!values.is_empty()).then(|| info_of_job(values, so_far.secret.clone()));
-        if !matches!(allocated, Ok((_, false))) {
-            // Its endpoints are none, or those of somebody else.
-            self.jobs.withdraw(owner, namespace, so_far, allocated.is_err());
+        if !values.is_empty() {
+            allocated.push(info_of_job(values, setup.secret.clone()));
         }
-        let (mut allocated, _) = allocated?;
-        allocated.extend(of_job);
-        Ok(allocated)
+        if is_answered {
+            setup.give_way();
+            return Ok((allocated, None));
+        }
+        Ok((allocated, Some(setup)))
     }
 
     /// Forgets a job.
@@ -221,7 +228,9 @@ mod tests {
     /// The grants for a setup by the host.
     fn of_host(grants: &FabricGrants, infos: &[Info]) -> Vec<Info> {
         let ports = grants.ports(&job(), infos);
-        grants.of_host(&job(), infos, &ports, |_| Err(Unanswered::NotAsked)).unwrap()
+        let (given, setup) = grants.of_host(&job(), infos, &ports, |_| Err(Unanswered::NotAsked)).unwrap();
+        setup.into_iter().for_each(ApplicationSetup::keep);
+        given
     }
 
     /// The infos of a question, with the ranks of the node.

@@ -131,6 +131,11 @@ impl Group {
         }
         Ok(Self { kind, plane: plane.map(Box::from), ports })
     }
+
+    fn is_of(&self, kind: Option<&str>, plane: Option<&str>) -> bool {
+        kind.is_none_or(|kind| kind_of(kind) == Some(self.kind))
+            && plane.is_none_or(|plane| self.plane.as_deref() == Some(plane))
+    }
 }
 
 /// The type of a port, with any letters.
@@ -161,6 +166,8 @@ struct OpenGroup {
 struct Hold {
     /// The setup that took the ports.
     setup: u64,
+    /// Whether that setup has succeeded.
+    is_kept: bool,
     /// The name of the wish.
     id: Key,
     group: usize,
@@ -245,9 +252,9 @@ pub(super) struct PortSetup<'d> {
 }
 
 impl PortSetup<'_> {
-    /// Whether the server has no static ports at all.
-    pub(super) fn is_empty(&self) -> bool {
-        self.desk.0.lock().groups.is_empty()
+    /// Whether the server has a group of a type and plane. Without a type or plane each one is right.
+    pub(super) fn has_group(&self, kind: Option<&str>, plane: Option<&str>) -> bool {
+        self.desk.0.lock().groups.iter().any(|open| open.group.is_of(kind, plane))
     }
 
     /// Takes so many ports of the first group of a type and plane for a wish. `None` if there is no such group. Without a type or
@@ -255,17 +262,18 @@ impl PortSetup<'_> {
     pub(super) fn take(&self, id: &Key, kind: Option<&str>, plane: Option<&str>, needed: u64) -> Option<Taken> {
         let mut books = self.desk.0.lock();
         let Books { groups, held, .. } = &mut *books;
-        let is_meant = |(_, open): &(usize, &mut OpenGroup)| {
-            kind.is_none_or(|kind| kind_of(kind) == Some(open.group.kind))
-                && plane.is_none_or(|plane| open.group.plane.as_deref() == Some(plane))
-        };
-        let (place, open) = groups.iter_mut().enumerate().find(is_meant)?;
+        let (place, open) = groups.iter_mut().enumerate().find(|(_, open)| open.group.is_of(kind, plane))?;
         let of_job = held.entry(self.namespace.clone()).or_default();
-        let earlier = of_job.iter().filter(|hold| hold.id == *id && hold.group == place);
+        // Another setup that is not over may give its ports back.
+        let is_lasting = |hold: &&Hold| hold.is_kept || hold.setup == self.number;
+        let earlier = of_job.iter().filter(|hold| hold.id == *id && hold.group == place).filter(is_lasting);
         let mut all: Vec<u16> = earlier.flat_map(|hold| &hold.ports).copied().collect();
         let ports = open.take(self.user, needed.saturating_sub(all.len() as u64)).map(|ports| {
             all.extend(&ports);
-            of_job.push(Hold { setup: self.number, id: id.clone(), group: place, ports, user: self.user });
+            if !ports.is_empty() {
+                let (setup, id, user) = (self.number, id.clone(), self.user);
+                of_job.push(Hold { setup, is_kept: false, id, group: place, ports, user });
+            }
             all
         });
         if of_job.is_empty() {
@@ -277,6 +285,9 @@ impl PortSetup<'_> {
     /// The job keeps its ports until it is deregistered.
     pub(super) fn keep(mut self) {
         self.is_kept = true;
+        let mut books = self.desk.0.lock();
+        let holds = books.held.get_mut(&self.namespace).into_iter().flatten();
+        holds.filter(|hold| hold.setup == self.number).for_each(|hold| hold.is_kept = true);
     }
 }
 
@@ -323,6 +334,24 @@ mod tests {
         let taken = setup.take(&id, None, None, needed).unwrap();
         setup.keep();
         taken.ports
+    }
+
+    /// Two setups shared ports, and the failure of the first gave them to another job.
+    #[test]
+    fn ports_of_a_setup_that_is_not_over_are_its_own() {
+        let desk = desk("tcp:1-9");
+        let id = Key::from_static("net");
+        let first = desk.setup(&job("a"), None);
+        first.take(&id, None, None, 2).unwrap().ports.unwrap();
+        let second = desk.setup(&job("a"), None);
+        assert_eq!(second.take(&id, None, None, 2).unwrap().ports, Ok(vec![3, 4]));
+        second.keep();
+        drop(first);
+        assert_eq!(take(&desk, "b", None, 2), Ok(vec![1, 2]));
+        let again = desk.setup(&job("a"), None);
+        assert_eq!(again.take(&id, None, None, 2).unwrap().ports, Ok(vec![3, 4]));
+        again.keep();
+        assert_eq!(desk.0.lock().held[&job("a")].len(), 1, "a setup that needs no more ports holds none");
     }
 
     #[test]

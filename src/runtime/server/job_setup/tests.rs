@@ -7,7 +7,7 @@ use crate::regex::TypedList;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type::DEVTYPE_NETWORK;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Regex2, Status, Text, Value};
-use crate::{FabricSource, LocalHost, Server, keys};
+use crate::{FabricSource, LocalHost, Server, StaticPorts, keys};
 
 use super::layout::elements;
 use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
@@ -725,6 +725,41 @@ fn applications_may_want_other_planes_under_one_name() {
     fixture.server.register_namespace(&fixture.namespace, 2, description.build().unwrap()).wait().unwrap();
     let devices = [0, 1].map(|rank| fixture.endpoints(rank).into_iter().map(|(name, _)| name).collect::<Vec<_>>());
     assert_eq!(devices, [["test000:nic000"], ["test000:nic002"]]);
+}
+
+/// An application whose setup failed behind its allocation stayed a part of the job.
+#[test]
+fn a_setup_that_fails_at_its_variables_changes_no_endpoints() {
+    let fixture = fixture_with_fabric();
+    let application = |ranks: &str| vec![part("pmix.nmap", "test000"), part("pmix.pmap", ranks)];
+    let parent = ProcId { namespace: Namespace::new("nowhere").unwrap(), rank: Rank::Wildcard };
+    let unknown = vec![flag(keys::SETUP_APP_ALL), required(part(keys::PARENT_ID.name(), parent))];
+    let refused = fixture.server.setup_application(&fixture.namespace, &[application("0"), unknown].concat());
+    assert!(matches!(refused, Err(SetupError::UnknownParent { .. })), "{refused:?}");
+    let given = fixture.server.setup_application(&fixture.namespace, &application("1")).unwrap();
+    fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+    let description = JobDescription::new(&fixture.namespace).nodes(["test000"]).ranks_by_node([vec![0, 1]]);
+    fixture.server.register_namespace(&fixture.namespace, 2, description.build().unwrap()).wait().unwrap();
+    assert_eq!(fixture.endpoints(0), []);
+    assert_eq!(fixture.endpoints(1)[0].0, "test000:nic000");
+}
+
+/// A wish that ports had answered gave its process endpoints on the fabric, once another application was set up.
+#[test]
+fn a_wish_that_ports_answer_gets_nothing_on_the_fabric() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("test000").tmpdir(directory.path());
+    let builder = builder.fabric(FabricSource::parse("test:wide:1;plane:d:2").unwrap());
+    let server = builder.static_ports(StaticPorts::parse("tcp:4000-4100").unwrap()).start(LocalHost).unwrap();
+    let fixture = Fixture { server, namespace: Namespace::new("job").unwrap(), _directory: directory };
+    for ranks in ["0", "1"] {
+        let infos = [wish(&[endpoints_wanted(2)]), part("pmix.nmap", "test000"), part("pmix.pmap", ranks)];
+        let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+        fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+    }
+    let description = JobDescription::new(&fixture.namespace).nodes(["test000"]).ranks_by_node([vec![0, 1]]);
+    fixture.server.register_namespace(&fixture.namespace, 2, description.build().unwrap()).wait().unwrap();
+    assert_eq!([0, 1].map(|rank| fixture.endpoints(rank).len()), [1, 1], "one in each plane");
 }
 
 /// Without a layout nothing can be given, and a wish for another fabric's data is nobody's business here.
