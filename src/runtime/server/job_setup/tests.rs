@@ -752,11 +752,11 @@ fn a_wish_that_ports_answer_gets_nothing_on_the_fabric() {
     let builder = builder.fabric(FabricSource::parse("test:wide:1;plane:d:2").unwrap());
     let server = builder.static_ports(StaticPorts::parse("tcp:4000-4100").unwrap()).start(LocalHost).unwrap();
     let fixture = Fixture { server, namespace: Namespace::new("job").unwrap(), _directory: directory };
-    for ranks in ["0", "1"] {
+    let given = ["0", "1"].map(|ranks| {
         let infos = [wish(&[endpoints_wanted(2)]), part("pmix.nmap", "test000"), part("pmix.pmap", ranks)];
-        let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
-        fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
-    }
+        fixture.server.setup_application(&fixture.namespace, &infos).unwrap()
+    });
+    fixture.server.setup_local_support(&fixture.namespace, &given[1]).unwrap();
     let description = JobDescription::new(&fixture.namespace).nodes(["test000"]).ranks_by_node([vec![0, 1]]);
     fixture.server.register_namespace(&fixture.namespace, 2, description.build().unwrap()).wait().unwrap();
     assert_eq!([0, 1].map(|rank| fixture.endpoints(rank).len()), [1, 1], "one in each plane");
