@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::abi::{self, Support};
 use clap::Args;
-use modex::runtime::{PARAMETERS, Parameter, ParameterEffect, parameter_origin, parameter_value};
+use modex::runtime::{PARAMETERS, Parameter, ParameterEffect, named_servers, parameter_origin, parameter_value};
 use modex::stderr_log::printable;
 use serde::Serialize;
 
@@ -77,7 +77,7 @@ struct Row {
 /// A parameter of OpenPMIx with an effect.
 #[derive(Serialize)]
 struct ParameterRow {
-    name: &'static str,
+    name: String,
     effect: String,
     value: Option<String>,
     /// The variable or the file that sets it.
@@ -93,7 +93,17 @@ impl ParameterRow {
             }
         };
         let value = parameter_value(parameter.name).map(|value| value.to_string_lossy().into_owned());
-        Self { name: parameter.name, effect, value, set_by: parameter_origin(parameter.name) }
+        Self { name: parameter.name.to_owned(), effect, value, set_by: parameter_origin(parameter.name) }
+    }
+
+    /// The servers that parameters name.
+    fn of_servers() -> impl Iterator<Item = Self> {
+        named_servers().into_iter().map(|(name, server)| Self {
+            name: format!("modex_server_{name}"),
+            effect: format!("tool: the address of the server {name}"),
+            value: Some(server.address),
+            set_by: Some(server.place),
+        })
     }
 
     /// The parameter as lines.
@@ -133,7 +143,9 @@ fn report(options: &InfoOptions) -> Report {
             .and_then(|path| nearby(path, &["../include/pmix.h", "../../libpmix/include/pmix.h"])),
         executable,
         api: options.api.then(rows),
-        parameters: options.parameters.then(|| PARAMETERS.iter().map(ParameterRow::of).collect()),
+        parameters: options
+            .parameters
+            .then(|| PARAMETERS.iter().map(ParameterRow::of).chain(ParameterRow::of_servers()).collect()),
     }
 }
 

@@ -292,7 +292,8 @@ impl ToolBuilder {
         self
     }
 
-    /// The server at this address (`NAMESPACE.RANK;tcp4://ADDRESS:PORT`, or `file:` and a path).
+    /// The server at this address (`NAMESPACE.RANK;tcp4://ADDRESS:PORT`, or `file:` and a path), or the server to which the
+    /// parameter `modex_server_NAME` gives this name.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.directions.address = Some(address.into());
         self

@@ -20,7 +20,7 @@ pub(super) struct Target {
     /// Server with this process number
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Server at this address, or `file:` and the path of its rendezvous file
+    /// Server at this address, `file:` and the path of its rendezvous file, or the NAME of a parameter modex_server_NAME
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
     /// Server that wrote this rendezvous file

@@ -34,7 +34,7 @@ pub struct ToolDirections {
     pub is_launcher: bool,
     /// A rendezvous file.
     pub file: Option<PathBuf>,
-    /// The server's address, or `file:` and the path of a rendezvous file.
+    /// The server's address, `file:` and the path of a rendezvous file, or a name that the parameter `modex_server_NAME` has.
     pub address: Option<String>,
     /// The server's process number.
     pub pid: Option<u32>,
@@ -135,6 +135,26 @@ pub enum ToolError {
     /// The address can't be read.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// No parameter names this server.
+    #[error("{name:?} is no address, and no parameter modex_server_{name} is set{}", hints(known, complaints))]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// The names that parameters have.
+        known: Vec<String>,
+        /// Why lines of the files of parameters do not count.
+        complaints: Vec<String>,
+    },
+    /// A parameter names this server with an address that can't be read.
+    #[error("the server {name} ({place}) has no address: {source}")]
+    NamedAddress {
+        /// The name.
+        name: String,
+        /// The variable, or the file and the line.
+        place: String,
+        /// The error in the address.
+        source: AddressError,
+    },
     /// The release of the server is too old.
     #[error("the server at {address} has release {version}; tools need a server of release 3.0 or later")]
     TooOld {
@@ -179,11 +199,23 @@ const fn advice(status: Status) -> &'static str {
     }
 }
 
+/// The end of a message about an unknown name.
+fn hints(known: &[String], complaints: &[String]) -> String {
+    let (names, reasons) =
+        (&known[..known.len().min(NAMES_TOLD_MAX)], &complaints[..complaints.len().min(NAMES_TOLD_MAX)]);
+    let names = if names.is_empty() {
+        "; no server has a name".to_owned()
+    } else {
+        format!("; names are {}", names.join(", "))
+    };
+    reasons.iter().fold(names, |text, reason| format!("{text}; {reason}"))
+}
+
 impl AsStatus for ToolError {
     fn status(&self) -> Status {
         match self {
             Self::Refused { status, .. } => *status,
-            Self::Address(_) => Status::ERR_BAD_PARAM,
+            Self::Address(_) | Self::UnknownName { .. } | Self::NamedAddress { .. } => Status::ERR_BAD_PARAM,
             Self::TooOld { .. } | Self::Unhonoured { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Started(error) => error.status(),
             Self::NoneAdmits { last, .. } => last.status(),
@@ -422,6 +454,9 @@ fn may_come(error: &ToolError) -> bool {
         _ => false,
     }
 }
+
+/// Limit of the names and of the reasons in a message.
+const NAMES_TOLD_MAX: usize = 16;
 
 /// The time that a server gets to admit a tool while there are other candidates.
 const CANDIDATE_TIME_MAX: Duration = Duration::from_secs(5);

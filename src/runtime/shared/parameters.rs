@@ -9,18 +9,24 @@
 //! - A file is untrusted: its size and lines are bounded, and a broken line is told and skipped.
 //! - The files are read once in a process. The environment is read at each question, as a C program changes it.
 //! - A process with more rights than its starter reads the system's file alone, and no variable.
+//! - A file that another user may write names no servers ([`named_server`]).
 
+mod servers;
 mod table;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
 
 use super::local::{environment, has_more_rights_than_its_starter, trusted_variable};
 use super::regular_file;
+pub use servers::{NamedServer, named_servers};
+pub(in crate::runtime) use servers::{is_server_name, named_server};
 pub use table::{
     DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, PARAMETERS, Parameter, ParameterEffect,
     REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
@@ -62,6 +68,7 @@ pub(in crate::runtime) struct ParameterFiles {
 struct FileValue {
     value: String,
     file: PathBuf,
+    line: usize,
 }
 
 /// Whether the parameter `pnet` names a module, and is no list of exceptions.
@@ -85,7 +92,7 @@ impl ParameterFiles {
     #[cfg(test)]
     pub(in crate::runtime) fn of_text(text: &str) -> Self {
         let mut found = Self::default();
-        found.take(Path::new("file"), text.as_bytes());
+        found.take(Path::new("file"), &Contents { bytes: text.into(), is_trusted: true });
         found
     }
 
@@ -102,19 +109,20 @@ impl ParameterFiles {
         found
     }
 
-    fn take(&mut self, path: &Path, bytes: &[u8]) {
+    fn take(&mut self, path: &Path, contents: &Contents) {
         let mut of_file = BTreeMap::new();
         let mut broken = 0_usize;
-        for (number, line) in (1_usize..).zip(bytes.split(|byte| *byte == b'\n')) {
-            match setting(line) {
+        for (line, text) in (1_usize..).zip(contents.bytes.split(|byte| *byte == b'\n')) {
+            match contents.setting(text) {
                 Ok(None) => {}
                 Ok(Some((name, value))) => {
-                    of_file.insert(name.to_owned(), FileValue { value: value.to_owned(), file: path.to_owned() });
+                    let value = FileValue { value: value.to_owned(), file: path.to_owned(), line };
+                    of_file.insert(name.to_owned(), value);
                 }
                 Err(reason) => {
                     broken = broken.saturating_add(1);
                     if broken <= COMPLAINTS_MAX {
-                        self.complaints.push(format!("{}, line {number} is ignored: {reason}", path.display()));
+                        self.complaints.push(format!("{}, line {line} is ignored: {reason}", path.display()));
                     }
                 }
             }
@@ -246,8 +254,25 @@ enum FileError {
     System(#[from] io::Error),
 }
 
+/// The content of a file.
+struct Contents {
+    bytes: Vec<u8>,
+    /// Whether the file belongs to this user or root, and no other user may write it.
+    is_trusted: bool,
+}
+
+impl Contents {
+    /// As [`setting`]. A file that is not trusted names no servers: a user could lead a tool of root to a false server.
+    fn setting<'a>(&self, line: &'a [u8]) -> Result<Option<(&'a str, &'a str)>, LineError> {
+        match setting(line)? {
+            Some((name, _)) if !self.is_trusted && name.starts_with(servers::PREFIX) => Err(LineError::Untrusted),
+            found => Ok(found),
+        }
+    }
+}
+
 /// The content of a file; `None` if there is none.
-fn contents(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+fn contents(path: &Path) -> Result<Option<Contents>, FileError> {
     let file = match regular_file::open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -255,9 +280,15 @@ fn contents(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
         }
         Err(error) => return Err(error.into()),
     };
+    let is_trusted = is_safe(&file.metadata()?);
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > FILE_BYTES_MAX { Err(FileError::Size) } else { Ok(Some(bytes)) }
+    if bytes.len() > FILE_BYTES_MAX { Err(FileError::Size) } else { Ok(Some(Contents { bytes, is_trusted })) }
+}
+
+fn is_safe(file: &Metadata) -> bool {
+    let is_of_others_to_write = file.mode() & 0o022 != 0;
+    !is_of_others_to_write && [0, nix::unistd::geteuid().as_raw()].contains(&file.uid())
 }
 
 /// Why a line is ignored.
@@ -271,6 +302,10 @@ enum LineError {
     Text,
     #[error("it has more than {LINE_BYTES_MAX} bytes")]
     Length,
+    #[error(
+        "it names a server, and another user may have written the file; it must belong to you or root, with mode 644"
+    )]
+    Untrusted,
 }
 
 /// Name and value of a line; `None` for an empty line and a comment.
@@ -287,12 +322,15 @@ fn setting(line: &[u8]) -> Result<Option<(&str, &str)>, LineError> {
     }
     let (name, value) = line.split_once('=').ok_or(LineError::NoValue)?;
     let (name, value) = (name.trim(), value.trim());
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_of_name) {
         return Err(LineError::Name);
     }
     let quoted = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
     Ok(Some((name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value))))
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
 #[cfg(test)]
@@ -351,6 +389,29 @@ mod tests {
         }
     }
 
+    /// A user's file could lead a tool of root to a false server.
+    #[test]
+    fn a_file_that_others_may_write_names_no_server() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "psec = munge\nmodex_server_one = a.0;tcp4://1.2.3.4:5\n").unwrap();
+        let read_with = |mode| {
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            ParameterFiles::read(std::slice::from_ref(&path))
+        };
+        for mode in [0o666, 0o620, 0o602] {
+            let found = read_with(mode);
+            assert_eq!((found.value("psec"), found.value("modex_server_one")), (Some("munge"), None), "{mode:o}");
+            assert!(
+                found.complaints[0].contains("line 2 is ignored: it names a server, and"),
+                "{:?}",
+                found.complaints
+            );
+        }
+        let found = read_with(0o644);
+        assert_eq!((found.value("modex_server_one"), found.complaints.len()), (Some("a.0;tcp4://1.2.3.4:5"), 0));
+    }
+
     #[test]
     fn a_list_names_files_or_none() {
         assert_eq!(listed("a,/b:c".as_ref()), ["a", "/b", "c"].map(PathBuf::from));
@@ -361,7 +422,7 @@ mod tests {
     #[test]
     fn a_name_without_effect_is_found_in_files_and_environment() {
         let files = read(&[b"gds = hash\npsec = munge\nmca_base_param_files = other\n"]);
-        let variables = [("PMIX_MCA_ptl", "usock"), ("PMIX_MCA_psec", "munge"), ("PMIX_RANK", "0")];
+        let variables = [("PMIX_MCA_ptl", "usock"), ("PMIX_MCA_modex_server_one", "a"), ("PMIX_RANK", "0")];
         let variables = variables.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let told = without_effect(&files, &variables);
         assert_eq!(told.keys().collect::<Vec<_>>(), ["gds", "mca_base_param_files", "ptl"]);

@@ -6,6 +6,7 @@
 //! first, so a file of the same name can't replace a server. A server that is merely *found* must be this user's or
 //! root's.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use crate::proto::Version;
 use crate::ptl::rendezvous::{self, Belief, Found, Names, RendezvousError};
 use crate::ptl::{Proof, ServerAddress, ServerOffer, Trust};
 use crate::runtime::shared::local::{hostname, system_directory_of};
+use crate::runtime::shared::parameters::{NamedServer, is_server_name, named_server};
 use crate::types::ProcId;
 
 /// The directories of servers' files.
@@ -58,10 +60,7 @@ impl Places {
             return of_file(&rendezvous::read_named(path)?).map(Some);
         }
         if let Some(address) = &directions.address {
-            return match address.strip_prefix("file:") {
-                Some(path) => of_file(&rendezvous::read_named(Path::new(path))?).map(Some),
-                None => at(address, None, Trust::Everybody).map(Some),
-            };
+            return at_or_of_file(&of_name(address)?).map(Some);
         }
         if let Some(pid) = directions.pid {
             let owner = owner_of_process(pid);
@@ -187,6 +186,29 @@ fn owner_of_process(pid: u32) -> Option<u32> {
     std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid())
 }
 
+/// The address that parameters give to a server's name. Other texts are addresses already.
+fn of_name(text: &str) -> Result<Cow<'_, str>, ToolError> {
+    if !is_server_name(text) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let name = text.to_owned();
+    match named_server(text) {
+        Err((known, complaints)) => Err(ToolError::UnknownName { name, known, complaints }),
+        Ok(NamedServer { address, .. }) if address.starts_with(FILE_PREFIX) => Ok(Cow::Owned(address)),
+        Ok(NamedServer { address, place }) => match address.parse::<ServerAddress>() {
+            Ok(_) => Ok(Cow::Owned(address)),
+            Err(source) => Err(ToolError::NamedAddress { name, place, source }),
+        },
+    }
+}
+
+fn at_or_of_file(address: &str) -> Result<Chosen, ToolError> {
+    match address.strip_prefix(FILE_PREFIX) {
+        Some(path) => of_file(&rendezvous::read_named(Path::new(path))?),
+        None => at(address, None, Trust::Everybody),
+    }
+}
+
 fn of_file(found: &Found) -> Result<Chosen, ToolError> {
     at(&found.contents.address, Some(found.contents.peer_version()), Trust::AlsoOf(found.owner))
 }
@@ -204,6 +226,8 @@ fn at(address: &str, version: Option<Version>, trust: Trust) -> Result<Chosen, T
     Ok(Chosen { offer, trust })
 }
 
+/// The beginning of an address that names a file.
+const FILE_PREFIX: &str = "file:";
 /// Limit of the servers that a tool tries.
 const CANDIDATES_MAX: usize = 256;
 /// Limit of the servers that a message names.

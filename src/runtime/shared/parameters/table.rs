@@ -33,6 +33,8 @@ pub(super) const FILES: &str = "mca_base_param_files";
 ///
 /// Source: RFC0029.
 pub(in crate::runtime) const FORWARD_ENVARS: &str = "forward_envars";
+/// The address of the server NAME.
+const SERVER: &str = "modex_server_NAME";
 /// Whether tagged output is wanted.
 pub const TAG_OUTPUT: &str = "iof_tag_output";
 /// Whether output with the time is wanted.
@@ -85,6 +87,7 @@ pub const PARAMETERS: &[Parameter] = &[
         FILES,
         "the files of parameters, in the order of precedence, with commas; none: no files (environment only)",
     ),
+    setting(SERVER, "tool: the address of the server NAME, or file: and a path; --uri and PMIX_SERVER_URI take NAME"),
     setting("pmdl_impi_exclude_envars", EXCLUDED),
     setting("pmdl_impi_include_envars", INCLUDED),
     setting("pmdl_mpich_exclude_envars", EXCLUDED),
@@ -137,5 +140,6 @@ pub const PARAMETERS: &[Parameter] = &[
 
 /// The parameter of a name; `None` if it has no effect.
 pub(in crate::runtime) fn parameter(name: &str) -> Option<&'static Parameter> {
+    let name = if name.starts_with(super::servers::PREFIX) { SERVER } else { name };
     PARAMETERS.iter().find(|parameter| parameter.name == name)
 }
