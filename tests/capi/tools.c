@@ -1,9 +1,10 @@
-/* Servers and their tools: roles that need no PMIX_SERVER_TOOL_SUPPORT, the logs of a gateway, and servers that end and start
- * again. Each tool and each such server is this program again. */
+/* Servers and their tools: roles that need no PMIX_SERVER_TOOL_SUPPORT, the logs of a gateway, servers that a file of
+ * parameters names, and servers that end and start again. Each tool and each such server is this program again. */
 #include "host.h"
 
 #include <dirent.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 /* Names that 4.2.2 does not have. */
@@ -75,7 +76,10 @@ static int tool(const char *key)
 
     PMIX_INFO_LOAD(&info[count], PMIX_TOOL_NSPACE, "tool", PMIX_STRING);
     count++;
-    if (strcmp(key, "search")) {
+    if (strncmp(key, "uri:", 4) == 0) {
+        PMIX_INFO_LOAD(&info[count], PMIX_SERVER_URI, key + 4, PMIX_STRING);
+        count++;
+    } else if (strcmp(key, "search")) {
         PMIX_INFO_LOAD(&info[count], key, NULL, PMIX_BOOL);
         count++;
     }
@@ -160,6 +164,35 @@ static void gateway(bool is_gateway)
     close(fd);
     unlink(log_socket);
     log_socket[0] = 0;
+    host_stop();
+}
+
+/* ---- A file of parameters names servers. The tools get the name instead of the address. */
+static void named(void)
+{
+    pmix_server_module_t none;
+    pmix_info_t info;
+    char path[sizeof host_directory + 16];
+
+    memset(&none, 0, sizeof none);
+    PMIX_INFO_LOAD(&info, PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
+    host_start_with(&none, &info, 1);
+    pmix_proc_t self = proc_of("capi-host", 0);
+    pmix_value_t *uri = get(&self, PMIX_SERVER_URI, PMIX_STRING);
+    snprintf(path, sizeof path, "%s/named", host_directory);
+    FILE *file = fopen(path, "w");
+    CHECK(file && uri && fprintf(file, "modex_server_prod = %s\nmodex_server_bad = nonsense\n", uri->data.string) > 0);
+    if (file) fclose(file);
+    value_free(uri);
+    setenv("PMIX_MCA_mca_base_param_files", path, 1);
+    chmod(path, 0644);
+    CHECK_NUMBER(1, host_run_tool("uri:prod") & 1);
+    CHECK_NUMBER(0, host_run_tool("uri:bad"));
+    CHECK_NUMBER(0, host_run_tool("uri:unknown"));
+    chmod(path, 0666); /* others could have written it */
+    CHECK_NUMBER(0, host_run_tool("uri:prod"));
+    unsetenv("PMIX_MCA_mca_base_param_files");
+    unlink(path);
     host_stop();
 }
 
@@ -374,6 +407,7 @@ int main(int argc, char **argv)
     role(SYS_CONTROLLER, "pmix.sysctrlr.", TO_SYS_CONTROLLER, true);
     gateway(false);
     gateway(true);
+    named();
     restarts();
     return finish();
 }

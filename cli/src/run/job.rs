@@ -23,9 +23,10 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
+use modex::runtime::{IPV4_PORTS, IPV6_PORTS, ParameterPortsError, REPORT_URI, parameter_ports, parameter_value};
 use modex::storage_systems::MountTable;
 use modex::types::{ProcId, Time};
-use modex::{BuildError, ForeignClients, Interfaces, Server, ServerError, ToolAdmission, ToolSupport};
+use modex::{AddressReport, BuildError, ForeignClients, Interfaces, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
@@ -110,6 +111,9 @@ pub(crate) enum JobError {
     /// No server.
     #[error(transparent)]
     Server(#[from] BuildError),
+    /// No ports.
+    #[error(transparent)]
+    Ports(#[from] ParameterPortsError),
     /// The server refused the job.
     #[error(transparent)]
     Registration(#[from] ServerError),
@@ -225,7 +229,9 @@ pub(super) struct LaunchedJob {
 fn start_server(settings: &Settings, directory: &SessionDirectory, host: LauncherHost) -> Result<Server, JobError> {
     let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
     let file = settings.tool_start.file.clone();
-    let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, file, ..ToolSupport::default() };
+    let report = parameter_value(REPORT_URI).map(|place| AddressReport::parse(&place.to_string_lossy()));
+    let tools =
+        ToolSupport { admission: ToolAdmission::Assigned, is_session: true, file, report, ..ToolSupport::default() };
     // A tool that has spawned the launcher looks for a server with the name of the spawned process.
     let name = settings.tool_start.name.as_ref();
     let namespace = name.map_or_else(|| format!("modex-run-{}", std::process::id()), |name| name.namespace.to_string());
@@ -234,6 +240,7 @@ fn start_server(settings: &Settings, directory: &SessionDirectory, host: Launche
         .rank(name.and_then(|name| name.rank.process()).unwrap_or_default())
         .tmpdir(directory.path())
         .foreign_clients(clients)
+        .tcp_ports(parameter_ports(IPV4_PORTS)?, parameter_ports(IPV6_PORTS)?)
         .tools(tools)
         .topology(Arc::new(Helper))
         .name_service()

@@ -225,6 +225,43 @@ fn a_time_limit_is_for_the_connection_too() {
     assert!(ended.err.ends_with("can't be reached: it did not answer within 1 seconds\n"), "{ended:?}");
 }
 
+/// Names stand in a file of parameters. A server whose port a parameter sets is named before it starts.
+#[test]
+fn a_server_is_asked_by_a_name_of_the_file_of_parameters() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let directory = tempfile::tempdir().unwrap();
+    let (file, report) = (directory.path().join("file"), directory.path().join("report"));
+    let report_place = report.to_str().unwrap();
+    let launch = Job::launch(&[]).env("PMIX_MCA_ptl_base_ipv4_ports", port.to_string());
+    let job = Job::launched(launch.env("PMIX_MCA_ptl_base_report_uri", report_place));
+    let address = format!("modex-run-{}.0;tcp4://127.0.0.1:{port}", job.0.child.id());
+    assert_eq!(std::fs::read_to_string(&report).unwrap().lines().next(), Some(address.as_str()));
+
+    let lines = format!(
+        "modex_server_prod = {address}\nmodex_server_filed = file:{report_place}\nmodex_server_bad = nonsense\nno value\n"
+    );
+    std::fs::write(&file, lines).unwrap();
+    // Without this file the search finds no server here.
+    let asked = |name: &str| {
+        let command = modex(["get", "-n", &job.namespace(), "--uri", name, "PMIX_JOB_SIZE"]);
+        command.env("PMIX_MCA_mca_base_param_files", file.to_str().unwrap()).env("MODEX_LOG", "error").run()
+    };
+    assert_eq!(asked("prod").success(), "2\n");
+    assert_eq!(asked("filed").success(), "2\n");
+    let place = file.display();
+    let said =
+        format!("modex: the server bad ({place}, line 3) has no address: server address \"nonsense\" has no semicolon");
+    let bad = asked("bad");
+    assert_eq!((bad.code(), bad.err.starts_with(&said)), (Some(1), true), "{bad:?}");
+    let unknown = asked("nope");
+    let said = format!(
+        "modex: \"nope\" is no address, and no parameter modex_server_nope is set; names are bad, filed, prod; \
+         {place}, line 4 is ignored: it has no \"=\"\n"
+    );
+    assert_eq!((unknown.code(), unknown.err), (Some(1), said));
+    job.end();
+}
+
 #[test]
 fn a_server_is_asked_what_it_knows() {
     let job = Job::start();

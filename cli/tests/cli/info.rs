@@ -73,4 +73,10 @@ fn info_lists_the_parameters_with_an_effect_and_what_sets_them() {
         assert!(is_in_document, "docs/parameters.md lacks {name}");
     }
     assert_eq!(document.lines().skip_while(|line| *line != "| name | effect |").skip(2).count(), rows.len());
+    std::fs::write(&file, "\nmodex_server_one = file:a\n").unwrap();
+    let named = format!(
+        "modex_server_one\n    tool: the address of the server one\n    now file:a ({}, line 2)\n",
+        file.display()
+    );
+    assert!(info(&[]).ends_with(&named), "{}", info(&[]));
 }

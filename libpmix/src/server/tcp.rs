@@ -2,7 +2,8 @@
 
 use modex::keys;
 use modex::runtime::{
-    DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, parameter_flag, parameter_value,
+    DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, parameter_flag, parameter_ports,
+    parameter_value,
 };
 use modex::types::{Status, Value};
 use modex::{ForeignClients, Interfaces, Ports, ServerBuilder};
@@ -46,7 +47,7 @@ impl TcpSettings {
     /// `ERR_BAD_PARAM` for ports that can't be read.
     pub(super) fn of_parameters() -> Result<Self, Failure> {
         let text = |name| parameter_value(name).map(|value| value.to_string_lossy().into_owned());
-        let ports = |name| text(name).map_or_else(|| Ok(Ports::default()), |text| ports(&text));
+        let ports = |name| parameter_ports(name).map_err(|error| refused(&error));
         Ok(Self {
             is_ipv4_disabled: parameter_flag(DISABLE_IPV4).unwrap_or(false),
             is_ipv6_disabled: parameter_flag(DISABLE_IPV6).unwrap_or(false),
@@ -150,10 +151,6 @@ fn port(value: &Value) -> Result<Ports, Failure> {
         Value::Int(port) => port.to_string(),
         value => value.as_u64().ok_or(Failure(Status::ERR_BAD_PARAM))?.to_string(),
     };
-    ports(&text)
-}
-
-fn ports(text: &str) -> Result<Ports, Failure> {
     text.parse().map_err(|error| refused(&error))
 }
 

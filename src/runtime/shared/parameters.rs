@@ -25,6 +25,7 @@ use std::sync::{Once, OnceLock};
 
 use super::local::{environment, has_more_rights_than_its_starter, trusted_variable};
 use super::regular_file;
+use crate::ptl::{Ports, PortsError};
 pub use servers::{NamedServer, named_servers};
 pub(in crate::runtime) use servers::{is_server_name, named_server};
 pub use table::{
@@ -151,6 +152,23 @@ impl ParameterFiles {
 pub fn parameter_value(name: &str) -> Option<OsString> {
     trusted_variable(&format!("{PREFIX}{name}"))
         .or_else(|| ParameterFiles::of_process().value(name).map(OsString::from))
+}
+
+/// The ports of a parameter, such as [`IPV4_PORTS`]; the kernel's choice if it is not set.
+///
+/// # Errors
+/// [`ParameterPortsError`].
+pub fn parameter_ports(name: &'static str) -> Result<Ports, ParameterPortsError> {
+    let value = parameter_value(name).unwrap_or_default();
+    value.to_string_lossy().parse().map_err(|source| ParameterPortsError { name, source })
+}
+
+/// A parameter has no list of ports.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the parameter {name} can't be used: {source}")]
+pub struct ParameterPortsError {
+    name: &'static str,
+    source: PortsError,
 }
 
 /// The value of a parameter that is true or false. Another value is told and ignored.
@@ -302,9 +320,7 @@ enum LineError {
     Text,
     #[error("it has more than {LINE_BYTES_MAX} bytes")]
     Length,
-    #[error(
-        "it names a server, and another user may have written the file; it must belong to you or root, with mode 644"
-    )]
+    #[error("another user may have written this file, so it names no server")]
     Untrusted,
 }
 
@@ -402,11 +418,7 @@ mod tests {
         for mode in [0o666, 0o620, 0o602] {
             let found = read_with(mode);
             assert_eq!((found.value("psec"), found.value("modex_server_one")), (Some("munge"), None), "{mode:o}");
-            assert!(
-                found.complaints[0].contains("line 2 is ignored: it names a server, and"),
-                "{:?}",
-                found.complaints
-            );
+            assert!(found.complaints[0].contains("line 2 is ignored: another user may have"), "{:?}", found.complaints);
         }
         let found = read_with(0o644);
         assert_eq!((found.value("modex_server_one"), found.complaints.len()), (Some("a.0;tcp4://1.2.3.4:5"), 0));
