@@ -22,6 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
+use std::time::Duration;
 
 use super::local::{environment, has_more_rights_than_its_starter, trusted_variable};
 use super::regular_file;
@@ -33,7 +34,8 @@ pub use table::{
     REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
 };
 pub(in crate::runtime) use table::{
-    FORWARD_ENVARS, PNET, PNET_TCP_STATIC_PORTS, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES, parameter,
+    EVENT_WINDOW, FORWARD_ENVARS, PNET, PNET_TCP_STATIC_PORTS, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES,
+    parameter,
 };
 
 /// The beginning of the variables.
@@ -186,6 +188,16 @@ fn flag(text: &str) -> Option<bool> {
     let words = [("true", true), ("yes", true), ("t", true), ("y", true), ("1", true)];
     let others = [("false", false), ("no", false), ("f", false), ("n", false), ("0", false)];
     words.iter().chain(&others).find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|(_, flag)| *flag)
+}
+
+/// The value of a parameter that is a number of seconds. Another value is told and ignored.
+pub(in crate::runtime) fn parameter_seconds(name: &str) -> Option<Duration> {
+    let value = parameter_value(name)?;
+    let seconds = value.to_str().and_then(|text| text.trim().parse::<u32>().ok());
+    if seconds.is_none() {
+        tracing::warn!("the parameter {name} is {value:?} and is ignored; say a number of seconds");
+    }
+    seconds.map(|seconds| Duration::from_secs(seconds.into()))
 }
 
 /// Areas of the log that parameters set to `debug`.

@@ -151,6 +151,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.watches.due(id),
                 Timer::Output(pull) => self.forwarding.pull(pull).and_then(|pull| pull.collected.deadline),
+                Timer::Losses => self.event_window.due(),
                 Timer::Mourning => self.mourning.due(),
                 Timer::Reviews => self.held_gets.reviews.next_step(),
                 Timer::Advances => self.collectives.advances.next_step(),
@@ -170,7 +171,13 @@ impl<S: Datastore> ServerCore<S> {
             .into_iter()
             .fold(waits, usize::saturating_add);
         let reviews = self.held_gets.reviews.next_step();
-        let steps = [self.mourning.due(), reviews, self.collectives.advances.next_step(), self.fan_out_due];
+        let steps = [
+            self.event_window.due(),
+            self.mourning.due(),
+            reviews,
+            self.collectives.advances.next_step(),
+            self.fan_out_due,
+        ];
         let deliveries = self.forwarding.granted().filter(|pull| pull.collected.deadline.is_some()).count();
         let deadlines = deadlines.saturating_add(steps.iter().flatten().count()).saturating_add(deliveries);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");

@@ -32,7 +32,10 @@ impl<S: Datastore> ServerCore<S> {
             Input::Completed(upcall, reply) => self.complete_upcall(now, upcall, reply),
             Input::Topology(hardware) => self.answer_deferred(now, &hardware),
             Input::Timeout => self.expire(now),
-            Input::Closing => self.deliver_all_output(),
+            Input::Closing => {
+                self.report_losses();
+                self.deliver_all_output();
+            }
         }
     }
 
@@ -144,6 +147,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Bootstrap(bootstrap) => self.expire_bootstrap(bootstrap),
                 Timer::Watch(watch) => self.expire_watch(now, watch),
                 Timer::Output(pull) => self.deliver_collected(pull),
+                Timer::Losses => self.report_losses(),
                 Timer::Mourning => self.mourn_some(now),
                 Timer::Reviews => self.review_some(now),
                 Timer::Advances => self.advance_some(now),

@@ -4,7 +4,7 @@ use crate::gds::Datastore;
 use crate::server::state::ServerCore;
 
 impl<S: Datastore> ServerCore<S> {
-    /// The number of entries in each table, by name. It omits recent events, which are kept for a time, and the
+    /// The number of entries in each table, by name. It omits recent events and lost connections, which are kept for a time, and the
     /// inventories of nodes, which outlive jobs. For tests and simulations.
     #[must_use]
     pub fn holdings(&self) -> Vec<(&'static str, usize)> {
@@ -28,6 +28,7 @@ impl<S: Datastore> ServerCore<S> {
             process_sets,
             forwarding,
             events,
+            event_window: _,
             cleanups,
             watches,
             upcalls,

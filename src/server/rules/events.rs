@@ -18,7 +18,7 @@ use crate::server::interface::{
 };
 use crate::server::state::{
     Asker, CallTicket, Codes, EventOrigin, Listener, Participants, Peer, Purpose, RegisteredClient, Remote, Rest,
-    ServerCore, Ticket, Voice, listener_of,
+    ServerCore, Ticket, Timer, Voice, listener_of,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
@@ -49,10 +49,13 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
         let event = Arc::new(event);
+        let is_lost = range == range::RANGE_RM && !has_host;
+        if !is_lost && self.event_window.is_repeated(now, &event, origin) {
+            return self.outputs.reply_status(ticket, Status::SUCCESS);
+        }
         self.distribute(now, &event, origin);
         self.note_group_event(now, &event, Some(ticket.peer()));
         if stays_here || !has_host {
-            let is_lost = range == range::RANGE_RM && !has_host;
             let status = if is_lost { Status::ERR_NOT_SUPPORTED } else { Status::SUCCESS };
             self.outputs.reply_status(ticket, status);
             if has_long_list(&event) {
@@ -102,7 +105,10 @@ impl<S: Datastore> ServerCore<S> {
         if self.is_outdone(now, event) || self.is_asked_for_part(now, event) {
             return Status::SUCCESS;
         }
-        self.distribute(now, event, self.voice_of(event.source.as_ref()).into());
+        let origin = self.voice_of(event.source.as_ref()).into();
+        if !self.event_window.is_repeated(now, event, origin) {
+            self.distribute(now, event, origin);
+        }
         if event.status == Status::ERR_PROC_TERM_WO_SYNC {
             for proc in event.affected() {
                 if self.reaches_connected(event, proc) {
@@ -126,16 +132,29 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The connection of a process has broken, or a tool has left: notifies handlers in the server's process.
-    pub(super) fn raise_lost_connection(&mut self, proc: &ProcId) {
-        let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone());
-        let event = Event {
-            status: Status::ERR_LOST_CONNECTION,
-            source: Some(proc.clone()),
-            range: range::RANGE_PROC_LOCAL,
-            info: vec![affected],
-        };
-        if self.events.wants(Listener::Host, &event) {
+    /// The connection of a process has broken, or a tool has left: notifies handlers in the server's process, at the latest at the end
+    /// of the window.
+    pub(super) fn raise_lost_connection(&mut self, now: Time, proc: &ProcId) {
+        let before = self.event_window.due();
+        let report = self.event_window.lose(now, proc.clone());
+        if before != self.event_window.due() {
+            self.timers.disarm(before, Timer::Losses);
+            self.timers.arm(self.event_window.due(), Timer::Losses);
+        }
+        self.raise_here(report);
+    }
+
+    /// Reports the connections that have broken in the window.
+    pub(in crate::server) fn report_losses(&mut self) {
+        self.timers.disarm(self.event_window.due(), Timer::Losses);
+        let report = self.event_window.take_losses();
+        self.raise_here(report);
+    }
+
+    /// Notifies handlers in the server's process alone.
+    fn raise_here(&mut self, event: Option<Event>) {
+        let wanted = event.filter(|event| self.events.wants(Listener::Host, event));
+        if let Some(event) = wanted {
             self.outputs.push(Output::Raise(event));
         }
     }

@@ -177,7 +177,7 @@ impl<S: Datastore> ServerCore<S> {
         } else if peer.is_tool() && peer.stage() == PeerStage::Finalized {
             // The only notice of a tool's end. OpenPMIx 4.2 to 6.1 give it after a finalization, too, and PRRTE's `mpirun`
             // waits for it before it ends.
-            self.raise_lost_connection(peer.proc());
+            self.raise_lost_connection(now, peer.proc());
         }
         self.go_on_without_verdicts_of(now, id, peer.proc());
         if peer.is_tool() {
@@ -192,7 +192,7 @@ impl<S: Datastore> ServerCore<S> {
             // The host gets a notice, and informs the user of the job.
             tracing::info!(%proc, "connection lost without finalize");
             self.clean_up_after(proc);
-            self.raise_lost_connection(proc);
+            self.raise_lost_connection(now, proc);
             self.mourn(now, proc);
             self.untie(now, proc);
             self.registry.touch();

@@ -26,6 +26,8 @@ pub(crate) enum Timer {
     Watch(WatchId),
     /// The next delivery of a pull.
     Output(u64),
+    /// The report about lost connections.
+    Losses,
     /// Ends of processes that the others do not know yet.
     Mourning,
     /// Held requests whose review is due.

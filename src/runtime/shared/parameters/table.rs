@@ -35,6 +35,8 @@ pub(super) const FILES: &str = "mca_base_param_files";
 pub(in crate::runtime) const FORWARD_ENVARS: &str = "forward_envars";
 /// The address of the server NAME.
 const SERVER: &str = "modex_server_NAME";
+/// The window in which the ends of processes give one event.
+pub(in crate::runtime) const EVENT_WINDOW: &str = "pmix_event_caching_window";
 /// Whether tagged output is wanted.
 pub const TAG_OUTPUT: &str = "iof_tag_output";
 /// Whether output with the time is wanted.
@@ -104,6 +106,10 @@ pub const PARAMETERS: &[Parameter] = &[
     log("pmix_client_iof_verbose", "iof"),
     log("pmix_client_pub_verbose", "service"),
     log("pmix_client_spawn_verbose", "job"),
+    setting(
+        EVENT_WINDOW,
+        "server: seconds in which ends of processes give one event; 0, the default: each gives one at once",
+    ),
     log("pmix_server_base_verbose", "host"),
     log("pmix_server_connect_verbose", "collective"),
     log("pmix_server_event_verbose", "event"),
