@@ -201,14 +201,11 @@ const fn advice(status: Status) -> &'static str {
 
 /// The end of a message about an unknown name.
 fn hints(known: &[String], complaints: &[String]) -> String {
-    let (names, reasons) =
-        (&known[..known.len().min(NAMES_TOLD_MAX)], &complaints[..complaints.len().min(NAMES_TOLD_MAX)]);
-    let names = if names.is_empty() {
-        "; no server has a name".to_owned()
-    } else {
-        format!("; names are {}", names.join(", "))
+    let names = match known {
+        [] => "; no server has a name".to_owned(),
+        names => format!("; names are {}", names.join(", ")),
     };
-    reasons.iter().fold(names, |text, reason| format!("{text}; {reason}"))
+    complaints.iter().fold(names, |text, complaint| format!("{text}; {complaint}"))
 }
 
 impl AsStatus for ToolError {
@@ -454,9 +451,6 @@ fn may_come(error: &ToolError) -> bool {
         _ => false,
     }
 }
-
-/// Limit of the names and of the reasons in a message.
-const NAMES_TOLD_MAX: usize = 16;
 
 /// The time that a server gets to admit a tool while there are other candidates.
 const CANDIDATE_TIME_MAX: Duration = Duration::from_secs(5);

@@ -193,7 +193,11 @@ fn of_name(text: &str) -> Result<Cow<'_, str>, ToolError> {
     }
     let name = text.to_owned();
     match named_server(text) {
-        Err((known, complaints)) => Err(ToolError::UnknownName { name, known, complaints }),
+        Err((mut known, mut complaints)) => {
+            known.truncate(SERVERS_TOLD_MAX);
+            complaints.truncate(SERVERS_TOLD_MAX);
+            Err(ToolError::UnknownName { name, known, complaints })
+        }
         Ok(NamedServer { address, .. }) if address.starts_with(FILE_PREFIX) => Ok(Cow::Owned(address)),
         Ok(NamedServer { address, place }) => match address.parse::<ServerAddress>() {
             Ok(_) => Ok(Cow::Owned(address)),
@@ -230,5 +234,5 @@ fn at(address: &str, version: Option<Version>, trust: Trust) -> Result<Chosen, T
 const FILE_PREFIX: &str = "file:";
 /// Limit of the servers that a tool tries.
 const CANDIDATES_MAX: usize = 256;
-/// Limit of the servers that a message names.
+/// Limit of the servers, or of the ignored lines, that a message names.
 pub(super) const SERVERS_TOLD_MAX: usize = 8;
