@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use self::allocation::values_of;
+use self::allocation::{values_of, wants_secret};
 pub use self::allocation::{AllocationError, NotAvailable};
 pub use self::elsewhere::Unanswered;
 use self::elsewhere::{MARK, VERSION};
@@ -49,6 +49,7 @@ use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 pub use self::ports::{PortShortage, StaticPorts, StaticPortsError};
 use super::own_process::OwnProcess;
+use super::transport_keys::TransportKeys;
 use crate::gds::registration::{Description, RegisterError, ResourceChange};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
@@ -67,6 +68,7 @@ pub struct JobSetup {
     harvest: Harvest,
     /// Fabric resources of jobs.
     grants: Arc<FabricGrants>,
+    transport_keys: TransportKeys,
     /// Questions so far.
     questions: AtomicU32,
 }
@@ -185,7 +187,8 @@ impl AsStatus for SetupError {
 impl JobSetup {
     pub(super) fn new(own: Arc<OwnProcess>, grants: Arc<FabricGrants>) -> Self {
         let (resources, jobs, questions) = (Mutex::new(Arc::default()), Mutex::default(), AtomicU32::default());
-        Self { own, resources, jobs, harvest: Harvest::default(), grants, questions }
+        let (harvest, transport_keys) = (Harvest::default(), TransportKeys::default());
+        Self { own, resources, jobs, harvest, grants, transport_keys, questions }
     }
 
     /// Adds resources to every job.
@@ -276,11 +279,19 @@ impl JobSetup {
         };
         ports.keep();
         application.into_iter().for_each(ApplicationSetup::keep);
-        if allocated.is_empty() && changes.is_empty() {
+        let has_key = is_all || others || infos.iter().any(wants_secret);
+        let key = has_key.then(|| Info::new(Key::from_static(keys::CREDENTIAL.name()), &*self.transport_key(namespace)));
+        let given: Vec<Info> = changes.iter().map(EnvironmentChange::info).chain(allocated).chain(key).collect();
+        if given.is_empty() {
             return Ok(Vec::new());
         }
         let mark = Info::new(Key::from_static(MARK), format!("{VERSION} {namespace}"));
-        Ok(std::iter::once(mark).chain(changes.iter().map(EnvironmentChange::info)).chain(allocated).collect())
+        Ok(std::iter::once(mark).chain(given).collect())
+    }
+
+    /// The transport key of a job, in the form of `PMIX_CREDENTIAL`.
+    pub fn transport_key(&self, namespace: &Namespace) -> String {
+        self.transport_keys.key(namespace)
     }
 
     /// Takes the infos of [`JobSetup::setup_application`] on a node of the job. Fabric resources become part of the
@@ -468,7 +479,8 @@ fn refuse_required(infos: &[Info], understood: &[&str]) -> Result<(), SetupError
 }
 
 /// Infos that `setup_local_support` takes beside [`ENVIRONMENT_CHANGES`]: parts of an answer of `setup_application`.
-pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 3] = [keys::ALLOC_FABRIC.name(), FABRIC, MARK];
+pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 4] =
+    [keys::ALLOC_FABRIC.name(), keys::CREDENTIAL.name(), FABRIC, MARK];
 
 /// Infos that the setup of an application honours beside [`ENVIRONMENT_CHANGES`].
 pub(super) const UNDERSTOOD: [&str; 17] = [

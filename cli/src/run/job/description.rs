@@ -27,6 +27,9 @@ pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, Regist
     for key in [keys::TMPDIR.name(), keys::NSDIR.name()] {
         description = description.job_value(Key::from_static(key), &*directory);
     }
+    // A job and those that it spawns talk to each other, so all of them have one key.
+    let key = server.transport_key(&server.proc().namespace);
+    description = description.job_value(Key::from_static(keys::CREDENTIAL.name()), &*key);
     for rank in 0..rank_count {
         let own = format!("{directory}/{}.{rank}", plan.namespace);
         description = description.process_value(rank, Key::from_static(keys::PROCDIR.name()), own.as_str());

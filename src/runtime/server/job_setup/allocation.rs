@@ -196,6 +196,9 @@ pub(super) fn values_of(info: &Info) -> Vec<Info> {
         let is_given = |info: &&Info| VALUES_OF_FABRIC.contains(&info.key.as_str());
         return elements(&info.value).filter(is_given).cloned().collect();
     }
+    if info.key.as_str() == keys::CREDENTIAL.name() {
+        return vec![info.clone()];
+    }
     if info.key.as_str() != keys::ALLOC_FABRIC.name() {
         return Vec::new();
     }
@@ -490,6 +493,12 @@ fn is_made_here(info: &Info) -> bool {
 
 fn is_required_of_ports(info: &Info) -> bool {
     info.flags().contains(InfoFlags::REQUIRED) && OF_ENDPOINTS.contains(&info.key.as_str())
+}
+
+/// Whether a wish has a part for a key.
+pub(super) fn wants_secret(wish: &Info) -> bool {
+    let is_wanted = |part: &Info| part.key.as_str() == keys::ALLOC_FABRIC_SEC_KEY.name() && part.value != Value::Bool(false);
+    wish.key.as_str() == keys::ALLOC_FABRIC.name() && elements(&wish.value).any(is_wanted)
 }
 
 /// The host's key, or that of the job. `None` if the host wants no key.

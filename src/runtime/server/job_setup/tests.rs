@@ -315,6 +315,33 @@ fn a_choice_selects_variables_and_a_wish_counts_beside_any() {
     }
 }
 
+/// Open MPI's `mtl/psm2` does not open its endpoint without the key.
+#[test]
+fn a_setup_of_other_data_gives_the_job_a_transport_key() {
+    let fixture = Fixture::new();
+    let Fixture { server, namespace, .. } = &fixture;
+    let secret = |is_wanted: bool| {
+        let parts = [part(keys::ALLOC_FABRIC_ID.name(), "net"), part(keys::ALLOC_FABRIC_SEC_KEY.name(), is_wanted)];
+        part(keys::ALLOC_FABRIC.name(), Value::info_array(parts.to_vec()))
+    };
+    let maps = TWO_NODES.map(|(key, text)| part(key, text));
+    let key = |wish: Info| {
+        let mut infos = server.setup_application(namespace, &[&maps[..], &[wish]].concat()).unwrap();
+        infos.retain(|info| info.key.as_str() == keys::CREDENTIAL.name());
+        infos.pop()
+    };
+    for none in [flag(keys::SETUP_APP_ENVARS), secret(false)] {
+        assert_eq!(key(none), None);
+    }
+    let first = key(flag(keys::SETUP_APP_NONENVARS)).unwrap();
+    // A later application of the job has the same key.
+    for wish in [flag(keys::SETUP_APP_ALL), secret(true)] {
+        assert_eq!(key(wish).as_ref(), Some(&first));
+    }
+    fixture.start(&[flag(keys::SETUP_APP_NONENVARS)]).unwrap();
+    assert_eq!(fixture.found(Rank::Wildcard, keys::CREDENTIAL.name()), Some(first.value));
+}
+
 fn flag(key: TypedKey<bool>) -> Info {
     Info::new(Key::from_static(key.name()), true)
 }
