@@ -32,8 +32,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use self::allocation::{values_of, wants_secret};
 pub use self::allocation::{AllocationError, NotAvailable};
+use self::allocation::{values_of, wants_secret};
 pub use self::elsewhere::Unanswered;
 use self::elsewhere::{MARK, VERSION};
 use self::endpoints::FABRIC;
@@ -280,7 +280,8 @@ impl JobSetup {
         ports.keep();
         application.into_iter().for_each(ApplicationSetup::keep);
         let has_key = is_all || others || infos.iter().any(wants_secret);
-        let key = has_key.then(|| Info::new(Key::from_static(keys::CREDENTIAL.name()), &*self.transport_key(namespace)));
+        let key =
+            has_key.then(|| Info::new(Key::from_static(keys::CREDENTIAL.name()), &*self.transport_key(namespace)));
         let given: Vec<Info> = changes.iter().map(EnvironmentChange::info).chain(allocated).chain(key).collect();
         if given.is_empty() {
             return Ok(Vec::new());

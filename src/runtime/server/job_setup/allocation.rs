@@ -497,7 +497,8 @@ fn is_required_of_ports(info: &Info) -> bool {
 
 /// Whether a wish has a part for a key.
 pub(super) fn wants_secret(wish: &Info) -> bool {
-    let is_wanted = |part: &Info| part.key.as_str() == keys::ALLOC_FABRIC_SEC_KEY.name() && part.value != Value::Bool(false);
+    let is_wanted =
+        |part: &Info| part.key.as_str() == keys::ALLOC_FABRIC_SEC_KEY.name() && part.value != Value::Bool(false);
     wish.key.as_str() == keys::ALLOC_FABRIC.name() && elements(&wish.value).any(is_wanted)
 }
 
