@@ -15,6 +15,7 @@ use super::description::Part;
 use super::endpoints::{ENDPOINTS, endpoint_lists};
 use super::entry_path::Anchor;
 use super::error::{RegisterError, within};
+use super::maps::check_once;
 use super::processes::ProcessTable;
 use super::sessions::Sessions;
 use super::table::{NodeArray, PartFacts, ValueTable};
@@ -213,8 +214,7 @@ impl<'a> Walk<'a> {
             // A value without a key cannot be requested.
             "" => return Ok(()),
             NSPACE => self.check_namespace(info)?,
-            NODE_MAP => self.check_only_once(NODE_MAP, "PMIX_NODE_MAP")?,
-            PROC_MAP => self.check_only_once(PROC_MAP, "PMIX_PROC_MAP")?,
+            key @ (NODE_MAP | PROC_MAP) => check_once(&self.facts.job, key)?,
             ENDPOINTS => return self.endpoints(info),
             _ => {}
         }
@@ -419,13 +419,6 @@ impl<'a> Walk<'a> {
         match text_of(&info.value) {
             Some(found) if found != self.namespace.as_str() => Err(self.other_job(&found)),
             _ => Ok(()),
-        }
-    }
-
-    fn check_only_once(&self, key: &str, macro_name: &'static str) -> Result<(), RegisterError> {
-        match self.facts.job.get(key) {
-            Some(_) => Err(RegisterError::Twice { key: macro_name, place: "the description" }),
-            None => Ok(()),
         }
     }
 

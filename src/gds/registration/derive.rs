@@ -7,75 +7,15 @@ use std::collections::BTreeMap;
 
 use crate::gds::job_record::Texts;
 use crate::keys;
-use crate::regex::{self, DealtRanks, NodeList, RankMap};
+use crate::regex::{DealtRanks, RankMap};
 use crate::types::{Key, Rank, Value};
 
 use super::coerce::RecordCell;
 use super::columns::{ColumnBuilder, Columns};
-use super::context::DescriptionLimits;
-use super::entry_path::Anchor;
-use super::error::RegisterError;
+use super::maps::{Maps, count};
 use super::named_ranks;
 use super::nodes::Nodes;
 use super::table::{PartFacts, ValueTable};
-
-/// The two maps, expanded.
-#[derive(Debug)]
-pub(super) struct Maps {
-    pub(super) nodes: Option<NodeList>,
-    pub(super) ranks: Option<RankMap>,
-    /// The key of each map, out of its two keys.
-    pub(super) nodes_key: &'static str,
-    pub(super) ranks_key: &'static str,
-}
-
-impl Maps {
-    /// Expands the maps of a job.
-    pub(super) fn read(job: &ValueTable, limits: &DescriptionLimits) -> Result<Self, RegisterError> {
-        let key_of = |key: &'static str, raw| if job.get(key).is_some() { key } else { raw };
-        let nodes_key = key_of(keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name());
-        let ranks_key = key_of(keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name());
-        let bytes_of = |key: &str| job.get(key).and_then(map_bytes);
-        let limits = limits.of_maps();
-        let nodes = bytes_of(nodes_key)
-            .map(|bytes| regex::expand_nodes(bytes, &limits))
-            .transpose()
-            .map_err(|error| RegisterError::NodeMap(error).anchored(Anchor::job(nodes_key)))?;
-        let ranks = bytes_of(ranks_key)
-            .map(|bytes| regex::expand_ranks(bytes, &limits))
-            .transpose()
-            .map_err(|error| RegisterError::ProcMap(error).anchored(Anchor::job(ranks_key)))?;
-        Ok(Self { nodes, ranks, nodes_key, ranks_key })
-    }
-
-    /// Confirms that, with both maps, each node has its field.
-    pub(super) fn check_lengths(&self) -> Result<(), RegisterError> {
-        match (&self.nodes, &self.ranks) {
-            (Some(nodes), Some(ranks)) if nodes.len() != ranks.node_count() => {
-                Err(RegisterError::MapLengths { nodes: count(nodes.len()), fields: count(ranks.node_count()) })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether there is any map.
-    pub(super) fn is_some(&self) -> bool {
-        self.nodes.is_some() || self.ranks.is_some()
-    }
-
-    /// The process map, if its fields can be assigned to nodes.
-    pub(super) fn placement(&self) -> Option<&RankMap> {
-        self.ranks.as_ref().filter(|_| self.nodes.is_some())
-    }
-
-    /// One more than the highest rank of the process map, 0 without one. Its ranks must be distinct.
-    pub(super) fn rank_end(&self) -> Result<u32, RegisterError> {
-        let Some(ranks) = &self.ranks else { return Ok(0) };
-        ranks.check_distinct().map_err(RegisterError::ProcMap)?;
-        let runs = (0..ranks.node_count()).flat_map(|node| ranks.runs_of(node));
-        Ok(runs.map(|run| run.last().saturating_add(1)).max().unwrap_or(0))
-    }
-}
 
 /// Session values.
 pub(super) fn fill_session(session: &mut ValueTable) {
@@ -387,22 +327,5 @@ impl Places {
     }
 }
 
-/// The keys of maps.
-pub(super) const MAPS: [&str; 4] =
-    [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name(), keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()];
-
 /// Stands for no node; larger than any index.
 const NOWHERE: u32 = u32::MAX;
-
-pub(super) fn map_bytes(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::String(text) => Some(text.as_bytes()),
-        Value::Regex(bytes) | Value::ByteObject(bytes) => Some(bytes),
-        _ => None,
-    }
-}
-
-/// A count that limits keep far below the type's maximum.
-fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
-}

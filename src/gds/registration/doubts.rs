@@ -5,9 +5,12 @@ use crate::keys;
 use crate::types::{Key, Namespace, Value};
 
 use super::coerce::{ValueRule, number_value};
+use super::previous::value_at;
 
 /// Limit of warnings for one description. The last warning gives the number of further keys.
 const DOUBTS_MAX: usize = 16;
+/// Nodes that a warning names.
+const NAMED_MAX: usize = 8;
 
 /// Warns of doubtful values, once for each key. An update does not repeat the warnings of the earlier description.
 pub(in crate::gds) fn warn_of_doubts(namespace: &Namespace, record: &JobRecord, previous: Option<&JobRecord>) {
@@ -25,14 +28,14 @@ pub(in crate::gds) fn warn_of_doubts(namespace: &Namespace, record: &JobRecord, 
     }
 }
 
-/// One text for each key with an unsuitable value, and one for ranks beyond the size of the job.
+/// One text for each key with an unsuitable value, one for ranks beyond the size of the job, and one for misnamed nodes.
 pub(super) fn doubts(record: &JobRecord) -> Vec<String> {
     let told = record.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
     let beyond = told.filter(|told| *told < record.rank_count).map(|told| {
         let last = record.rank_count.saturating_sub(1);
         format!("PMIX_JOB_SIZE is {told}, but the process map has ranks up to {last}; all of them are taken")
     });
-    let mut doubts: Vec<String> = beyond.into_iter().collect();
+    let mut doubts: Vec<String> = beyond.into_iter().chain(places_elsewhere(record)).collect();
     let mut keys_seen: Vec<&str> = Vec::new();
     let entries = entries(record).filter_map(|(key, value)| Some((key, misfit(key, value)?)));
     let columns = columns(record).filter_map(|column| Some((&column.key, misfit_in(column)?)));
@@ -43,6 +46,30 @@ pub(super) fn doubts(record: &JobRecord) -> Vec<String> {
         }
     }
     doubts
+}
+
+/// A setup with other names than the node map's gives its places on the fabric to nodes without processes.
+fn places_elsewhere(record: &JobRecord) -> Option<String> {
+    let values = |key: &str| record.node_columns.iter().find(|of| of.key.as_str() == key).map(|of| &of.values);
+    let (placed, mapped) = (values(keys::FABRIC_COORDINATES.name())?, values(keys::LOCAL_SIZE.name())?);
+    let names = values(keys::HOSTNAME.name())?;
+    let has = |values, node| value_at(values, node).is_some();
+    let own = record.own_node.filter(|own| has(mapped, *own) && !has(placed, *own))?;
+    let name = |node| value_at(names, node).and_then(|name| name.as_str().map(str::to_owned));
+    let elsewhere = (0..record.node_count).filter(|node| !has(mapped, *node) && has(placed, *node));
+    let mut elsewhere: Vec<String> = elsewhere.filter_map(name).take(NAMED_MAX + 1).collect();
+    if elsewhere.len() > NAMED_MAX {
+        elsewhere.truncate(NAMED_MAX);
+        elsewhere.push("...".to_owned());
+    }
+    (!elsewhere.is_empty()).then(|| {
+        format!(
+            "the fabric resources are those of nodes {}, which have no process of the job, and not of this node {}; set the job up \
+             with the names of its node map, or register them as PMIX_HOSTNAME_ALIASES",
+            elsewhere.join(", "),
+            name(own).unwrap_or_default()
+        )
+    })
 }
 
 fn entries(record: &JobRecord) -> impl Iterator<Item = &(Key, Value)> {

@@ -111,21 +111,27 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.file(&part.nodes, &mut part.columns)
     }
 
-    /// Places node arrays and files their values. Arrays with a name come first, so that a number alone means the node
-    /// that was given this number under its name.
+    /// Places node arrays and files their values. Aliases of known nodes come first, because another array, such as that of a setup,
+    /// may name the node so. Arrays without a name come last, so that a number alone means the node that was given this number under
+    /// its name.
     fn file(&mut self, arrays: &[NodeArray<'a>], columns: &mut Columns<'a>) -> Result<(), RegisterError> {
-        let mut indexes = vec![None; arrays.len()];
-        for named in [true, false] {
-            for (array, index) in arrays.iter().zip(&mut indexes) {
-                let identity = NodeIdentity::of(array)?;
-                if identity.hostname.is_some() == named {
-                    *index = Some(self.place(identity).map_err(|error| error.anchored(array.anchor()))?);
-                }
+        let identified =
+            arrays.iter().zip(0_usize..).map(|(array, place)| Ok((NodeIdentity::of(array)?, place, array)));
+        let mut identified = identified.collect::<Result<Vec<_>, RegisterError>>()?;
+        identified.sort_by_cached_key(|(NodeIdentity { hostname, aliases, .. }, ..)| {
+            let is_known = hostname.as_ref().is_some_and(|name| self.by_hostname.contains_key(name.as_str()));
+            (hostname.is_none(), aliases.is_empty() || !is_known)
+        });
+        let mut indexes = vec![0; arrays.len()];
+        for (identity, place, array) in identified {
+            let index = self.place(identity).map_err(|error| error.anchored(array.anchor()))?;
+            if let Some(found) = indexes.get_mut(place) {
+                *found = index;
             }
         }
         for (array, index) in arrays.iter().zip(indexes) {
             for info in array.infos.iter().filter(|info| Container::of(info.key.as_str()).is_none()) {
-                let inserted = insert(columns, index.unwrap_or_default(), info);
+                let inserted = insert(columns, index, info);
                 inserted.map_err(|error| error.anchored(array.anchor()))?;
             }
         }

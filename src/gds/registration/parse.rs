@@ -9,11 +9,12 @@ use crate::types::{Info, Namespace, Value};
 
 use super::collect::{Facts, collect};
 use super::context::{Context, DescriptionLimits};
-use super::derive::{self, MAPS, Maps};
+use super::derive;
 use super::description::{Description, Part, parts_of};
 use super::entry_path::Anchor;
 use super::error::{RegisterError, within};
 use super::homes::{EarlierHomes, Homes};
+use super::maps::{MAPS, Maps};
 use super::named_ranks;
 use super::nodes::Nodes;
 use super::previous;
@@ -159,7 +160,7 @@ fn settle(
     }
     settle_loose(&mut facts, previous)?;
     let mut sessions = std::mem::take(&mut facts.sessions).settle(previous);
-    let fresh_maps = Maps::read(&facts.job, &context.limits)?;
+    let fresh_maps = Maps::read(&facts.job, &context.limits.of_maps())?;
     fresh_maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_maps.ranks_key)))?;
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
@@ -188,7 +189,7 @@ fn settle(
     let homes = homes.map(|homes| homes.map(nodes.count(), &context.limits)).transpose()?;
     if derived_values == DerivedValues::Added {
         if size_is_fresh {
-            let earlier = if maps_are_fresh { None } else { Some(Maps::read(&facts.job, &context.limits)?) };
+            let earlier = if maps_are_fresh { None } else { Some(Maps::read(&facts.job, &context.limits.of_maps())?) };
             size.check_map(earlier.as_ref().unwrap_or(&maps))?;
         }
         if apps_are_counted {
@@ -254,7 +255,7 @@ fn with_earlier(fresh: Maps, job: &ValueTable, context: &Context) -> Result<Maps
         (None, Some(_)) => fresh.ranks_key,
         _ => return Ok(fresh),
     };
-    let maps = Maps::read(job, &context.limits)?;
+    let maps = Maps::read(job, &context.limits.of_maps())?;
     maps.check_lengths().map_err(|error| error.anchored(Anchor::job(fresh_key)))?;
     Ok(maps)
 }

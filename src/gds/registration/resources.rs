@@ -11,9 +11,9 @@ use super::coerce::text_of;
 use super::collect::u32_of;
 use super::container::{Container, Infos, unwrapped};
 use super::context::{Context, DescriptionLimits};
-use super::derive::{MAPS, map_bytes};
 use super::description::{Description, Part};
 use super::error::RegisterError;
+use super::maps::{MAPS, map_bytes};
 use super::parse::check_added;
 
 /// The resources for a job. Left out: resources that name another job, processes outside the job, and a size or maps if

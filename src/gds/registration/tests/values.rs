@@ -204,3 +204,30 @@ fn sizes_beyond_the_limits_are_refused_by_name() {
     assert_eq!(limit_of(&entries), "entries");
     assert_eq!(limit_of(&[job(entries)]), "entries");
 }
+
+/// The fabric resources of a setup with other names of nodes reached no process, without a word.
+#[test]
+fn places_on_the_fabric_of_unknown_nodes_are_doubtful_if_this_node_has_none() {
+    let none = Value::DataArray(Box::new(DataArray { element_type: DataType::Geometry, elements: Vec::new() }));
+    let set_up = |name: &str| node(name, vec![info("pmix.fab.coord", none.clone())]);
+    let mapped = maps("n0,n1", "0;1");
+    let with = |names: &[&str], described: &[Info]| {
+        let blob = names.iter().map(|name| set_up(name));
+        doubts::doubts(&record(&blob.chain(described.iter().cloned()).collect::<Vec<_>>()))
+    };
+    for (names, described) in [
+        (&["n0", "n1"][..], &mapped[..]),
+        (&["n0"], &mapped),
+        (&["n1", "login1"], &mapped),
+        (&["login1"], &mapped[..1]),
+        (&["login1"], &[mapped.as_slice(), &[node("n1", vec![info("pmix.alias", strings(&["login1"]))])]].concat()),
+    ] {
+        assert_eq!(with(names, described), [""; 0], "{names:?}");
+    }
+    let said = with(&["n0", "login1"], &mapped);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("nodes login1,") && said[0].contains("this node n1"), "{said:?}");
+    let many: Vec<String> = (0..20).map(|number| format!("login{number}")).collect();
+    let said = with(&many.iter().map(String::as_str).collect::<Vec<_>>(), &mapped);
+    assert!(said[0].contains("login7, ...") && !said[0].contains("login8"), "{said:?}");
+}

@@ -20,9 +20,8 @@ use super::endpoints::{FABRIC, FabricShortage, JobFabric};
 use super::fabric_jobs::NoRandomBytes;
 use super::layout::elements;
 use super::ports::{PortSetup, PortShortage, Taken};
-use crate::gds::registration::ENDPOINTS;
+use crate::gds::registration::{ENDPOINTS, RegisterError};
 use crate::keys;
-use crate::regex::MapError;
 use crate::types::codes::device_type;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Status, Value};
 
@@ -46,6 +45,12 @@ pub enum AllocationError {
     Twice {
         /// The given key.
         id: Key,
+    },
+    /// A wish has two parts of one key.
+    #[error("a PMIX_ALLOC_FABRIC has {key:?} twice; give each part once, or ask with two PMIX_ALLOC_FABRIC")]
+    PartTwice {
+        /// The key of the parts.
+        key: Key,
     },
     /// A part of the wish has the wrong type.
     #[error("{key:?} in PMIX_ALLOC_FABRIC has a value of another type than the standard's")]
@@ -73,7 +78,7 @@ pub enum AllocationError {
     },
     /// The map of nodes or processes is damaged.
     #[error("the job's layout can't be read: {0}")]
-    Layout(#[from] MapError),
+    Layout(#[from] RegisterError),
     /// The setup has too many wishes.
     #[error("the setup has {found} PMIX_ALLOC_FABRIC, more than {WISHES_MAX}; ask for several parts in one")]
     TooManyWishes {
@@ -115,8 +120,9 @@ pub enum NotAvailable {
 impl AsStatus for AllocationError {
     fn status(&self) -> Status {
         match self {
-            Self::Nameless | Self::Reserved { .. } | Self::Mistyped { .. } | Self::Layout(_) => Status::ERR_BAD_PARAM,
-            Self::Twice { .. } => Status::ERR_DUPLICATE_KEY,
+            Self::Nameless | Self::Reserved { .. } | Self::Mistyped { .. } => Status::ERR_BAD_PARAM,
+            Self::Layout(error) => error.status(),
+            Self::Twice { .. } | Self::PartTwice { .. } => Status::ERR_DUPLICATE_KEY,
             Self::NotGiven { reason: NotAvailable::Fabric(FabricShortage::TooMany { .. }), .. }
             | Self::NotAnswered { reason: NotAvailable::Fabric(FabricShortage::TooMany { .. }), .. } => {
                 Status::ERR_OUT_OF_RESOURCE
@@ -253,6 +259,11 @@ impl<'a> Wish<'a> {
         let asked: Vec<&Info> = elements(&info.value).collect();
         if asked.len() > PARTS_MAX {
             return Err(AllocationError::TooManyParts { found: asked.len() });
+        }
+        // Parts of a site may repeat.
+        let is_twice = |part: &&Info| asked.iter().filter(|other| other.key == part.key).count() > 1;
+        if let Some(part) = asked.iter().copied().find(|part| part.key.is_reserved() && is_twice(part)) {
+            return Err(AllocationError::PartTwice { key: part.key.clone() });
         }
         let is_required = info.flags().contains(InfoFlags::REQUIRED);
         let id = asked.iter().find(|info| info.key.as_str() == keys::ALLOC_FABRIC_ID.name());

@@ -288,7 +288,7 @@ mod tests {
         let endpoints = |count: u64| wish(info(keys::ALLOC_FABRIC_ENDPTS.name(), Value::Size(count)));
         let plane = wish(info(keys::ALLOC_FABRIC_PLANE.name(), "plane000"));
         let (many, full) = ("endpoints and nodes", Status::ERR_OUT_OF_RESOURCE);
-        refused("0-1048576", &[endpoints(1)], Status::ERR_BAD_PARAM, "1048576");
+        refused("0-1048576", &[endpoints(1)], full, "1048576");
         refused("0-262143", std::slice::from_ref(&plane), full, many);
         // The bound is that of all wishes together, and a node counts as an endpoint.
         let named = |id: &str, mut wish: Info| {

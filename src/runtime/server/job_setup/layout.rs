@@ -1,9 +1,8 @@
 //! Where a job, or an application of it, runs.
 
-use std::borrow::Cow;
-
+use crate::gds::registration::{RegisterError, maps_among};
 use crate::keys;
-use crate::regex::{MapError, MapLimits, NodeList, RankMap, RankRun, expand_nodes, expand_ranks, framed};
+use crate::regex::{MapLimits, NodeList, RankMap, RankRun};
 use crate::types::{Info, Value};
 
 /// Nodes and ranks of a job.
@@ -15,14 +14,11 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Reads the node map and the process map among `infos`, also inside an array of the job.
-    pub(super) fn of(infos: &[Info], limits: &MapLimits) -> Result<Self, MapError> {
+    pub(super) fn of(infos: &[Info], limits: &MapLimits) -> Result<Self, RegisterError> {
         let of_job = infos.iter().filter(|info| info.key.as_str() == keys::JOB_INFO_ARRAY.name());
-        let inside = || of_job.clone().flat_map(|info| elements(&info.value));
-        let map =
-            |name: &str| infos.iter().chain(inside()).find(|info| info.key.as_str() == name).map(|info| &info.value);
-        let nodes = map(keys::NODE_MAP.name()).and_then(bytes_of).map(|map| expand_nodes(&map, limits));
-        let ranks = map(keys::PROC_MAP.name()).and_then(bytes_of).map(|map| expand_ranks(&map, limits));
-        Ok(Self { nodes: nodes.transpose()?, ranks: ranks.transpose()? })
+        let inside = of_job.flat_map(|info| elements(&info.value));
+        let (nodes, ranks) = maps_among(infos.iter().chain(inside), limits)?;
+        Ok(Self { nodes, ranks })
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&str, Vec<u32>)> {
@@ -67,18 +63,6 @@ impl Layout {
             runs.sum::<usize>() * size_of::<RankRun>() + ranks.node_count() * size_of::<u32>()
         };
         nodes + self.ranks.as_ref().map_or(0, of_map)
-    }
-}
-
-fn bytes_of(value: &Value) -> Option<Cow<'_, [u8]>> {
-    match value {
-        Value::String(text) => Some(text.as_bytes().into()),
-        Value::Regex(bytes) | Value::ByteObject(bytes) => Some(bytes.into()),
-        Value::Regex2(map) => {
-            let encoding = map.encoding.as_ref().map(|encoding| encoding.as_bytes()).unwrap_or_default();
-            framed(encoding, &map.bytes).ok().map(Cow::Owned)
-        }
-        _ => None,
     }
 }
 

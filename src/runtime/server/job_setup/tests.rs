@@ -613,6 +613,55 @@ fn parts_that_the_fabric_lacks_are_left_out_or_refused_if_required() {
     assert_eq!(fixture.granted().0, ["pmix.alloc.nsec"]);
 }
 
+/// The first one of two counts of endpoints counted, without a word.
+#[test]
+fn a_wish_has_each_part_once() {
+    let fixture = fixture_with_fabric();
+    let maps = TWO_NODES.map(|(key, text)| part(key, text));
+    let pairs = [
+        [endpoints_wanted(1), endpoints_wanted(2)],
+        [keys::ALLOC_FABRIC_PLANE.name(); 2].map(|key| part(key, "plane000")),
+        [keys::ALLOC_FABRIC_TYPE.name(), keys::ALLOC_FABRIC_ID.name()].map(|key| part(key, "test")),
+    ];
+    for pair in pairs {
+        let twice = pair[1].key.clone();
+        let refused = fixture.server.setup_application(&fixture.namespace, &[&[wish(&pair)], &maps[..]].concat());
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_DUPLICATE_KEY);
+        assert!(refused.to_string().contains(twice.as_str()), "{refused}");
+    }
+    let of_site = [part("site.rail", 1_u32), part("site.rail", 2_u32), endpoints_wanted(1)];
+    fixture.server.setup_application(&fixture.namespace, &[&[wish(&of_site)], &maps[..]].concat()).unwrap();
+}
+
+/// Such maps were taken without a word, although the registration of the same job fails.
+#[test]
+fn maps_that_contradict_each_other_are_refused_as_at_the_registration() {
+    let fixture = fixture_with_fabric();
+    let (nodes, ranks) = ("pmix.nmap", "pmix.pmap");
+    let cases = [
+        (vec![part(nodes, "test000,test001"), part(ranks, "0,1")], "2 nodes but the process map has 1 fields"),
+        (vec![part(nodes, "test000"), part(ranks, "0;1")], "1 nodes but the process map has 2 fields"),
+        (vec![part(nodes, "test000"), part(nodes, "test001"), part(ranks, "0")], "PMIX_NODE_MAP is given twice"),
+        (vec![part(nodes, "test000"), part(ranks, "0"), part(ranks, "1")], "PMIX_PROC_MAP is given twice"),
+        (vec![part(nodes, "test000,test000"), part(ranks, "0;1")], "names \"test000\" at 0 and at 1"),
+        (vec![part(nodes, "test000,test001"), part(ranks, "0;0")], "rank 0 is listed more than once"),
+        (vec![part(nodes, "test000"), part(ranks, 1_u32)], "\"pmix.pmap\": expected string, got uint32"),
+    ];
+    for (maps, reason) in cases {
+        let set_up = |wishes: &[Info]| fixture.server.setup_application(&fixture.namespace, &[wishes, &maps].concat());
+        let refused = set_up(&[wish(&[endpoints_wanted(1)])]).unwrap_err();
+        assert!(refused.to_string().contains(reason), "{refused}");
+        let registered = fixture.server.register_namespace(&fixture.namespace, 0, maps.clone()).wait().unwrap_err();
+        assert!(registered.to_string().contains(reason), "{registered}");
+        assert_eq!(refused.status(), registered.status());
+        assert_eq!(set_up(&[]).unwrap(), [], "nobody asked for a fabric");
+    }
+    // OpenPMIx registers such a job, too.
+    let beyond = [part(keys::JOB_SIZE.name(), 1_u32), part(nodes, "test000"), part(ranks, "0,7")];
+    assert_ne!(fixture.server.setup_application(&fixture.namespace, &beyond).unwrap(), []);
+}
+
 fn required(info: Info) -> Info {
     Info { flags: InfoFlags::REQUIRED.bits(), ..info }
 }
