@@ -15,6 +15,21 @@ pub enum FabricError {
         /// The limit.
         max: usize,
     },
+    /// A device with names that no list can hold, or with an odd address or vendor.
+    #[error(
+        "plane '{plane}': no device {device:?} of node {node:?} can be in a fabric: a name is empty, is longer than {max} bytes, or has a \
+         space, ',', ';', '/' or control character; or its address or vendor is too long or has a control character"
+    )]
+    Device {
+        /// The plane.
+        plane: String,
+        /// The start of the node's name.
+        node: String,
+        /// The start of the device's name.
+        device: String,
+        /// The limit.
+        max: usize,
+    },
     /// One name for two planes.
     #[error("two planes have the name '{plane}'; a registration could not tell them apart")]
     TwoPlanes {

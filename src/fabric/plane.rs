@@ -295,16 +295,14 @@ fn check_sizes_and_names(plane: &PlaneDescription) -> Result<(), FabricError> {
     if switches.len() > SWITCHES_MAX {
         return Err(too_many("switches", switches.len(), SWITCHES_MAX));
     }
-    let of_devices = devices.iter().flat_map(|device| {
-        let texts = [Some(&*device.node), Some(&*device.name), Some(&*device.vendor), device.address.as_deref()];
-        texts.into_iter().flatten()
-    });
-    let names =
-        [plane.as_str(), vendor.as_str()].into_iter().chain(switches.iter().map(String::as_str)).chain(of_devices);
+    let shown = |text: &str| text.chars().take(NAME_BYTES_MAX / 4).collect::<String>();
+    let names = [plane.as_str(), vendor.as_str()].into_iter().chain(switches.iter().map(String::as_str));
     if let Some(name) = names.into_iter().find(|name| !is_name(name)) {
-        let name = name.chars().take(NAME_BYTES_MAX / 4).collect();
-        let plane = plane.chars().take(NAME_BYTES_MAX / 4).collect();
-        return Err(FabricError::Name { plane, name, max: NAME_BYTES_MAX });
+        return Err(FabricError::Name { plane: shown(plane), name: shown(name), max: NAME_BYTES_MAX });
+    }
+    if let Some(device) = devices.iter().find(|device| !is_sound(device)) {
+        let (node, device) = (shown(&device.node), shown(&device.name));
+        return Err(FabricError::Device { plane: plane.clone(), node, device, max: NAME_BYTES_MAX });
     }
     match devices.iter().find(|device| device.switch as usize >= switches.len()) {
         None => Ok(()),
@@ -320,4 +318,19 @@ fn check_sizes_and_names(plane: &PlaneDescription) -> Result<(), FabricError> {
 
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control)
+}
+
+/// Whether a device can be in a fabric.
+pub(crate) fn is_sound(device: &DeviceDescription) -> bool {
+    let DeviceDescription { node, name, vendor, address, .. } = device;
+    is_name_in_lists(node) && is_name_in_lists(name) && is_name(vendor) && address.as_deref().is_none_or(is_name)
+}
+
+/// Whether a node or device may have this name. Texts for users list such names.
+pub(super) fn is_name_in_lists(name: &str) -> bool {
+    is_name(name) && name.chars().all(is_part_of_name)
+}
+
+pub(super) fn is_part_of_name(character: char) -> bool {
+    !character.is_control() && !character.is_whitespace() && !matches!(character, ',' | ';' | '/')
 }

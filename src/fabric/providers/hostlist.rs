@@ -1,4 +1,4 @@
-use crate::fabric::NAME_BYTES_MAX;
+use crate::fabric::{NAME_BYTES_MAX, is_part_of_name};
 
 /// A reason to refuse a list of names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,8 +16,10 @@ pub enum HostlistError {
         /// The start of the range.
         text: String,
     },
-    /// A name is empty or too long.
-    #[error("{text:?} has an empty name, or one of more than {NAME_BYTES_MAX} bytes")]
+    /// A name is empty, too long, or has a character that ends names.
+    #[error(
+        "{text:?} has an empty name, one of more than {NAME_BYTES_MAX} bytes, or one with a space, '/', ';' or control character"
+    )]
     Name {
         /// The start of the list.
         text: String,
@@ -37,7 +39,8 @@ pub(super) fn expand(list: &str, max: usize) -> Result<Vec<String>, HostlistErro
     let mut names = Vec::new();
     for pattern in split(list)? {
         // A long name in front of a long range would fill the memory.
-        if pattern.is_empty() || pattern.split(['[', ']']).step_by(2).any(|literal| literal.len() > NAME_BYTES_MAX) {
+        let is_long = pattern.split(['[', ']']).step_by(2).any(|literal| literal.len() > NAME_BYTES_MAX);
+        if pattern.is_empty() || is_long || !pattern.chars().all(|of| of == ',' || is_part_of_name(of)) {
             return Err(HostlistError::Name { text: excerpt(list) });
         }
         let mut prefixes = vec![String::new()];

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::provider::{Fault, Provider, ProviderError, id_of_port, u32_of};
+use super::provider::{Fault, Provider, ProviderError, check_name, id_of_port, u32_of};
 use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 use crate::topo::device_id;
 
@@ -181,7 +181,12 @@ impl<'t> Section<'t> {
             (Some(node), Some(name)) if name.ends_with(|last: char| last.is_ascii_digit()) => (node, name),
             _ => (id, "ca"),
         };
-        Some(Ok(Self { kind, id, node, name }))
+        let checked = match kind {
+            Kind::Switch => check_name("switch", id),
+            Kind::Adapter => check_name("node", node).and_then(|()| check_name("device", name)),
+            Kind::Other => Ok(()),
+        };
+        Some(checked.map(|()| Self { kind, id, node, name }))
     }
 }
 

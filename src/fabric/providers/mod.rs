@@ -29,7 +29,7 @@ mod yaml;
 
 pub use hostlist::HostlistError;
 pub use ibnetdiscover::IbNetDiscover;
-pub use inventories::INVENTORIES;
+pub use inventories::{INVENTORIES, left_out};
 pub use provider::{Fault, Provider, ProviderError, TEXT_BYTES_MAX};
 pub use slurm::SlurmTopology;
 pub use slurm_yaml::SlurmYaml;

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::hostlist::{HostlistError, excerpt};
-use crate::fabric::{Fabric, FabricDescription, FabricError};
+use crate::fabric::{Fabric, FabricDescription, FabricError, NAME_BYTES_MAX, is_name_in_lists};
 
 /// Bytes of a text. `ibnetdiscover` writes about 300 for each port: this is a fabric of 800,000 ports.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
@@ -79,6 +79,17 @@ pub enum Fault {
     /// A list of names can't be read.
     #[error(transparent)]
     Hostlist(#[from] HostlistError),
+    /// A name that no list can hold.
+    #[error(
+        "no {what} can have the name {name:?}: it is empty, is longer than {NAME_BYTES_MAX} bytes, or has a space, ',', ';', '/' or control \
+         character"
+    )]
+    Name {
+        /// Node, device or switch.
+        what: &'static str,
+        /// The start of the name.
+        name: String,
+    },
     /// A number is none, or is too large or small.
     #[error("{text:?} is no number from {min} to {max}")]
     Number {
@@ -203,6 +214,11 @@ impl Fault {
 /// The id of a port. Inventories and distances have adapters without ports, so the only port of an adapter has the adapter's id.
 pub(super) fn id_of_port(adapter: &str, port: &str, port_count: usize) -> String {
     if port_count == 1 { adapter.to_owned() } else { format!("{adapter}:{port}") }
+}
+
+/// Refuses a name that no list can hold.
+pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), Fault> {
+    if is_name_in_lists(name) { Ok(()) } else { Err(Fault::Name { what, name: excerpt(name) }) }
 }
 
 /// A number within bounds.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::hostlist::excerpt;
-use super::provider::{Fault, Provider, ProviderError, UNKNOWN, id_of_port};
+use super::provider::{Fault, Provider, ProviderError, UNKNOWN, check_name, id_of_port};
 use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 use crate::topo::device_id;
 
@@ -68,6 +68,11 @@ fn read_line<'t>(text: &'t str, line: usize, devices: &mut Devices<'t>) -> Resul
     let (class, below) = class.ok_or_else(form)?;
     let (name, file) = below.split_once('/').ok_or_else(form)?;
     let (path, content) = file.split_once(':').ok_or_else(form)?;
+    check_name("node", node)?;
+    check_name("device", name)?;
+    if let Some((port, _)) = path.strip_prefix("ports/").and_then(|path| path.split_once('/')) {
+        check_name("device", &format!("{name}:{port}"))?;
+    }
     let earlier = devices.entry((class, node, name)).or_default().insert(path, (content.trim(), line));
     match earlier {
         None => Ok(()),

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::hostlist::expand;
+use super::hostlist::{excerpt, expand};
 use super::*;
-use crate::fabric::{Fabric, Plane};
+use crate::fabric::{DeviceDescription, Fabric, Plane};
 use crate::topo::inventory::{self, Inventories, Inventory};
 
 fn plane(fabric: &Fabric) -> &Plane {
@@ -96,7 +96,10 @@ fn a_wrong_test_fabric_is_refused_with_the_entry() {
     let ports = "entry 2: 4 ports are no choice here: the number of nodes decides; name the nodes";
     assert_eq!(of("nodes:5;plane:d:3:4"), ports);
     assert_eq!(of("names:a;plane:d:3:4:5"), "entry 2: \"4:5\" is no number from 1 to 100000");
-    assert_eq!(of("names:a,,b;plane:1"), "entry 1: \"a,,b\" has an empty name, or one of more than 255 bytes");
+    assert_eq!(
+        of("names:a,,b;plane:1"),
+        "entry 1: \"a,,b\" has an empty name, one of more than 255 bytes, or one with a space, '/', ';' or control character"
+    );
     assert_eq!(of("names:a,a;plane:1"), "node 'a' has two devices with the name 'a:nic.plane000.0'");
     assert_eq!(of("names:a;nodes:1;plane:1"), "entry 2: \"nodes:1\" has none of the known forms");
     assert_eq!(of("wide:100000;plane:11"), "entry 1: \"11\" is no number from 1 to 10");
@@ -118,7 +121,7 @@ fn hostlists_expand_with_widths_and_several_brackets() {
         assert_eq!(refused(&format!("a[{range}]")), format!("{range:?} is no range of numbers"));
     }
     for list in ["a,,b", "", &format!("{}[1-2]", "x".repeat(256))] {
-        assert!(refused(list).contains("has an empty name, or one of more than 255 bytes"), "{list}");
+        assert!(refused(list).contains("has an empty name"), "{list}");
     }
     assert_eq!(expand("a[1-10]b[1-10]", 100).unwrap().len(), 100);
     for list in ["a[0-100]", "a[0-4294967295]", "a[1-10]b[1-10],c", "a[1-10]b[1-10]c[1-10]"] {
@@ -289,7 +292,10 @@ fn a_wrong_topology_in_yaml_is_refused_with_the_line() {
         of("- topology: t\n  flat: 1\n  cluster_default: maybe"),
         "line 3: \"maybe\" has none of the known forms"
     );
-    assert_eq!(of("- topology: ''\n  flat: 1"), "line 1: \"\" has an empty name, or one of more than 255 bytes");
+    assert_eq!(
+        of("- topology: ''\n  flat: 1"),
+        "line 1: \"\" has an empty name, one of more than 255 bytes, or one with a space, '/', ';' or control character"
+    );
     assert_eq!(tree("      - nodes: n"), "line 4: 'switch' is missing");
     assert_eq!(tree("      - switch: a"), "line 4: 'nodes or children' is missing");
     assert_eq!(tree("      - switch: a\n        children: b"), "line 4: 'b' is described nowhere");
@@ -454,6 +460,56 @@ fn listings_of_sys_give_a_plane_for_each_class() {
     let twice = "n0: /sys/class/net/e/mtu:1\nn0: /sys/class/net/e/mtu:1";
     assert_eq!(of(twice), "line 2: 'n0 e/mtu' was described before, on line 1");
     assert_eq!(of("n0: /sys/class/net/lo/address:00:00:00:00:00:00"), "the fabric has no plane");
+}
+
+/// Such names were taken, and broke the lists in which nodes and devices stand; or the error named neither line nor device.
+#[test]
+fn names_that_no_list_can_hold_are_refused_with_their_line_or_device() {
+    let long = "x".repeat(256);
+    let of_listing = |node: &str, name: &str| {
+        let good = "n0: /sys/class/net/eth0/mtu:1500";
+        error(SysListing.read(&format!("{good}\n{node}: /sys/class/net/{name}/mtu:1500")))
+    };
+    for node in ["", "a b", "a/b", "a,b", "a;b", "a\tb", "a\u{1}b", &long] {
+        let error = of_listing(node, "eth0");
+        assert!(error.starts_with(&format!("line 2: no node can have the name {:?}", excerpt(node))), "{error}");
+    }
+    for name in ["", "eth 0", "eth,0", "eth\u{7f}", &long] {
+        let error = of_listing("n1", name);
+        assert!(error.starts_with(&format!("line 2: no device can have the name {:?}", excerpt(name))), "{error}");
+    }
+    let port = error(SysListing.read("n0: /sys/class/infiniband/mlx5_0/ports/a b/state:4"));
+    assert!(port.starts_with("line 1: no device can have the name \"mlx5_0:a b\""), "{port}");
+    let of_subnet = |adapter: &str| {
+        let switch = "Switch 8 \"S-1\" # \"\" base port 0 lid 1 lmc 0\n[1] \"H-1\"[1]\n";
+        IbNetDiscover.read(&format!("{switch}Ca 1 {adapter}\n[1](2) \"S-1\"[1]\n"))
+    };
+    for (adapter, named) in [
+        ("\"H-1\" # \"n0\u{1} hca0\"", "node can have the name \"n0\\u{1}\""),
+        ("\"H-1\" # \"a,b hca0\"", "node can have the name \"a,b\""),
+        ("\"H-1\" # \"n0 h/a0\"", "device can have the name \"h/a0\""),
+        ("\"H 1\"", "node can have the name \"H 1\""),
+    ] {
+        let error = error(of_subnet(adapter));
+        assert!(error.starts_with(&format!("line 3: no {named}")), "{error}");
+    }
+    assert_eq!(
+        plane(&of_subnet("\"H-1\" # \"MT25408/ConnectX Mellanox Technologies\"").unwrap()).device(0).unwrap().node,
+        "H-1"
+    );
+    let switch = error(IbNetDiscover.read("Switch 8 \"S\u{1}\""));
+    assert!(switch.starts_with("line 1: no switch can have the name"), "{switch}");
+    let quoted = "- {topology: t, tree: {switches: [{switch: s, nodes: \"a b\"}]}}";
+    assert!(error(SlurmYaml.read(quoted)).starts_with("line 1: \"a b\" has an empty name"));
+    // A provider of a site.
+    let device = DeviceDescription {
+        node: "n0".to_owned(),
+        name: "eth 0".to_owned(),
+        vendor: "x".into(),
+        ..DeviceDescription::default()
+    };
+    let refused = Fabric::new(sysfs::of_classes("site", vec![device], Vec::new())).unwrap_err().to_string();
+    assert!(refused.starts_with("plane 'net': no device \"eth 0\" of node \"n0\" can be in a fabric"), "{refused}");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! A delivery of inventories does not wait for the fabric that comes from them. The thread reads it afterwards, once for all deliveries that
 //! came meanwhile. A caller of this process that needs it earlier reads it itself.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use super::fabric_source::{FabricSource, FabricSourceError};
 use super::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use super::service_desk::{ReplyTo, answer};
 use crate::events::Event;
-use crate::fabric::providers::INVENTORIES;
+use crate::fabric::providers::{INVENTORIES, left_out};
 use crate::fabric::{CurrentFabric, FIRST_REVISION, Fabric, FabricHandle};
 use crate::keys;
 use crate::proto::{FabricRegister, FabricUpdate};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{HostCall, HostReply, requires_more_than};
-use crate::topo::inventory::SharedInventories;
+use crate::topo::inventory::{Inventories, SharedInventories};
 use crate::types::codes::range::RANGE_LOCAL;
 use crate::types::{AsStatus, Info, Key, ProcId, Status};
 
@@ -34,8 +35,16 @@ pub(super) struct KnownFabric {
     source: FabricSource,
     inventories: SharedInventories,
     current: Arc<CurrentFabric>,
-    /// The revision of the inventories that was read last. It is locked during a reading.
-    read: Arc<Mutex<u64>>,
+    /// It is locked during a reading.
+    read: Arc<Mutex<LastReading>>,
+}
+
+/// The inventories that were read last.
+#[derive(Default)]
+struct LastReading {
+    revision: u64,
+    /// Their devices that can't be in a fabric: node and name.
+    left_out: BTreeSet<(String, String)>,
 }
 
 impl KnownFabric {
@@ -43,8 +52,11 @@ impl KnownFabric {
     pub(super) fn read(source: FabricSource, inventories: &SharedInventories) -> Result<Self, FabricSourceError> {
         let known = inventories.snapshot();
         let current = Arc::new(CurrentFabric::new(source.read(&known)?));
-        let read = Arc::new(Mutex::new(known.network_revision()));
-        Ok(Self { source, inventories: inventories.clone(), current, read })
+        let mut read = LastReading { revision: known.network_revision(), ..LastReading::default() };
+        if source.is_of_inventories() {
+            read.warn(&known);
+        }
+        Ok(Self { source, inventories: inventories.clone(), current, read: Arc::new(Mutex::new(read)) })
     }
 
     /// The fabric of the inventories. It is read when it is needed first.
@@ -68,7 +80,7 @@ impl KnownFabric {
     pub(super) fn newest(&self) -> FabricHandle {
         if self.source.is_of_inventories() {
             let mut read = self.read.lock();
-            if *read != self.inventories.snapshot().network_revision() {
+            if read.revision != self.inventories.snapshot().network_revision() {
                 // The error is in the log.
                 let _ = self.read_again(&mut read);
             }
@@ -79,13 +91,16 @@ impl KnownFabric {
     /// Whether [`Self::newest`] would take long.
     fn is_behind(&self) -> bool {
         let has_newer = |read: u64| read != self.inventories.snapshot().network_revision();
-        self.source.is_of_inventories() && self.read.try_lock().is_none_or(|read| has_newer(*read))
+        self.source.is_of_inventories() && self.read.try_lock().is_none_or(|read| has_newer(read.revision))
     }
 
     /// Reads the fabric. After an error the earlier one stays, until the next change.
-    fn read_again(&self, read: &mut u64) -> Result<(), FabricSourceError> {
+    fn read_again(&self, read: &mut LastReading) -> Result<(), FabricSourceError> {
         let inventories = self.inventories.snapshot();
-        *read = inventories.network_revision();
+        read.revision = inventories.network_revision();
+        if self.source.is_of_inventories() {
+            read.warn(&inventories);
+        }
         let fabric = self.source.read(&inventories).inspect_err(|error| {
             tracing::error!("{error}; the fabric stays as it was");
         })?;
@@ -93,6 +108,29 @@ impl KnownFabric {
         Ok(())
     }
 }
+
+impl LastReading {
+    /// Warns of each device that the fabric leaves out, once.
+    fn warn(&mut self, inventories: &Inventories) {
+        let left_out = left_out(inventories);
+        let newly = || left_out.difference(&self.left_out);
+        for (node, device) in newly().take(NAMED_MAX) {
+            tracing::warn!(
+                ?node,
+                ?device,
+                "a device of an inventory is left out of the fabric: a name is empty, too long, or has a space, ',', ';', '/' or control \
+                 character, or its address is too long; rename it"
+            );
+        }
+        if let Some(more) = newly().count().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+            tracing::warn!(more, "further devices of inventories are left out of the fabric");
+        }
+        self.left_out = left_out;
+    }
+}
+
+/// Devices that one reading names in the log.
+const NAMED_MAX: usize = 16;
 
 /// The service. The first order starts its thread.
 pub(super) struct FabricDesk {
@@ -264,6 +302,7 @@ mod tests {
     use crate::fabric::FabricDescription;
     use crate::fabric::providers::{Provider, ProviderError, TestFabric};
     use crate::runtime::server::poller::{Poller, Token, Waker};
+    use crate::runtime::server::warn_lines::WarnLines;
     use crate::topo::inventory::{Device, Inventory};
     use crate::types::Namespace;
     use crate::types::codes::device_type::DEVTYPE_NETWORK;
@@ -355,6 +394,27 @@ mod tests {
         };
         let expected = [(Status::FABRIC_UPDATE_PENDING, 0), (Status::SUCCESS, 1), (Status::FABRIC_UPDATED, 0)];
         assert_eq!(calls.flatten().take(3).map(told).collect::<Vec<_>>(), expected);
+    }
+
+    /// One such device kept the whole fabric at its last state.
+    #[test]
+    fn a_device_that_cannot_be_in_a_fabric_is_left_out_and_named_once() {
+        let inventories = SharedInventories::default();
+        let known = KnownFabric::of_inventories(&inventories);
+        let lines = WarnLines::default();
+        tracing::subscriber::with_default(lines.clone(), || {
+            let device =
+                |name: &str| Device { device_types: DEVTYPE_NETWORK, name: name.to_owned(), ..Device::default() };
+            let devices = vec![device("eth0"), device("a\tb")];
+            let odd = Inventory { node: "odd".to_owned(), devices, ..Inventory::default() };
+            inventories.deliver(vec![odd.encode().unwrap()]).unwrap();
+            for node in 0..3 {
+                deliver(&inventories, node);
+                assert_eq!(known.newest().device_count(), node + 2);
+            }
+        });
+        let lines = lines.0.lock();
+        assert!(lines.len() == 1 && lines[0].contains("\"odd\"") && lines[0].contains("\"a\\tb\""), "{lines:?}");
     }
 
     /// Each of many deliveries, one after the other, read all inventories.
