@@ -12,6 +12,8 @@ use crate::gds::job_record::EndpointLists;
 use crate::keys;
 use crate::types::{DataType, Info, Key, Value};
 
+use super::context::DescriptionLimits;
+
 /// The key of the info.
 pub const ENDPOINTS: &str = "modex.endpoints";
 
@@ -40,6 +42,18 @@ pub fn endpoints_info(lists: Vec<Value>, numbers: impl Iterator<Item = (u32, u32
     let mut infos: Vec<Info> = lists.into_iter().map(|list| Info::new(endpoint_key(), list)).collect();
     infos.push(Info::new(Key::from_static(RUNS), Value::ByteObject(runs)));
     Info::new(Key::from_static(ENDPOINTS), Value::info_array(infos))
+}
+
+/// The info of several, the earlier one first: a process keeps the first endpoints. Lists without a process are left out. `None` if one
+/// is damaged.
+#[must_use]
+pub fn add_endpoints(earlier: &Info, later: &Info) -> Option<Info> {
+    let read = |info: &Info| endpoint_lists(&info.value, DescriptionLimits::default().ranks_max);
+    let (mut all, later) = (read(earlier)?, read(later)?);
+    all.add(later);
+    let numbers = (0..).zip(&all.numbers).filter(|(_, number)| **number > 0);
+    let numbers = numbers.map(|(rank, number)| Some((rank, u32::try_from(*number).ok()?)));
+    Some(endpoints_info(all.lists, numbers.collect::<Option<Vec<_>>>()?.into_iter()))
 }
 
 /// Reads the value of the info. `None` if it is damaged or has ranks from `ranks_max`.

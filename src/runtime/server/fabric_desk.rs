@@ -35,7 +35,7 @@ pub(super) struct KnownFabric {
     source: FabricSource,
     inventories: SharedInventories,
     current: Arc<CurrentFabric>,
-    /// It is locked during a reading.
+    /// Locked during a reading.
     read: Arc<Mutex<LastReading>>,
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 mod allocation;
+mod allotments;
 mod application;
 mod elsewhere;
 mod endpoints;
@@ -34,6 +35,7 @@ use parking_lot::Mutex;
 
 pub use self::allocation::{AllocationError, NotAvailable};
 use self::allocation::{values_of, wants_secret};
+use self::allotments::Allotments;
 pub use self::elsewhere::Unanswered;
 use self::elsewhere::{MARK, VERSION};
 use self::endpoints::FABRIC;
@@ -76,8 +78,8 @@ pub struct JobSetup {
 #[derive(Default)]
 struct Job {
     stage: Stage,
-    /// Values for a later description, call by call; at most [`ALLOTMENTS_MAX`] calls.
-    left: Vec<Allotment>,
+    /// Values for a later description, of at most [`ALLOTMENTS_MAX`] calls.
+    left: Allotments,
     /// Changes of the environment of the job's processes here, of all calls.
     changes: Vec<EnvironmentChange>,
 }
@@ -92,9 +94,6 @@ enum Stage {
     /// The core has the job and all values of earlier calls.
     Described,
 }
-
-/// Values that one call gave a job.
-type Allotment = Arc<[Info]>;
 
 /// Limit of calls that give a job values before it is described; hosts need one.
 const ALLOTMENTS_MAX: usize = 1024;
@@ -333,9 +332,10 @@ impl JobSetup {
 
     /// Makes values part of a job's description, now or when it is described.
     fn give(&self, namespace: &Namespace, values: Vec<Info>) -> Result<(), SetupError> {
-        if values.is_empty() || self.keep_for_description(namespace, &values)? {
+        if values.is_empty() {
             return Ok(());
         }
+        let Some(values) = self.keep_for_description(namespace, values)? else { return Ok(()) };
         match self.own.call(HostCall::ExtendNamespace(namespace.clone(), values.into()))? {
             HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) | HostResult::Answers(..) => Ok(()),
             // The job was deregistered meanwhile.
@@ -347,18 +347,18 @@ impl JobSetup {
         }
     }
 
-    /// Keeps values for a job's first description. Returns false if the job has it already.
-    fn keep_for_description(&self, namespace: &Namespace, values: &[Info]) -> Result<bool, SetupError> {
+    /// Keeps values for a job's first description. Returns them if the job has it already.
+    fn keep_for_description(&self, namespace: &Namespace, values: Vec<Info>) -> Result<Option<Vec<Info>>, SetupError> {
         let mut jobs = self.jobs.lock();
         let job = jobs.entry(namespace.clone()).or_default();
         if job.stage == Stage::Described {
-            return Ok(false);
+            return Ok(Some(values));
         }
-        if job.left.len() >= ALLOTMENTS_MAX {
+        if job.left.calls() >= ALLOTMENTS_MAX {
             return Err(SetupError::TooOften);
         }
-        job.left.push(Allotment::from(values));
-        Ok(true)
+        job.left.add(values);
+        Ok(None)
     }
 
     /// Begins the registration of a job: its first description gets the resources and the values given to the job.
@@ -367,7 +367,7 @@ impl JobSetup {
         let taken = self.take_for_description(namespace);
         if let Some(Taken { resources, allotments }) = &taken {
             resources::add(namespace, description, resources);
-            resources::add(namespace, description, &allotments.concat());
+            resources::add(namespace, description, allotments.values());
         }
         NamespaceRegistration { setup: Arc::clone(self), namespace: namespace.clone(), taken }
     }
@@ -392,7 +392,7 @@ impl JobSetup {
     }
 
     /// Takes the values that a job got during its registration. Without any, the job is described from now on.
-    fn take_left(&self, namespace: &Namespace) -> Option<Vec<Allotment>> {
+    fn take_left(&self, namespace: &Namespace) -> Option<Allotments> {
         let mut jobs = self.jobs.lock();
         let job = jobs.get_mut(namespace)?;
         if job.left.is_empty() {
@@ -403,11 +403,12 @@ impl JobSetup {
     }
 
     /// A refused registration gives a job its values back, unless it was deregistered meanwhile.
-    fn give_back(&self, namespace: &Namespace, taken: Vec<Allotment>) {
+    fn give_back(&self, namespace: &Namespace, mut taken: Allotments) {
         let mut jobs = self.jobs.lock();
         if let Some(job) = jobs.get_mut(namespace) {
             job.stage = Stage::Unknown;
-            job.left.splice(0..0, taken);
+            taken.append(std::mem::take(&mut job.left));
+            job.left = taken;
             if job.left.is_empty() && job.changes.is_empty() {
                 jobs.remove(namespace);
             }
@@ -427,7 +428,7 @@ pub struct NamespaceRegistration {
 /// Additions to a job's first description.
 struct Taken {
     resources: Arc<[Info]>,
-    allotments: Vec<Allotment>,
+    allotments: Allotments,
 }
 
 impl NamespaceRegistration {
@@ -445,7 +446,7 @@ impl NamespaceRegistration {
             return setup.give_back(&namespace, taken.allotments);
         }
         while let Some(left) = setup.take_left(&namespace) {
-            let call = HostCall::ExtendNamespace(namespace.clone(), left.concat().into());
+            let call = HostCall::ExtendNamespace(namespace.clone(), left.into_values().into());
             // The result is not needed.
             if setup.own.call_with(call, Box::new(drop)).is_err() {
                 return tracing::warn!(%namespace, "allocated values can't be added to the job: the server has ended");

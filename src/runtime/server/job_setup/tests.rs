@@ -38,7 +38,7 @@ impl Fixture {
 
     /// Values left for the registration.
     fn left(&self) -> Vec<Info> {
-        self.setup().jobs.lock().get(&self.namespace).map_or_else(Vec::new, |job| job.left.concat())
+        self.setup().jobs.lock().get(&self.namespace).map_or_else(Vec::new, |job| job.left.values().to_vec())
     }
 
     /// Begins the first registration; returns it and the values that the description got.
@@ -92,7 +92,7 @@ fn what_several_calls_give_a_job_is_all_added() {
     fixture.give("site.b", 2).unwrap();
     fixture.give("site.b", 2).unwrap();
     let (registration, described) = fixture.begin();
-    assert_eq!(described, [value("site.a", 1), value("site.b", 2), value("site.b", 2)].concat());
+    assert_eq!(described, [value("site.a", 1), value("site.b", 2)].concat());
     fixture.give("site.c", 3).unwrap();
     assert_eq!(fixture.left(), value("site.c", 3), "the others are in the description");
     // The core has the job now; the registering thread has not yet looked for values that came meanwhile.
@@ -144,7 +144,7 @@ fn a_job_is_given_so_much_before_it_is_registered_and_no_more() {
         fixture.give("site.a", 1).unwrap();
     }
     assert!(matches!(fixture.give("site.a", 1), Err(SetupError::TooOften)));
-    assert_eq!(fixture.left().len(), ALLOTMENTS_MAX);
+    assert_eq!(fixture.left(), value("site.a", 1));
     let (registration, _) = fixture.begin();
     fixture.register();
     registration.conclude(true);
@@ -752,6 +752,29 @@ fn each_application_adds_its_endpoints_and_the_key_stays() {
     // A second description changes none of them.
     fixture.server.register_namespace(&fixture.namespace, 3, description(vec![0, 1, 2])).wait().unwrap();
     assert_eq!([0, 1, 2].map(first), all);
+}
+
+/// The values of each application were kept again with each later one. Their memory grew with the square of the applications.
+#[test]
+fn values_that_wait_for_a_registration_are_kept_once() {
+    let waiting = |count: u32| {
+        let fixture = fixture_with_fabric();
+        for rank in 0..count {
+            let infos =
+                [wish(&[endpoints_wanted(1)]), part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
+            let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+            fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+        }
+        let bytes = format!("{:?}", fixture.left()).len();
+        let nodes = ["test000"];
+        let description =
+            JobDescription::new(&fixture.namespace).nodes(nodes).ranks_by_node([(0..count)]).build().unwrap();
+        fixture.server.register_namespace(&fixture.namespace, count, description).wait().unwrap();
+        assert!((0..count).all(|rank| fixture.endpoints(rank)[0].1 == [rank as u8, 0, 0, 0]));
+        bytes
+    };
+    let (one, two) = (waiting(32), waiting(64));
+    assert!(two < one * 9 / 4, "{one} and {two} bytes");
 }
 
 /// Regression: the second application began with the first device again. The ranks at a switch, the value under the name of a wish and its key
