@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::abi::{self, Support};
 use clap::Args;
-use modex::runtime::{PARAMETERS, Parameter, ParameterEffect, named_servers, parameter_origin, parameter_value};
+use modex::runtime::{
+    NAMED_SERVERS, PARAMETERS, Parameter, ParameterEffect, named_servers, parameter_origin, parameter_value,
+};
 use modex::stderr_log::printable;
 use serde::Serialize;
 
@@ -92,8 +94,12 @@ impl ParameterRow {
                 format!("a number above 0: MODEX_LOG={area}=debug, unless MODEX_LOG is set")
             }
         };
-        let value = parameter_value(parameter.name).map(|value| value.to_string_lossy().into_owned());
-        Self { name: parameter.name.to_owned(), effect, value, set_by: parameter_origin(parameter.name) }
+        // The names of servers have rows of their own.
+        let is_set = parameter.name != NAMED_SERVERS;
+        let value = parameter_value(parameter.name).filter(|_| is_set);
+        let value = value.map(|value| value.to_string_lossy().into_owned());
+        let set_by = parameter_origin(parameter.name).filter(|_| is_set);
+        Self { name: parameter.name.to_owned(), effect, value, set_by }
     }
 
     /// The servers that parameters name.

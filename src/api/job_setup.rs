@@ -87,7 +87,8 @@ impl Server {
     ///   others the name is `oshmem`, `mpich` or `impi`.
     /// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the server's fabric, or without one
     ///   on that of the delivered inventories. They are for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
-    /// - [`Server::transport_key`], with `PMIX_SETUP_APP_NONENVARS` or a `PMIX_ALLOC_FABRIC_SEC_KEY`.
+    /// - The [key of the user](Server::transport_key), as `PMIX_CREDENTIAL` and as a variable for Open MPI, with
+    ///   `PMIX_SETUP_APP_NONENVARS` or a `PMIX_ALLOC_FABRIC_SEC_KEY`.
     ///
     /// If this server lacks a part of a `PMIX_ALLOC_FABRIC`, it asks for it, in this order:
     ///
@@ -154,16 +155,15 @@ impl Server {
         self.jobs().setup_local_support(namespace, infos)
     }
 
-    /// A key by which an adapter tells the processes of a job from those of others. A host may give it to a job as
-    /// `PMIX_CREDENTIAL`. Open MPI needs it there on Omni-Path. Each server has its own key for a job, so one server
-    /// computes it for all nodes, and the infos of [`Server::setup_application`] carry it to them.
+    /// A key by which an adapter tells the processes of a user from those of others. A host may give it to a job as
+    /// `PMIX_CREDENTIAL`. Open MPI needs it there on Omni-Path. Each server has its own key for a user, so one server
+    /// gives it to all nodes, and the infos of [`Server::setup_application`] carry it to them.
     ///
     /// ```
-    /// use modex::types::Namespace;
     /// use modex::{LocalHost, Server};
     ///
     /// let server = Server::builder().start(LocalHost)?;
-    /// let key = server.transport_key(&Namespace::new("job-1")?);
+    /// let key = server.transport_key(1000);
     /// // Two numbers of 64 bits, as 016x-016x.
     /// assert_eq!((key.len(), key.find('-')), (33, Some(16)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -171,8 +171,8 @@ impl Server {
     ///
     /// Source: PMIx Standard, `PMIX_CREDENTIAL`; Open MPI, `mtl/psm2`.
     #[must_use]
-    pub fn transport_key(&self, namespace: &Namespace) -> String {
-        self.jobs().transport_key(namespace)
+    pub fn transport_key(&self, uid: u32) -> String {
+        self.jobs().transport_key(uid)
     }
 
     pub(crate) const fn jobs(&self) -> &Arc<JobSetup> {

@@ -185,7 +185,7 @@ fn explicit_targets(event: &Event) -> Option<BTreeSet<ProcId>> {
 }
 
 /// Approximate memory of an event in bytes. `None` if it is larger than this, or nested too deep to be measured.
-pub(super) fn size(event: &Event, bytes_max: usize) -> Option<usize> {
+fn size(event: &Event, bytes_max: usize) -> Option<usize> {
     let bytes = event.info.iter().try_fold(size_of::<Event>(), |sum, info| {
         let value = footprint_up_to(&info.value, bytes_max)?;
         Some(sum.saturating_add(size_of::<Info>()).saturating_add(info.key.as_str().len()).saturating_add(value))

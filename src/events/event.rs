@@ -46,28 +46,6 @@ impl Event {
         self.range <= range::RANGE_PROC_LOCAL
     }
 
-    /// Whether it is about the abnormal end of a process or job.
-    #[must_use]
-    pub const fn is_about_abnormal_end(&self) -> bool {
-        matches!(
-            self.status,
-            Status::ERR_PROC_ABORTED
-                | Status::ERR_PROC_REQUESTED_ABORT
-                | Status::ERR_PROC_ABORTING
-                | Status::ERR_PROC_ABORTED_BY_SIG
-                | Status::ERR_PROC_KILLED_BY_CMD
-                | Status::ERR_PROC_TERM_WO_SYNC
-                | Status::ERR_EXIT_NONZERO_TERM
-                | Status::ERR_LOST_CONNECTION
-                | Status::ERR_JOB_ABORTED
-                | Status::ERR_JOB_ABORTED_BY_SIG
-                | Status::ERR_JOB_ABORTED_BY_SYS_EVENT
-                | Status::ERR_JOB_KILLED_BY_CMD
-                | Status::ERR_JOB_NON_ZERO_TERM
-                | Status::ERR_JOB_TERM_WO_SYNC
-        )
-    }
-
     /// Whether it skips default handlers.
     #[must_use]
     pub fn is_non_default(&self) -> bool {

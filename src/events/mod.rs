@@ -2,8 +2,8 @@
 //!
 //! [`Dispatcher`] keeps the handlers in order, takes events, and returns the next handler to call. It makes no calls
 //! itself, and has no lock and no clock: clients and servers drive it from `runtime`. [`EventCache`] keeps recent
-//! events for later registrations: a server's for its clients, a process's for its handlers. [`EventWindow`] joins events about
-//! the ends of processes.
+//! events for later registrations: a server's for its clients, a process's for its handlers. [`LossWindow`] joins events about
+//! lost connections.
 //!
 //! ```text
 //!  insert ─► pending ─ activate ─► called by ─ remove ─► gone
@@ -25,15 +25,15 @@
 mod cache;
 mod dispatcher;
 mod event;
+mod loss_window;
 mod registration;
 mod table;
-mod window;
 
 pub use cache::{EventCache, EventCacheLimits, Kept};
 pub use dispatcher::{CallToken, ChainId, Dispatcher, HandlerCall, HandlerDecision};
 pub use event::{DEFAULT_HANDLER, DEVICE_FOUND, DEVICE_LOST, Event, is_of_programs};
+pub use loss_window::LossWindow;
 pub use registration::{Registration, RegistrationError, is_of_environment, is_system};
-pub use window::EventWindow;
 
 #[cfg(test)]
 mod tests;

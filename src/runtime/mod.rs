@@ -67,6 +67,7 @@ pub use server::pmi::{PmiChannel, PmiRefusal};
 pub use server::server_handle::tool_support::ToolSupport;
 pub use server::server_handle::{ServerHandle, ServerOptions, StartError};
 pub use server::topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};
+pub use server::transport_keys::TRANSPORT_KEY_VARIABLE;
 #[doc(hidden)]
 pub use server::work::TURNS_REPORT;
 pub use server::work::{LongestTurn, Work};
@@ -81,9 +82,9 @@ pub use shared::local::{
     temporary_directory, trusted_variable,
 };
 pub use shared::parameters::{
-    DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, NamedServer, PARAMETERS, Parameter,
-    ParameterEffect, ParameterPortsError, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
-    named_servers, names_module, parameter_flag, parameter_origin, parameter_ports, parameter_value,
+    DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, NAMED_SERVERS, NamedServer, PARAMETERS,
+    Parameter, ParameterEffect, ParameterPortsError, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT,
+    XML_OUTPUT, named_servers, names_module, parameter_flag, parameter_origin, parameter_ports, parameter_value,
     tell_of_parameters, verbose_areas,
 };
 pub use shared::prover::{ProofError, Prover};

@@ -23,7 +23,9 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
-use modex::runtime::{IPV4_PORTS, IPV6_PORTS, ParameterPortsError, REPORT_URI, parameter_ports, parameter_value};
+use modex::runtime::{
+    IPV4_PORTS, IPV6_PORTS, ParameterPortsError, REPORT_URI, TRANSPORT_KEY_VARIABLE, parameter_ports, parameter_value,
+};
 use modex::storage_systems::MountTable;
 use modex::types::{ProcId, Time};
 use modex::{AddressReport, BuildError, ForeignClients, Interfaces, Server, ServerError, ToolAdmission, ToolSupport};
@@ -368,11 +370,15 @@ impl LaunchedJob {
         inherited: Option<BorrowedFd<'a>>,
     ) -> Result<RankSetup<'a>, ServerError> {
         let of_pmix = self.server.setup_fork(proc)?;
-        let suggested = mpi_setup.settings.clone();
+        let mut suggested = mpi_setup.settings.clone();
         let is_merged = self.settings.is_merged;
         Ok(match mpi_setup.protocol {
             Protocol::Pmix => {
                 let removed = not_for_ranks().collect();
+                if variable(TRANSPORT_KEY_VARIABLE).is_none() {
+                    let key = self.server.transport_key(Uid::effective().as_raw());
+                    suggested.push((TRANSPORT_KEY_VARIABLE, key.into()));
+                }
                 RankSetup { removed, suggested, environment: of_pmix, is_merged, ..RankSetup::default() }
             }
             Protocol::Pmi => {
@@ -875,9 +881,10 @@ impl LaunchedJob {
     }
 }
 
-/// Variables that are for the launcher alone.
+/// Variables that are for the launcher alone. A launcher in a rank can't have the port of this one.
 fn not_for_ranks() -> impl Iterator<Item = String> {
-    PMI_VARIABLES.iter().chain(&hold::VARIABLES).copied().map(str::to_owned)
+    let parameters = [IPV4_PORTS, IPV6_PORTS, REPORT_URI].map(|name| format!("PMIX_MCA_{name}"));
+    PMI_VARIABLES.iter().chain(&hold::VARIABLES).copied().map(str::to_owned).chain(parameters)
 }
 
 /// A variable that ranks inherit from the launcher.

@@ -267,6 +267,24 @@ fn a_server_is_asked_by_a_name_of_the_file_of_parameters() {
     job.end();
 }
 
+/// Regression: the inner launcher wanted the port of the outer one, and did not start.
+#[test]
+fn a_launcher_in_a_rank_has_another_port() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let inner = [env!("CARGO_BIN_EXE_modex"), "run", "-n", "1", "--", "echo", "inner"];
+    let launch =
+        modex([&["run", "-n", "1", "--"][..], &inner].concat()).env("PMIX_MCA_ptl_base_ipv4_ports", port.to_string());
+    assert_eq!(launch.run().success(), "inner\n");
+}
+
+#[test]
+fn a_rank_finds_its_transport_key_in_a_variable_unless_the_user_sets_one() {
+    let launch = || modex(["run", "-n", "1", "--", "sh", "-c", "echo $OMPI_MCA_orte_precondition_transports"]);
+    let variable = "OMPI_MCA_orte_precondition_transports";
+    assert_eq!(launch().run().success().len(), 34);
+    assert_eq!(launch().env(variable, "mine").run().success(), "mine\n");
+}
+
 #[test]
 fn a_server_is_asked_what_it_knows() {
     let job = Job::start();

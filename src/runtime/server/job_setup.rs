@@ -45,19 +45,19 @@ pub use self::environment::{EnvironmentChange, Variable};
 use self::fabric_jobs::ApplicationSetup;
 pub use self::fabric_jobs::NoRandomBytes;
 pub(super) use self::grants::FabricGrants;
-use self::grants::is_wish;
+use self::grants::{is_wish, owner_of};
 use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 pub use self::ports::{PortShortage, StaticPorts, StaticPortsError};
 use super::own_process::OwnProcess;
-use super::transport_keys::TransportKeys;
+use super::transport_keys::{TRANSPORT_KEY_VARIABLE, TransportKeys};
 use crate::gds::registration::{Description, RegisterError, ResourceChange};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
 use crate::server::{HostCall, HostResult};
-use crate::types::{AsStatus, Info, Key, Namespace, Status, Text};
+use crate::types::{AsStatus, Envar, Info, Key, Namespace, Status, Text, Value};
 
 /// Data for jobs that the server core does not hold.
 pub struct JobSetup {
@@ -82,6 +82,8 @@ struct Job {
     left: Allotments,
     /// Changes of the environment of the job's processes here, of all calls.
     changes: Vec<EnvironmentChange>,
+    /// Whether the host has described the job with a credential. No setup replaces it.
+    has_credential: bool,
 }
 
 /// How far a job's first description is.
@@ -279,8 +281,8 @@ impl JobSetup {
         ports.keep();
         application.into_iter().for_each(ApplicationSetup::keep);
         let has_key = is_all || others || infos.iter().any(wants_secret);
-        let key =
-            has_key.then(|| Info::new(Key::from_static(keys::CREDENTIAL.name()), &*self.transport_key(namespace)));
+        let key = has_key.then(|| transport_key(&self.transport_key(owner_of(infos))));
+        let key = key.into_iter().flatten();
         let given: Vec<Info> = changes.iter().map(EnvironmentChange::info).chain(allocated).chain(key).collect();
         if given.is_empty() {
             return Ok(Vec::new());
@@ -289,9 +291,9 @@ impl JobSetup {
         Ok(std::iter::once(mark).chain(given).collect())
     }
 
-    /// The transport key of a job, in the form of `PMIX_CREDENTIAL`.
-    pub fn transport_key(&self, namespace: &Namespace) -> String {
-        self.transport_keys.key(namespace)
+    /// The transport key of a user's jobs, in the form of `PMIX_CREDENTIAL`.
+    pub fn transport_key(&self, uid: u32) -> String {
+        self.transport_keys.key(uid)
     }
 
     /// Takes the infos of [`JobSetup::setup_application`] on a node of the job. Fabric resources become part of the
@@ -331,7 +333,10 @@ impl JobSetup {
     }
 
     /// Makes values part of a job's description, now or when it is described.
-    fn give(&self, namespace: &Namespace, values: Vec<Info>) -> Result<(), SetupError> {
+    fn give(&self, namespace: &Namespace, mut values: Vec<Info>) -> Result<(), SetupError> {
+        if self.jobs.lock().get(namespace).is_some_and(|job| job.has_credential) {
+            values.retain(|value| value.key.as_str() != keys::CREDENTIAL.name());
+        }
         if values.is_empty() {
             return Ok(());
         }
@@ -364,7 +369,8 @@ impl JobSetup {
     /// Begins the registration of a job: its first description gets the resources and the values given to the job.
     /// [`NamespaceRegistration::conclude`] ends it.
     pub fn begin(self: &Arc<Self>, namespace: &Namespace, description: &mut Description) -> NamespaceRegistration {
-        let taken = self.take_for_description(namespace);
+        let has_credential = description.has(&Key::from_static(keys::CREDENTIAL.name()));
+        let taken = self.take_for_description(namespace, has_credential);
         if let Some(Taken { resources, allotments }) = &taken {
             resources::add(namespace, description, resources);
             resources::add(namespace, description, allotments.values());
@@ -373,14 +379,14 @@ impl JobSetup {
     }
 
     /// Takes the values for a job's first description; `None` for later descriptions.
-    fn take_for_description(&self, namespace: &Namespace) -> Option<Taken> {
+    fn take_for_description(&self, namespace: &Namespace, has_credential: bool) -> Option<Taken> {
         let resources = Arc::clone(&self.resources.lock());
         let mut jobs = self.jobs.lock();
         let job = jobs.entry(namespace.clone()).or_default();
         if job.stage != Stage::Unknown {
             return None;
         }
-        job.stage = Stage::Registering;
+        (job.stage, job.has_credential) = (Stage::Registering, has_credential);
         Some(Taken { resources, allotments: std::mem::take(&mut job.left) })
     }
 
@@ -521,6 +527,14 @@ fn check_mark(namespace: &Namespace, infos: &[Info]) -> Result<(), SetupError> {
         }
     }
     Ok(())
+}
+
+/// A transport key as a value of the job and as a variable of its processes, unless they have one.
+fn transport_key(key: &str) -> [Info; 2] {
+    let (name, value) = (Some(TRANSPORT_KEY_VARIABLE.into()), Some(key.into()));
+    let variable = Value::Envar(Box::new(Envar { name, value, separator: 0 }));
+    [(keys::CREDENTIAL.name(), key.into()), (keys::ADD_ENVAR.name(), variable)]
+        .map(|(key, value)| Info::new(Key::from_static(key), value))
 }
 
 fn is_set(info: &Info, key: &str) -> bool {

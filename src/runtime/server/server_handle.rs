@@ -52,7 +52,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::kernel_inventory::kernel_inventory;
 use crate::runtime::shared::local::environment;
-use crate::runtime::shared::parameters::{EVENT_WINDOW, parameter_seconds};
+use crate::runtime::shared::parameters::{LOSS_WINDOW, parameter_seconds};
 use crate::runtime::shared::prover::{ProofError, Prover};
 use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
@@ -392,7 +392,7 @@ fn complete(
         capabilities,
         own_services,
         commit_base,
-        event_window: parameter_seconds(EVENT_WINDOW).unwrap_or_default(),
+        loss_window: parameter_seconds(LOSS_WINDOW).unwrap_or_default(),
         contact,
         fabric,
         kernel_inventory,

@@ -30,11 +30,11 @@ use crate::ptl::{Ports, PortsError};
 pub use servers::{NamedServer, named_servers};
 pub(in crate::runtime) use servers::{is_server_name, named_server};
 pub use table::{
-    DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, PARAMETERS, Parameter, ParameterEffect,
-    REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
+    DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, NAMED_SERVERS, PARAMETERS, Parameter,
+    ParameterEffect, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
 };
 pub(in crate::runtime) use table::{
-    EVENT_WINDOW, FORWARD_ENVARS, PNET, PNET_TCP_STATIC_PORTS, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES,
+    FORWARD_ENVARS, LOSS_WINDOW, PNET, PNET_TCP_STATIC_PORTS, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES,
     parameter,
 };
 
@@ -332,7 +332,7 @@ enum LineError {
     Text,
     #[error("it has more than {LINE_BYTES_MAX} bytes")]
     Length,
-    #[error("another user may have written this file, so it names no server")]
+    #[error("another user may have written this file, so it names no server; chmod go-w makes it yours alone")]
     Untrusted,
 }
 

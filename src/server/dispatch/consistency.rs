@@ -151,7 +151,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.watches.due(id),
                 Timer::Output(pull) => self.forwarding.pull(pull).and_then(|pull| pull.collected.deadline),
-                Timer::Losses => self.event_window.due(),
+                Timer::Losses => self.loss_window.due(),
                 Timer::Mourning => self.mourning.due(),
                 Timer::Reviews => self.held_gets.reviews.next_step(),
                 Timer::Advances => self.collectives.advances.next_step(),
@@ -172,7 +172,7 @@ impl<S: Datastore> ServerCore<S> {
             .fold(waits, usize::saturating_add);
         let reviews = self.held_gets.reviews.next_step();
         let steps = [
-            self.event_window.due(),
+            self.loss_window.due(),
             self.mourning.due(),
             reviews,
             self.collectives.advances.next_step(),

@@ -28,7 +28,7 @@ impl<S: Datastore> ServerCore<S> {
             process_sets,
             forwarding,
             events,
-            event_window: _,
+            loss_window: _,
             cleanups,
             watches,
             upcalls,

@@ -101,9 +101,8 @@ pub struct ServerConfig {
     pub output: OutputSettings,
     /// Time that the host has to answer an upcall; then waiting requests get a timeout status. `None`: no bound.
     pub host_timeout: Option<Duration>,
-    /// Time in which the ends of processes give one event in the server's process, and equal events about an abnormal end are reported
-    /// once. Zero: every event is reported at once.
-    pub event_window: Duration,
+    /// Time in which lost connections give one event in the server's process. Zero: each gives one at once.
+    pub loss_window: Duration,
     /// Commit numbers start after this one. Other nodes keep the newest number of each process, so a replacement of a
     /// server needs larger numbers.
     pub commit_base: u64,

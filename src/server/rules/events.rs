@@ -49,13 +49,10 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
         let event = Arc::new(event);
-        let is_lost = range == range::RANGE_RM && !has_host;
-        if !is_lost && self.event_window.is_repeated(now, &event, origin) {
-            return self.outputs.reply_status(ticket, Status::SUCCESS);
-        }
         self.distribute(now, &event, origin);
         self.note_group_event(now, &event, Some(ticket.peer()));
         if stays_here || !has_host {
+            let is_lost = range == range::RANGE_RM && !has_host;
             let status = if is_lost { Status::ERR_NOT_SUPPORTED } else { Status::SUCCESS };
             self.outputs.reply_status(ticket, status);
             if has_long_list(&event) {
@@ -105,10 +102,7 @@ impl<S: Datastore> ServerCore<S> {
         if self.is_outdone(now, event) || self.is_asked_for_part(now, event) {
             return Status::SUCCESS;
         }
-        let origin = self.voice_of(event.source.as_ref()).into();
-        if !self.event_window.is_repeated(now, event, origin) {
-            self.distribute(now, event, origin);
-        }
+        self.distribute(now, event, self.voice_of(event.source.as_ref()).into());
         if event.status == Status::ERR_PROC_TERM_WO_SYNC {
             for proc in event.affected() {
                 if self.reaches_connected(event, proc) {
@@ -135,19 +129,19 @@ impl<S: Datastore> ServerCore<S> {
     /// The connection of a process has broken, or a tool has left: notifies handlers in the server's process, at the latest at the end
     /// of the window.
     pub(super) fn raise_lost_connection(&mut self, now: Time, proc: &ProcId) {
-        let before = self.event_window.due();
-        let report = self.event_window.lose(now, proc.clone());
-        if before != self.event_window.due() {
+        let before = self.loss_window.due();
+        let report = self.loss_window.lose(now, proc.clone());
+        if before != self.loss_window.due() {
             self.timers.disarm(before, Timer::Losses);
-            self.timers.arm(self.event_window.due(), Timer::Losses);
+            self.timers.arm(self.loss_window.due(), Timer::Losses);
         }
         self.raise_here(report);
     }
 
     /// Reports the connections that have broken in the window.
     pub(in crate::server) fn report_losses(&mut self) {
-        self.timers.disarm(self.event_window.due(), Timer::Losses);
-        let report = self.event_window.take_losses();
+        self.timers.disarm(self.loss_window.due(), Timer::Losses);
+        let report = self.loss_window.take_losses();
         self.raise_here(report);
     }
 

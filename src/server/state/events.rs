@@ -26,7 +26,7 @@ pub(crate) struct Events {
 }
 
 /// The origin of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct EventOrigin {
     /// The connection that raised it, and does not get it back.
     pub(crate) connection: Option<PeerId>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cleanups::Cleanups;
 use super::collectives::Collectives;
 use super::deferred::Deferred;
-use super::events::{EventOrigin, Events};
+use super::events::Events;
 use super::exchanges::Exchanges;
 use super::fan_out::FanOut;
 use super::forwarding::Forwarding;
@@ -28,7 +28,7 @@ use super::ties::{Handover, Ties};
 use super::timers::Timers;
 use super::tools::Tools;
 use super::watches::Watches;
-use crate::events::EventWindow;
+use crate::events::LossWindow;
 use crate::gds::Datastore;
 use crate::proto::notification::RemovalNotice;
 use crate::server::interface::ServerConfig;
@@ -55,7 +55,7 @@ pub struct ServerCore<S: Datastore> {
     pub(in crate::server) process_sets: ProcessSets,
     pub(in crate::server) forwarding: Forwarding,
     pub(in crate::server) events: Events,
-    pub(in crate::server) event_window: EventWindow<EventOrigin>,
+    pub(in crate::server) loss_window: LossWindow,
     pub(in crate::server) cleanups: Cleanups,
     pub(in crate::server) watches: Watches,
     pub(in crate::server) upcalls: PendingUpcalls,
@@ -82,7 +82,7 @@ impl<S: Datastore> ServerCore<S> {
     pub fn new(config: ServerConfig, store: S) -> Self {
         Self {
             registry: Registry::new(config.commit_base),
-            event_window: EventWindow::new(config.event_window),
+            loss_window: LossWindow::new(config.loss_window),
             config,
             store,
             peers: Peers::default(),

@@ -5,6 +5,7 @@ use modex::gds::registration::{JobDescription, RegisterError};
 use modex::keys;
 use modex::types::{Info, Key};
 use nix::sys::sysinfo::sysinfo;
+use nix::unistd::Uid;
 
 use crate::run::plan::Plan;
 use crate::run::rank_id::FIRST_JOB;
@@ -27,8 +28,7 @@ pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, Regist
     for key in [keys::TMPDIR.name(), keys::NSDIR.name()] {
         description = description.job_value(Key::from_static(key), &*directory);
     }
-    // A job and those that it spawns talk to each other, so all of them have one key.
-    let key = server.transport_key(&server.proc().namespace);
+    let key = server.transport_key(Uid::effective().as_raw());
     description = description.job_value(Key::from_static(keys::CREDENTIAL.name()), &*key);
     for rank in 0..rank_count {
         let own = format!("{directory}/{}.{rank}", plan.namespace);

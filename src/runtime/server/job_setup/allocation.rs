@@ -202,7 +202,7 @@ pub(super) fn values_of(info: &Info) -> Vec<Info> {
         let is_given = |info: &&Info| VALUES_OF_FABRIC.contains(&info.key.as_str());
         return elements(&info.value).filter(is_given).cloned().collect();
     }
-    if info.key.as_str() == keys::CREDENTIAL.name() {
+    if info.key.as_str() == keys::CREDENTIAL.name() && matches!(info.value, Value::String(_)) {
         return vec![info.clone()];
     }
     if info.key.as_str() != keys::ALLOC_FABRIC.name() {

@@ -104,7 +104,7 @@ impl FabricGrants {
             true => ask(question(namespace, infos, lacking)).map(Answer::read),
             false => Err(Unanswered::NotAsked),
         };
-        self.given((user_of(infos).unwrap_or_else(|| geteuid().as_raw()), namespace), infos, ports, ask)
+        self.given((owner_of(infos), namespace), infos, ports, ask)
     }
 
     /// The job of a question by a library of this version; `None` for other infos.
@@ -191,6 +191,11 @@ pub(super) fn is_wish(info: &Info) -> bool {
 /// Whether the infos are those of another server's question. A host may pass them on.
 fn is_question(infos: &[Info]) -> bool {
     infos.iter().any(|info| info.key.as_str() == MARK)
+}
+
+/// The owner of a job: the user that the host names, or that of this process.
+pub(super) fn owner_of(infos: &[Info]) -> u32 {
+    user_of(infos).unwrap_or_else(|| geteuid().as_raw())
 }
 
 /// The owner of a job, if the host names one.

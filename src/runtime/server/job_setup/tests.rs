@@ -10,7 +10,9 @@ use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Rege
 use crate::{FabricSource, LocalHost, Server, StaticPorts, keys};
 
 use super::layout::elements;
-use super::{ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError};
+use super::{
+    ALLOTMENTS_MAX, EnvironmentChange, JobSetup, MARK, NamespaceRegistration, SetupError, TRANSPORT_KEY_VARIABLE,
+};
 
 /// A server with a job.
 struct Fixture {
@@ -340,6 +342,31 @@ fn a_setup_of_other_data_gives_the_job_a_transport_key() {
     }
     fixture.start(&[flag(keys::SETUP_APP_NONENVARS)]).unwrap();
     assert_eq!(fixture.found(Rank::Wildcard, keys::CREDENTIAL.name()), Some(first.value));
+}
+
+/// Regression: the newer one counted, so the order of calls chose the key of a node.
+#[test]
+fn a_setup_replaces_no_credential_of_the_host() {
+    for is_first in [true, false] {
+        let Fixture { server, namespace, .. } = &Fixture::new();
+        let infos = server.setup_application(namespace, &[flag(keys::SETUP_APP_NONENVARS)]).unwrap();
+        let set_up = || {
+            let changes = server.setup_local_support(namespace, &infos).unwrap();
+            assert_eq!(names(&changes), [TRANSPORT_KEY_VARIABLE]);
+        };
+        if is_first {
+            set_up();
+        }
+        let description = JobDescription::new(namespace).nodes(["n0"]).ranks_by_node([vec![0]]);
+        let description = description.job_value(Key::from_static(keys::CREDENTIAL.name()), "host").build().unwrap();
+        server.register_namespace(namespace, 1, description).wait().unwrap();
+        if !is_first {
+            set_up();
+        }
+        let process = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
+        let found = server.get(&process, Some(&Key::from_static(keys::CREDENTIAL.name())), Vec::new()).wait().unwrap();
+        assert_eq!(found[0].value, Value::from("host"));
+    }
 }
 
 fn flag(key: TypedKey<bool>) -> Info {
@@ -760,8 +787,8 @@ fn values_that_wait_for_a_registration_are_kept_once() {
     let waiting = |count: u32| {
         let fixture = fixture_with_fabric();
         for rank in 0..count {
-            let infos =
-                [wish(&[endpoints_wanted(1)]), part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
+            let maps = [part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
+            let infos = [&[wish(&[endpoints_wanted(1)]), flag(keys::SETUP_APP_NONENVARS)], &maps[..]].concat();
             let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
             fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
         }

@@ -33,10 +33,10 @@ pub(super) const FILES: &str = "mca_base_param_files";
 ///
 /// Source: RFC0029.
 pub(in crate::runtime) const FORWARD_ENVARS: &str = "forward_envars";
-/// The address of the server NAME.
-const SERVER: &str = "modex_server_NAME";
-/// The window in which the ends of processes give one event.
-pub(in crate::runtime) const EVENT_WINDOW: &str = "pmix_event_caching_window";
+/// Stands for all parameters with addresses of servers: NAME is any name.
+pub const NAMED_SERVERS: &str = "modex_server_NAME";
+/// The window in which lost connections give one event.
+pub(in crate::runtime) const LOSS_WINDOW: &str = "pmix_event_caching_window";
 /// Whether tagged output is wanted.
 pub const TAG_OUTPUT: &str = "iof_tag_output";
 /// Whether output with the time is wanted.
@@ -89,7 +89,10 @@ pub const PARAMETERS: &[Parameter] = &[
         FILES,
         "the files of parameters, in the order of precedence, with commas; none: no files (environment only)",
     ),
-    setting(SERVER, "tool: the address of the server NAME, or file: and a path; --uri and PMIX_SERVER_URI take NAME"),
+    setting(
+        NAMED_SERVERS,
+        "tool: the address of the server NAME, or file: and a path; --uri and PMIX_SERVER_URI take NAME",
+    ),
     setting("pmdl_impi_exclude_envars", EXCLUDED),
     setting("pmdl_impi_include_envars", INCLUDED),
     setting("pmdl_mpich_exclude_envars", EXCLUDED),
@@ -107,8 +110,8 @@ pub const PARAMETERS: &[Parameter] = &[
     log("pmix_client_pub_verbose", "service"),
     log("pmix_client_spawn_verbose", "job"),
     setting(
-        EVENT_WINDOW,
-        "server: seconds in which ends of processes give one event; 0, the default: each gives one at once",
+        LOSS_WINDOW,
+        "server: seconds in which lost connections give one event; 0, the default: each gives one at once",
     ),
     log("pmix_server_base_verbose", "host"),
     log("pmix_server_connect_verbose", "collective"),
@@ -146,6 +149,6 @@ pub const PARAMETERS: &[Parameter] = &[
 
 /// The parameter of a name; `None` if it has no effect.
 pub(in crate::runtime) fn parameter(name: &str) -> Option<&'static Parameter> {
-    let name = if name.starts_with(super::servers::PREFIX) { SERVER } else { name };
+    let name = if name.starts_with(super::servers::PREFIX) { NAMED_SERVERS } else { name };
     PARAMETERS.iter().find(|parameter| parameter.name == name)
 }
