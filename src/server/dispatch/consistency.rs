@@ -156,6 +156,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Reviews => self.held_gets.reviews.next_step(),
                 Timer::Advances => self.collectives.advances.next_step(),
                 Timer::FanOut => self.fan_out_due,
+                Timer::Generated => self.deferred.next_step(),
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
@@ -171,13 +172,9 @@ impl<S: Datastore> ServerCore<S> {
             .into_iter()
             .fold(waits, usize::saturating_add);
         let reviews = self.held_gets.reviews.next_step();
-        let steps = [
-            self.loss_window.due(),
-            self.mourning.due(),
-            reviews,
-            self.collectives.advances.next_step(),
-            self.fan_out_due,
-        ];
+        let advances = self.collectives.advances.next_step();
+        let lost = self.loss_window.due();
+        let steps = [lost, self.mourning.due(), reviews, advances, self.fan_out_due, self.deferred.next_step()];
         let deliveries = self.forwarding.granted().filter(|pull| pull.collected.deadline.is_some()).count();
         let deadlines = deadlines.saturating_add(steps.iter().flatten().count()).saturating_add(deliveries);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");

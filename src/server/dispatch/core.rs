@@ -152,6 +152,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Reviews => self.review_some(now),
                 Timer::Advances => self.advance_some(now),
                 Timer::FanOut => self.send_some(),
+                Timer::Generated => self.generate_more(),
             }
         }
     }

@@ -8,10 +8,14 @@ use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest};
 use crate::keys;
 use crate::server::interface::{HostResult, NodeHardware, Output, flag};
 use crate::server::state::{
-    Asker, CallTicket, DeferredRequest, Hardware, Questions, RequestedData, ServerCore, Ticket, Topology,
+    Asker, CallTicket, DeferredRequest, Hardware, NEXT_STEP_IN, Questions, RequestedData, ServerCore, Ticket, Timer,
+    Topology,
 };
 use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Time, Value};
+
+/// Processes whose values are generated in one turn. A turn with 512 of them takes some milliseconds.
+const GENERATED_PER_STEP: usize = 64;
 
 /// The process and the asker of a derived value.
 pub(super) struct Derivation<'a> {
@@ -51,23 +55,39 @@ impl<S: Datastore> ServerCore<S> {
         self.outputs.push(Output::WantTopology);
     }
 
-    /// Answers all requests that wait for the topology, with it or without.
+    /// Answers requests that wait for the topology, with it or without. Of many processes with generated values a part is left for the next
+    /// turns.
     pub(in crate::server) fn answer_deferred(&mut self, now: Time, hardware: &NodeHardware) {
         let shared = hardware.0.as_ref().map(Arc::clone);
         let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));
         if let Hardware::Known(machine) = hardware {
             self.keep_own_inventory(machine);
         }
+        let mut left = GENERATED_PER_STEP;
         for request in self.deferred.take() {
             match request {
+                DeferredRequest::Generated(..) if left == 0 => self.deferred.push(request),
                 DeferredRequest::Queries(ticket, questions) => {
                     let topology = shared.as_ref().map(Arc::clone).map_or(Topology::Absent, Topology::Known);
                     self.answer_queries_with(ticket, *questions, topology);
                 }
                 DeferredRequest::Own(ticket, requested) => self.answer_own(ticket, *requested, hardware),
-                DeferredRequest::Generated(id, proc) => self.publish_generated(now, id, &proc, hardware),
+                DeferredRequest::Generated(id, proc) => {
+                    left -= 1;
+                    self.publish_generated(now, id, &proc, hardware);
+                }
             }
         }
+        if left == 0 && self.deferred.len() > 0 && self.deferred.next_step().is_none() {
+            self.deferred.set_next_step(Some(now + NEXT_STEP_IN));
+            self.timers.arm(self.deferred.next_step(), Timer::Generated);
+        }
+    }
+
+    /// The next step of the processes that were left.
+    pub(in crate::server) fn generate_more(&mut self) {
+        self.deferred.set_next_step(None);
+        self.outputs.push(Output::WantTopology);
     }
 
     /// Answers the server's own process with a derived value, if it has no other. Returns the asker if none can be

@@ -51,7 +51,10 @@ impl<S: Datastore> ServerCore<S> {
         let Some(operation) = self.collectives.get_mut(id) else { return };
         failure.into_iter().for_each(|status| operation.generated_mut().fail(status));
         operation.generated_mut().note_one();
-        self.advance_operation(now, id);
+        // An advance looks at all processes of the fence.
+        if !operation.generated().are_awaited() {
+            self.advance_operation(now, id);
+        }
     }
 
     /// A value, unless the host or the process has given one.

@@ -36,6 +36,8 @@ pub(crate) enum Timer {
     Advances,
     /// Messages for many connections that are left.
     FanOut,
+    /// Processes whose generated values are left.
+    Generated,
 }
 
 /// Delay of the next step of work that is cut into steps. It comes in the next turn of the server: no earlier, and hardly

@@ -1,8 +1,11 @@
 use super::harness::*;
 use super::queries::{LOCALITY, hardware, rig};
+use crate::gds::model::MapStore;
 use crate::keys;
-use crate::server::{Capabilities, Input, NodeHardware, Output, PeerId, Upcall};
-use crate::types::{Info, InfoFlags, Kval, Status, Value};
+use crate::server::{
+    Capabilities, HostCall, Input, NodeHardware, Output, PeerId, RegisterNamespace, ServerConfig, Upcall,
+};
+use crate::types::{Info, InfoFlags, Kval, ProcId, Status, Value};
 
 /// A fence over two nodes that must spread data and generated values.
 fn spread(rig: &mut Rig, peer: PeerId) -> Vec<Output> {
@@ -82,4 +85,33 @@ fn a_fence_collects_for_each_process_that_wants_generated_values() {
     rig.request(peers[0], fence(&[everybody()], &[]));
     let outputs = rig.request(peers[1], fence(&[everybody()], &[flag(keys::COLLECT_GENERATED_JOB_INFO.name())]));
     assert!(matches!(upcall(&outputs), (_, Upcall::Fence(fence)) if fence.data.collect));
+}
+
+/// All values were generated in one turn, with a look at all processes for each.
+#[test]
+fn values_of_many_processes_take_several_turns() {
+    const LOCAL: u32 = 150;
+    let config = ServerConfig { capabilities: Capabilities::FENCE, answers_topology: true, ..ServerConfig::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let bound =
+        |rank: u32| vec![Info::new(key(keys::RANK.name()), rank), Info::new(key(keys::CPUSET.name()), "hwloc:0")];
+    let bound = (0..LOCAL).map(|rank| Info::new(key(keys::PROC_INFO_ARRAY.name()), Value::info_array(bound(rank))));
+    let description: Vec<Info> = bound.chain([Info::new(JOB_SIZE, LOCAL + 1)]).collect();
+    let (namespace, local_count) = (namespace("job"), Some(LOCAL));
+    let description = description.into();
+    rig.host(HostCall::RegisterNamespace(RegisterNamespace { namespace, local_count, description, nodata: false }));
+    let procs: Vec<ProcId> = (0..LOCAL).map(proc).collect();
+    procs.iter().for_each(|proc| drop(rig.register_client(proc)));
+    for proc in &procs {
+        let peer = rig.join(proc, SOCKET);
+        spread(&mut rig, peer);
+    }
+    let mut outputs = rig.input(Input::Topology(hardware()));
+    for _ in 0..2 {
+        assert_eq!(upcalls(&outputs).len(), 0);
+        assert_eq!(rig.wait(1), [Output::WantTopology]);
+        outputs = rig.input(Input::Topology(hardware()));
+    }
+    let names = |key: &str| carried(&outputs).iter().filter(|value| value.key.as_str() == key).count();
+    assert_eq!([names(keys::LOCALITY_STRING.name()), names(keys::DEVICE_DISTANCES.name())], [LOCAL as usize; 2]);
 }
