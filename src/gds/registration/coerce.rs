@@ -62,6 +62,8 @@ enum Special {
     Peers,
     /// A list of names or masks: text, or an array of strings, kept as given.
     StringList,
+    /// The id of a device, or an array of devices, as PRRTE gives those of a process.
+    Devices,
     /// The name of a node: not empty, and without a comma, which separates names in lists.
     Name,
     /// An array of elements of one type.
@@ -250,6 +252,8 @@ impl Special {
             Self::Peers
         } else if STRING_LISTS.contains(&key) {
             Self::StringList
+        } else if key == keys::DEVICE_ID.name() {
+            Self::Devices
         } else if key == keys::HOSTNAME.name() {
             Self::Name
         } else {
@@ -286,6 +290,9 @@ impl Special {
             (Self::Map, Value::Regex2(map)) => {
                 let encoding = map.encoding.as_ref().map(|encoding| encoding.as_bytes()).unwrap_or_default();
                 regex::framed(encoding, &map.bytes).ok().map(|map| RecordCell::Owned(Box::new(Value::Regex(map))))
+            }
+            (Self::Devices, Value::DataArray(array)) => {
+                (array.element_type == DataType::Device).then_some(RecordCell::Borrowed(value))
             }
             (Self::StringList, Value::DataArray(array)) => {
                 (array.element_type == DataType::String).then_some(RecordCell::Borrowed(value))

@@ -205,6 +205,22 @@ fn sizes_beyond_the_limits_are_refused_by_name() {
     assert_eq!(limit_of(&[job(entries)]), "entries");
 }
 
+/// PRRTE gives each process that it maps by devices an array of them, and the log warned of each such job.
+#[test]
+fn the_devices_of_a_process_may_be_an_array() {
+    let array = |element_type| Value::DataArray(Box::new(DataArray { element_type, elements: Vec::new() }));
+    for (given, doubt_count) in [
+        (array(DataType::Device), 0),
+        (Value::from("gpu://n0::card0"), 0),
+        (array(DataType::Uint32), 1),
+        (Value::Uint32(1), 1),
+    ] {
+        let record = record(&[process(0, vec![info("pmix.dev.id", given.clone())])]);
+        assert_eq!(proc_value(&record, 0, "pmix.dev.id"), Some(given));
+        assert_eq!(doubts::doubts(&record).len(), doubt_count);
+    }
+}
+
 /// The fabric resources of a setup with other names of nodes reached no process, without a word.
 #[test]
 fn places_on_the_fabric_of_unknown_nodes_are_doubtful_if_this_node_has_none() {
