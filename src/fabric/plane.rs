@@ -328,9 +328,5 @@ pub(crate) fn is_sound(device: &DeviceDescription) -> bool {
 
 /// Whether a node or device may have this name. Texts for users list such names.
 pub(super) fn is_name_in_lists(name: &str) -> bool {
-    is_name(name) && name.chars().all(is_part_of_name)
-}
-
-pub(super) fn is_part_of_name(character: char) -> bool {
-    !character.is_control() && !character.is_whitespace() && !matches!(character, ',' | ';' | '/')
+    is_name(name) && !name.contains(|character: char| character.is_whitespace() || matches!(character, ',' | ';' | '/'))
 }

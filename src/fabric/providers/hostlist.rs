@@ -1,4 +1,4 @@
-use crate::fabric::{NAME_BYTES_MAX, is_part_of_name};
+use crate::fabric::NAME_BYTES_MAX;
 
 /// A reason to refuse a list of names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,10 +16,8 @@ pub enum HostlistError {
         /// The start of the range.
         text: String,
     },
-    /// A name is empty, too long, or has a character that ends names.
-    #[error(
-        "{text:?} has an empty name, one of more than {NAME_BYTES_MAX} bytes, or one with a space, '/', ';' or control character"
-    )]
+    /// A list without names, or a name that is empty or too long.
+    #[error("{text:?} has no name, or one of more than {NAME_BYTES_MAX} bytes")]
     Name {
         /// The start of the list.
         text: String,
@@ -34,13 +32,13 @@ pub enum HostlistError {
     },
 }
 
-/// The names of a list like `tux[0-3,12],login`. Brackets may follow each other: `n[1-2]s[0-1]`. Numbers keep their width.
+/// The names of a list like `tux[0-3,12],login`. Brackets may follow each other: `n[1-2]s[0-1]`. Numbers keep their width. As for Slurm,
+/// spaces separate names, too, and commas may follow each other.
 pub(super) fn expand(list: &str, max: usize) -> Result<Vec<String>, HostlistError> {
     let mut names = Vec::new();
     for pattern in split(list)? {
         // A long name in front of a long range would fill the memory.
-        let is_long = pattern.split(['[', ']']).step_by(2).any(|literal| literal.len() > NAME_BYTES_MAX);
-        if pattern.is_empty() || is_long || !pattern.chars().all(|of| of == ',' || is_part_of_name(of)) {
+        if pattern.split(['[', ']']).step_by(2).any(|literal| literal.len() > NAME_BYTES_MAX) {
             return Err(HostlistError::Name { text: excerpt(list) });
         }
         let mut prefixes = vec![String::new()];
@@ -61,7 +59,7 @@ pub(super) fn expand(list: &str, max: usize) -> Result<Vec<String>, HostlistErro
         }
         names.extend(prefixes.into_iter().map(|prefix| prefix + rest));
     }
-    Ok(names)
+    if names.is_empty() { Err(HostlistError::Name { text: excerpt(list) }) } else { Ok(names) }
 }
 
 /// One name.
@@ -70,7 +68,7 @@ pub(super) fn name(text: &str) -> Result<String, HostlistError> {
     if is_name { Ok(text.to_owned()) } else { Err(HostlistError::Name { text: excerpt(text) }) }
 }
 
-/// The parts between commas outside brackets.
+/// The parts between commas and spaces outside brackets.
 fn split(list: &str) -> Result<Vec<&str>, HostlistError> {
     let unbalanced = || HostlistError::Bracket { text: excerpt(list) };
     let mut is_inside = false;
@@ -90,9 +88,9 @@ fn split(list: &str) -> Result<Vec<&str>, HostlistError> {
             ']' => false,
             _ => is_inside,
         };
-        character == ',' && !is_inside
+        (character == ',' || character.is_whitespace()) && !is_inside
     };
-    Ok(list.split(is_end).collect())
+    Ok(list.split(is_end).filter(|part| !part.is_empty()).collect())
 }
 
 /// The numbers of `0-3,12`, as text of the width of each range's start. The outer `None`: no ranges; the inner: too many.

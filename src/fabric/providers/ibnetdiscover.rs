@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::provider::{Fault, Provider, ProviderError, check_name, id_of_port, u32_of};
-use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
+use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription, is_name_in_lists};
 use crate::topo::device_id;
 
 /// The output of `ibnetdiscover`: one InfiniBand subnet as a plane.
@@ -178,16 +178,24 @@ impl<'t> Section<'t> {
         let kind = if is_inside { Kind::Other } else { kind };
         let mut words = description.split_whitespace();
         let (node, name) = match (words.next(), words.next()) {
-            (Some(node), Some(name)) if name.ends_with(|last: char| last.is_ascii_digit()) => (node, name),
+            // Other machines write their descriptions. An odd one must not end the fabric.
+            (Some(node), Some(name)) if is_name_in_lists(node) && is_name_in_lists(name) && has_number(name) => {
+                (node, name)
+            }
             _ => (id, "ca"),
         };
         let checked = match kind {
             Kind::Switch => check_name("switch", id),
-            Kind::Adapter => check_name("node", node).and_then(|()| check_name("device", name)),
+            Kind::Adapter => check_name("node", node),
             Kind::Other => Ok(()),
         };
         Some(checked.map(|()| Self { kind, id, node, name }))
     }
+}
+
+/// Whether a name ends with a number, as those of devices.
+fn has_number(name: &str) -> bool {
+    name.ends_with(|last: char| last.is_ascii_digit())
 }
 
 /// A node's GUID as the kernel writes it, such as `506b:4b03:00c4:8d1c`.

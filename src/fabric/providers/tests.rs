@@ -96,10 +96,7 @@ fn a_wrong_test_fabric_is_refused_with_the_entry() {
     let ports = "entry 2: 4 ports are no choice here: the number of nodes decides; name the nodes";
     assert_eq!(of("nodes:5;plane:d:3:4"), ports);
     assert_eq!(of("names:a;plane:d:3:4:5"), "entry 2: \"4:5\" is no number from 1 to 100000");
-    assert_eq!(
-        of("names:a,,b;plane:1"),
-        "entry 1: \"a,,b\" has an empty name, one of more than 255 bytes, or one with a space, '/', ';' or control character"
-    );
+    assert_eq!(of("names:,;plane:1"), "entry 1: \",\" has no name, or one of more than 255 bytes");
     assert_eq!(of("names:a,a;plane:1"), "node 'a' has two devices with the name 'a:nic.plane000.0'");
     assert_eq!(of("names:a;nodes:1;plane:1"), "entry 2: \"nodes:1\" has none of the known forms");
     assert_eq!(of("wide:100000;plane:11"), "entry 1: \"11\" is no number from 1 to 10");
@@ -120,9 +117,11 @@ fn hostlists_expand_with_widths_and_several_brackets() {
     for range in ["", "3-1", "1-", "a", "1-2-3", "4294967296", "-"] {
         assert_eq!(refused(&format!("a[{range}]")), format!("{range:?} is no range of numbers"));
     }
-    for list in ["a,,b", "", &format!("{}[1-2]", "x".repeat(256))] {
-        assert!(refused(list).contains("has an empty name"), "{list}");
+    for list in [" ,", "", &format!("{}[1-2]", "x".repeat(256))] {
+        assert!(refused(list).contains("has no name, or one of more than 255 bytes"), "{list}");
     }
+    // Slurm reads such lists.
+    assert_eq!(of("a[1-2], b\tc\n  d,,e[3,4] "), "a1 a2 b c d e3 e4");
     assert_eq!(expand("a[1-10]b[1-10]", 100).unwrap().len(), 100);
     for list in ["a[0-100]", "a[0-4294967295]", "a[1-10]b[1-10],c", "a[1-10]b[1-10]c[1-10]"] {
         assert_eq!(refused(list), format!("{list:?} has more than 100 names"));
@@ -292,10 +291,7 @@ fn a_wrong_topology_in_yaml_is_refused_with_the_line() {
         of("- topology: t\n  flat: 1\n  cluster_default: maybe"),
         "line 3: \"maybe\" has none of the known forms"
     );
-    assert_eq!(
-        of("- topology: ''\n  flat: 1"),
-        "line 1: \"\" has an empty name, one of more than 255 bytes, or one with a space, '/', ';' or control character"
-    );
+    assert_eq!(of("- topology: ''\n  flat: 1"), "line 1: \"\" has no name, or one of more than 255 bytes");
     assert_eq!(tree("      - nodes: n"), "line 4: 'switch' is missing");
     assert_eq!(tree("      - switch: a"), "line 4: 'nodes or children' is missing");
     assert_eq!(tree("      - switch: a\n        children: b"), "line 4: 'b' is described nowhere");
@@ -484,23 +480,16 @@ fn names_that_no_list_can_hold_are_refused_with_their_line_or_device() {
         let switch = "Switch 8 \"S-1\" # \"\" base port 0 lid 1 lmc 0\n[1] \"H-1\"[1]\n";
         IbNetDiscover.read(&format!("{switch}Ca 1 {adapter}\n[1](2) \"S-1\"[1]\n"))
     };
-    for (adapter, named) in [
-        ("\"H-1\" # \"n0\u{1} hca0\"", "node can have the name \"n0\\u{1}\""),
-        ("\"H-1\" # \"a,b hca0\"", "node can have the name \"a,b\""),
-        ("\"H-1\" # \"n0 h/a0\"", "device can have the name \"h/a0\""),
-        ("\"H 1\"", "node can have the name \"H 1\""),
-    ] {
-        let error = error(of_subnet(adapter));
-        assert!(error.starts_with(&format!("line 3: no {named}")), "{error}");
+    let refused = error(of_subnet("\"H 1\""));
+    assert!(refused.starts_with("line 3: no node can have the name \"H 1\""), "{refused}");
+    // Other machines write descriptions, so odd ones do not count.
+    for description in ["n0\u{1} hca0", "a,b hca0", "n0 h/a0", "MT25408/ConnectX Mellanox Technologies"] {
+        let fabric = of_subnet(&format!("\"H-1\" # \"{description}\"")).unwrap();
+        let device = plane(&fabric).device(0).unwrap();
+        assert_eq!((device.node, device.name), ("H-1", "ca:1"), "{description:?}");
     }
-    assert_eq!(
-        plane(&of_subnet("\"H-1\" # \"MT25408/ConnectX Mellanox Technologies\"").unwrap()).device(0).unwrap().node,
-        "H-1"
-    );
     let switch = error(IbNetDiscover.read("Switch 8 \"S\u{1}\""));
     assert!(switch.starts_with("line 1: no switch can have the name"), "{switch}");
-    let quoted = "- {topology: t, tree: {switches: [{switch: s, nodes: \"a b\"}]}}";
-    assert!(error(SlurmYaml.read(quoted)).starts_with("line 1: \"a b\" has an empty name"));
     // A provider of a site.
     let device = DeviceDescription {
         node: "n0".to_owned(),

@@ -91,6 +91,18 @@ impl Description {
             || key.as_str() == keys::PROC_INFO_ARRAY.name() && in_table()
     }
 
+    /// Whether there is an entry of this key for the job, also in an array of the job.
+    #[must_use]
+    pub fn has_of_job(&self, key: &Key) -> bool {
+        let is_in_array = |info: &Info| {
+            let Value::DataArray(array) = &info.value else { return false };
+            let mut elements = array.elements.iter();
+            info.key.as_str() == keys::JOB_INFO_ARRAY.name()
+                && elements.any(|element| matches!(element, Value::Info(info) if info.key == *key))
+        };
+        self.has(key) || self.infos.iter().any(|info| is_in_array(unwrapped(info)))
+    }
+
     /// The whole description as infos, with the process arrays written out.
     #[must_use]
     pub fn to_infos(&self) -> Cow<'_, [Info]> {

@@ -369,7 +369,7 @@ impl JobSetup {
     /// Begins the registration of a job: its first description gets the resources and the values given to the job.
     /// [`NamespaceRegistration::conclude`] ends it.
     pub fn begin(self: &Arc<Self>, namespace: &Namespace, description: &mut Description) -> NamespaceRegistration {
-        let has_credential = description.has(&Key::from_static(keys::CREDENTIAL.name()));
+        let has_credential = description.has_of_job(&Key::from_static(keys::CREDENTIAL.name()));
         let taken = self.take_for_description(namespace, has_credential);
         if let Some(Taken { resources, allotments }) = &taken {
             resources::add(namespace, description, resources);

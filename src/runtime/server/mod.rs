@@ -44,7 +44,7 @@ mod setup_desk;
 pub(super) mod storage_desk;
 pub(super) mod topology;
 pub(super) mod topology_answers;
-pub mod transport_keys;
+pub(super) mod transport_keys;
 pub(super) mod turns;
 pub(super) mod usage_desk;
 pub(super) mod usage_queries;

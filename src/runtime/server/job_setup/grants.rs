@@ -13,14 +13,14 @@ use super::application::{Application, Places};
 use super::elsewhere::{MARK, Unanswered, VERSION, question};
 use super::endpoints::{JobFabric, info_of_job};
 use super::fabric_jobs::{ApplicationSetup, FabricJobs};
-use super::layout::Layout;
+use super::layout::{Layout, elements};
 use super::ports::{PortDesk, PortSetup, StaticPorts};
 use crate::keys;
 use crate::regex::MapLimits;
 use crate::runtime::server::fabric_desk::KnownFabric;
 use crate::server::Capabilities;
 use crate::topo::inventory::SharedInventories;
-use crate::types::{Info, Namespace};
+use crate::types::{Info, InfoFlags, Namespace};
 
 /// Limits of the layout in a question of another process: a description of a job has room for about as many nodes and ranks.
 const QUESTION_LIMITS: MapLimits = MapLimits {
@@ -144,9 +144,9 @@ impl FabricGrants {
         let limits = if is_question { QUESTION_LIMITS } else { MapLimits::default() };
         let (layout, inventories) = (Layout::of(infos, &limits), self.inventories.snapshot());
         let layout = match layout {
-            Err(error) if !is_asked => {
+            Err(error) if !infos.iter().any(is_required_wish) => {
                 tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");
-                return Ok(Given::default());
+                Layout::default()
             }
             layout => layout?,
         };
@@ -182,6 +182,15 @@ impl FabricGrants {
         self.jobs.forget(namespace);
         self.ports.forget(namespace);
     }
+}
+
+/// Whether a wish or a part of it is required.
+fn is_required_wish(info: &Info) -> bool {
+    is_wish(info) && (is_required(info) || elements(&info.value).any(is_required))
+}
+
+fn is_required(info: &Info) -> bool {
+    info.flags().contains(InfoFlags::REQUIRED)
 }
 
 pub(super) fn is_wish(info: &Info) -> bool {

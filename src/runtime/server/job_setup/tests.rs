@@ -663,7 +663,7 @@ fn a_wish_has_each_part_once() {
 
 /// Such maps were taken without a word, although the registration of the same job fails.
 #[test]
-fn maps_that_contradict_each_other_are_refused_as_at_the_registration() {
+fn maps_that_contradict_each_other_give_no_endpoints_and_are_refused_if_these_are_required() {
     let fixture = fixture_with_fabric();
     let (nodes, ranks) = ("pmix.nmap", "pmix.pmap");
     let cases = [
@@ -677,12 +677,15 @@ fn maps_that_contradict_each_other_are_refused_as_at_the_registration() {
     ];
     for (maps, reason) in cases {
         let set_up = |wishes: &[Info]| fixture.server.setup_application(&fixture.namespace, &[wishes, &maps].concat());
-        let refused = set_up(&[wish(&[endpoints_wanted(1)])]).unwrap_err();
+        let refused = set_up(&[required(wish(&[endpoints_wanted(1)]))]).unwrap_err();
         assert!(refused.to_string().contains(reason), "{refused}");
         let registered = fixture.server.register_namespace(&fixture.namespace, 0, maps.clone()).wait().unwrap_err();
         assert!(registered.to_string().contains(reason), "{registered}");
         assert_eq!(refused.status(), registered.status());
         assert_eq!(set_up(&[]).unwrap(), [], "nobody asked for a fabric");
+        // PRRTE always has a wish, and would start the job without its variables.
+        let given = set_up(&[wish(&[endpoints_wanted(1)]), setting("A", "1")]).unwrap();
+        assert_eq!(names(&fixture.server.setup_local_support(&fixture.namespace, &given).unwrap()), ["A"]);
     }
     // OpenPMIx registers such a job, too.
     let beyond = [part(keys::JOB_SIZE.name(), 1_u32), part(nodes, "test000"), part(ranks, "0,7")];
