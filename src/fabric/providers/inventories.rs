@@ -10,7 +10,7 @@ use crate::types::codes::device_type::DEVTYPE_OPENFABRICS;
 
 /// The node and the name of each device that the fabric of inventories leaves out, because it can't be in a fabric.
 pub fn left_out(inventories: &Inventories) -> BTreeSet<(String, String)> {
-    let of_networks = inventories.iter().flat_map(|inventory| networks(&inventory).collect::<Vec<_>>());
+    let of_networks = inventories.iter().flat_map(networks);
     let odd = of_networks.filter(|(_, device)| !is_sound(device));
     odd.map(|(_, device)| (device.node, device.name)).collect()
 }
@@ -25,7 +25,7 @@ impl Provider for Inventories {
     fn describe(&self, _: &str) -> Result<FabricDescription, ProviderError> {
         let [mut interfaces, mut adapters] = [Vec::new(), Vec::new()];
         for inventory in self.iter() {
-            for (is_adapter, device) in networks(&inventory).filter(|(_, device)| is_sound(device)) {
+            for (is_adapter, device) in networks(inventory).filter(|(_, device)| is_sound(device)) {
                 let class = if is_adapter { &mut adapters } else { &mut interfaces };
                 class.push(device);
             }

@@ -78,7 +78,7 @@ pub enum AllocationError {
     },
     /// The map of nodes or processes is damaged.
     #[error("the job's layout can't be read: {0}")]
-    Layout(#[from] RegisterError),
+    Layout(#[source] Box<RegisterError>),
     /// The setup has too many wishes.
     #[error("the setup has {found} PMIX_ALLOC_FABRIC, more than {WISHES_MAX}; ask for several parts in one")]
     TooManyWishes {
@@ -115,6 +115,12 @@ pub enum NotAvailable {
     /// The ports are exhausted.
     #[error(transparent)]
     Ports(PortShortage),
+}
+
+impl From<RegisterError> for AllocationError {
+    fn from(error: RegisterError) -> Self {
+        Self::Layout(Box::new(error))
+    }
 }
 
 impl AsStatus for AllocationError {

@@ -797,10 +797,13 @@ fn values_that_wait_for_a_registration_are_kept_once() {
         }
         let bytes = format!("{:?}", fixture.left()).len();
         let nodes = ["test000"];
-        let description =
-            JobDescription::new(&fixture.namespace).nodes(nodes).ranks_by_node([(0..count)]).build().unwrap();
+        let description = JobDescription::new(&fixture.namespace)
+            .nodes(nodes)
+            .ranks_by_node(std::iter::once(0..count))
+            .build()
+            .unwrap();
         fixture.server.register_namespace(&fixture.namespace, count, description).wait().unwrap();
-        assert!((0..count).all(|rank| fixture.endpoints(rank)[0].1 == [rank as u8, 0, 0, 0]));
+        assert!((0..count).all(|rank| fixture.endpoints(rank)[0].1 == rank.to_le_bytes()));
         bytes
     };
     let (one, two) = (waiting(32), waiting(64));
