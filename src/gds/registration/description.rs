@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::keys;
-use crate::types::{Info, Key};
+use crate::types::{Info, Key, Value};
 
 use super::container::{Container, Infos, unwrapped};
 use super::processes::ProcessTable;
