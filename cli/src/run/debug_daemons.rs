@@ -4,12 +4,13 @@
 
 use modex::Spawn;
 use modex::keys::{self, TypedKey};
-use modex::types::{Info, ProcId, Status, Value};
+use modex::types::{Info, Namespace, ProcId, Rank, Status, Value};
 
 /// The directives, for a job or an application.
-pub(super) const KNOWN: [&str; 4] = [
+pub(super) const KNOWN: [&str; 5] = [
     keys::DEBUGGER_DAEMONS.name(),
     keys::DEBUG_TARGET.name(),
+    keys::DEBUG_JOB.name(),
     keys::DEBUG_DAEMONS_PER_NODE.name(),
     keys::DEBUG_DAEMONS_PER_PROC.name(),
 ];
@@ -78,16 +79,13 @@ impl DebugDaemons {
             return Err(DaemonsRefusal::Mixed);
         }
         let numbers = [number(request, keys::DEBUG_DAEMONS_PER_NODE)?, number(request, keys::DEBUG_DAEMONS_PER_PROC)?];
-        let Some(info) = single(request, keys::DEBUG_TARGET.name())? else {
+        let Some((info, target)) = target(request)? else {
             return match numbers {
                 [None, None] => Ok(Self { are_daemons: is_any || is_of_job, ..Self::default() }),
                 _ => Err(DaemonsRefusal::NoTarget),
             };
         };
-        let Value::Proc(target) = &info.value else {
-            return Err(DaemonsRefusal::WrongType { key: keys::DEBUG_TARGET.name() });
-        };
-        let processes = targets(target);
+        let processes = targets(&target);
         if processes == 0 {
             return Err(DaemonsRefusal::TargetGone { target: target.to_string() });
         }
@@ -96,7 +94,10 @@ impl DebugDaemons {
             [Some(of_node), None] => Some(of_node),
             [None, Some(of_process)] => Some(of_process.saturating_mul(processes)),
             [Some(_), Some(_)] => return Err(DaemonsRefusal::Twice),
-            [None, None] => request.apps.iter().all(|app| app.processes_max == 0).then_some(processes),
+            [None, None] if request.apps.iter().any(|app| app.processes_max != 0) => None,
+            // Tools that use the old key want one for each node: their `PMIX_MAPBY` says `ppr:1:node`.
+            [None, None] if info.key.as_str() == keys::DEBUG_JOB.name() => Some(1),
+            [None, None] => Some(processes),
         };
         Ok(Self { are_daemons: true, target: Some(info.clone()), count })
     }
@@ -107,6 +108,20 @@ impl DebugDaemons {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         request.apps.iter_mut().for_each(|app| app.processes_max = count);
     }
+}
+
+/// The target: a process, or with the old key (`PMIX_DEBUG_JOB`) the namespace of a job.
+fn target(request: &Spawn) -> Result<Option<(&Info, ProcId)>, DaemonsRefusal> {
+    let key = keys::DEBUG_TARGET.name();
+    if let Some(info) = single(request, key)? {
+        let Value::Proc(target) = &info.value else { return Err(DaemonsRefusal::WrongType { key }) };
+        return Ok(Some((info, (**target).clone())));
+    }
+    let key = keys::DEBUG_JOB.name();
+    let Some(info) = single(request, key)? else { return Ok(None) };
+    let namespace = info.value.as_str().and_then(|name| Namespace::new(name).ok());
+    let namespace = namespace.ok_or(DaemonsRefusal::WrongType { key })?;
+    Ok(Some((info, ProcId { namespace, rank: Rank::Wildcard })))
 }
 
 /// Whether these infos mark daemons.
@@ -135,7 +150,7 @@ fn number(request: &Spawn, key: TypedKey<u16>) -> Result<Option<u32>, DaemonsRef
 
 #[cfg(test)]
 mod tests {
-    use modex::types::{App, Key, Namespace, Rank, Text};
+    use modex::types::{App, Key, Text};
 
     use super::*;
 
@@ -177,6 +192,23 @@ mod tests {
         let gone = info(keys::DEBUG_TARGET.name(), ProcId::new(Namespace::new("job").unwrap(), 9));
         assert_eq!(count(vec![gone], 0), Err(Status::ERR_NOT_FOUND));
         assert_eq!(count(vec![info(keys::DEBUG_TARGET.name(), "job")], 0), Err(Status::ERR_BAD_PARAM));
+    }
+
+    /// OpenPMIx's example of a debugger names the job by the old key and wants a daemon for each node. It was refused.
+    #[test]
+    fn the_old_name_of_a_target_means_one_daemon_for_each_node() {
+        let of = |target: Info, processes_max| {
+            let mut request = Spawn::new(vec![target.clone()], vec![app(Vec::new(), processes_max)]);
+            let daemons = DebugDaemons::of(&request, |target| if target.namespace.as_str() == "job" { 3 } else { 0 });
+            let daemons = daemons.map_err(|refusal| refusal.status())?;
+            assert_eq!((daemons.are_daemons, daemons.target.as_ref()), (true, Some(&target)));
+            daemons.apply(&mut request);
+            Ok(request.apps[0].processes_max)
+        };
+        let job = |name: &str| info(keys::DEBUG_JOB.name(), name);
+        assert_eq!([0, 2].map(|max| of(job("job"), max)), [Ok(1), Ok(2)]);
+        assert_eq!(of(job("other"), 0), Err(Status::ERR_NOT_FOUND));
+        assert_eq!(of(info(keys::DEBUG_JOB.name(), 1_u32), 0), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

@@ -232,13 +232,14 @@ impl Host for LauncherHost {
     /// debugger.
     fn notify_event(&self, event: Event, reply: Responder<()>) {
         if event.status == Status::READY_FOR_DEBUG
-            && let Some(proc) = event.source
+            && let Some(proc) = event.source.clone()
         {
             let breakpoint = event.info.iter().find(|info| info.key.as_str() == keys::BREAKPOINT.name());
             let breakpoint = breakpoint.and_then(|info| info.value.as_str()).unwrap_or_default().to_owned();
             self.tell(News::Stopped { proc, breakpoint });
         }
-        reply.succeed(());
+        // The launcher honours no directive for events.
+        if event.needs_a_host() { reply.fail(Status::ERR_NOT_SUPPORTED) } else { reply.succeed(()) }
     }
 
     /// Answers queries for supported attributes, and passes on those for facts of the launcher. The server answers all

@@ -3,9 +3,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use modex::types::codes::range::RANGE_PROC_LOCAL;
-use modex::types::{ProcId, Status, Value};
-use modex::{Client, FenceOptions, keys};
+use modex::types::codes::range::{RANGE_NAMESPACE, RANGE_PROC_LOCAL};
+use modex::types::{Info, InfoFlags, Key, ProcId, Status, Value};
+use modex::{AsStatus, Client, FenceOptions, keys};
 
 use crate::launch::{Ended, ROLE, Running, modex, script};
 
@@ -211,5 +211,24 @@ fn a_rank_hears_of_the_end_of_another_only_by_the_code() {
     let this = std::env::current_exe().unwrap();
     let words = ["run", "-n", "2", "--", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
     let ended = modex(words).env(ROLE, "hear the end of another").run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+}
+
+pub(crate) fn raise_what_nobody_honours() {
+    let client = Client::connect().unwrap();
+    let data = Info::new(Key::new("my.own").unwrap(), true);
+    let raise = |info: Info| client.notify_event(Status::from_raw(4711), None, RANGE_NAMESPACE, &[info]).wait();
+    raise(data.clone()).unwrap();
+    let refused = raise(Info { flags: InfoFlags::REQUIRED.bits(), ..data }).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
+    client.finalize().unwrap();
+}
+
+/// Regression: the launcher answered with success.
+#[test]
+fn a_required_info_of_an_event_that_nobody_honours_is_refused() {
+    let this = std::env::current_exe().unwrap();
+    let words = ["run", "--", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    let ended = modex(words).env(ROLE, "raise what nobody honours").run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
 }

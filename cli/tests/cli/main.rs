@@ -71,6 +71,7 @@ fn client_process() {
         Ok("speak among others") => log::speak_among_others(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok("hear the end of another") => events::hear_the_end_of_another(),
+        Ok("raise what nobody honours") => events::raise_what_nobody_honours(),
         Ok("ask for what can not be") => forwarding::ask_for_what_can_not_be(),
         Ok("pull what has ended") => forwarding::pull_what_has_ended(),
         Ok("talk to a spawned job") => forwarding::talk_to_a_spawned_job(),

@@ -180,7 +180,9 @@ impl KeptChannel {
     }
 
     /// Adds output. A small piece may join the last one, so that small pieces take no more memory than was asked for.
-    fn add(&mut self, revision: u64, output: IofOutput, may_join: bool) {
+    fn add(&mut self, revision: u64, mut output: IofOutput, may_join: bool) {
+        // A cut piece would hold the memory of the whole one.
+        output.bytes.shrink_to_fit();
         self.output_bytes = self.output_bytes.saturating_add(output.bytes.len());
         if let Some(KeptPiece { output: last, revision: newest }) = self.pieces.back_mut()
             && may_join
@@ -205,6 +207,7 @@ impl KeptChannel {
         for KeptPiece { output, .. } in &mut self.pieces {
             let count = rest.min(output.bytes.len());
             output.bytes.drain(..count);
+            output.bytes.shrink_to_fit();
             rest = rest.saturating_sub(count);
             if rest == 0 {
                 break;
@@ -220,6 +223,7 @@ impl KeptChannel {
         for KeptPiece { output, .. } in self.pieces.iter_mut().rev() {
             let count = rest.min(output.bytes.len());
             output.bytes.truncate(output.bytes.len().saturating_sub(count));
+            output.bytes.shrink_to_fit();
             rest = rest.saturating_sub(count);
             if rest == 0 {
                 break;
@@ -243,3 +247,28 @@ impl KeptChannel {
 
 /// Size up to which small pieces are joined.
 const JOINED_BYTES_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a cut piece held the memory of the whole one, so 1,000 sources with a bound of 100 bytes took 65 MB.
+    #[test]
+    fn a_cut_piece_takes_the_memory_of_its_rest() {
+        let source = ProcId::new(Namespace::new("job").unwrap(), 0);
+        for drops_oldest in [Some(true), None] {
+            let settings = OutputSettings { cache_bytes_max: Some(5000), drops_oldest, ..OutputSettings::default() };
+            let mut kept = KeptOutput::default();
+            for _ in 0..3 {
+                let output =
+                    IofOutput { source: source.clone(), channel: 1, bytes: vec![b'x'; 60_000], info: Vec::new() };
+                kept.keep(output, None, &settings, usize::MAX);
+            }
+            let pieces = kept.channels.values().flat_map(|channel| &channel.pieces);
+            let (used, held) = pieces.fold((0, 0), |(used, held), KeptPiece { output, .. }| {
+                (used + output.bytes.len(), held + output.bytes.capacity())
+            });
+            assert_eq!((used, held), (5000, 5000));
+        }
+    }
+}
