@@ -11,12 +11,10 @@ use modex::{AsStatus, Client, GetOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::launch::{Ended, ROLE, modex, wait_until};
+use crate::launch::{Ended, ROLE, role, wait_until};
 
 fn run(options: &[&str], task: &str) -> Ended {
-    let this = std::env::current_exe().unwrap();
-    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, task).run()
+    role(options, task).run()
 }
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {

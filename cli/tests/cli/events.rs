@@ -7,7 +7,7 @@ use modex::types::codes::range::{RANGE_NAMESPACE, RANGE_PROC_LOCAL};
 use modex::types::{Info, InfoFlags, Key, ProcId, Status, Value};
 use modex::{AsStatus, Client, FenceOptions, keys};
 
-use crate::launch::{Ended, ROLE, Running, modex, script};
+use crate::launch::{Ended, Running, modex, role, script};
 
 /// A job that goes on when its file exists.
 struct Job {
@@ -208,9 +208,7 @@ pub(crate) fn hear_the_end_of_another() {
 /// Programs of MPI end in their default handlers, so these must not see the launcher's events.
 #[test]
 fn a_rank_hears_of_the_end_of_another_only_by_the_code() {
-    let this = std::env::current_exe().unwrap();
-    let words = ["run", "-n", "2", "--", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    let ended = modex(words).env(ROLE, "hear the end of another").run();
+    let ended = role(&["-n", "2"], "hear the end of another").run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
 }
 
@@ -227,8 +225,6 @@ pub(crate) fn raise_what_nobody_honours() {
 /// Regression: the launcher answered with success.
 #[test]
 fn a_required_info_of_an_event_that_nobody_honours_is_refused() {
-    let this = std::env::current_exe().unwrap();
-    let words = ["run", "--", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    let ended = modex(words).env(ROLE, "raise what nobody honours").run();
+    let ended = role(&[], "raise what nobody honours").run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
 }

@@ -87,6 +87,13 @@ pub(crate) fn script(options: &[&str], script: &str) -> Launch {
     modex(["run"].into_iter().chain(options).chain(["--", "sh", "-c", script]))
 }
 
+/// `modex run` with these options. Every rank is this test binary with a role of `client_process`.
+pub(crate) fn role(options: &[&str], role: &str) -> Launch {
+    let this = std::env::current_exe().unwrap();
+    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, role)
+}
+
 impl Launch {
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);

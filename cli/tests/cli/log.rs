@@ -10,17 +10,10 @@ use std::time::Duration;
 use modex::types::{Info, InfoFlags, Key, Rank, Status, Value};
 use modex::{AsStatus, Client, keys};
 
-use crate::launch::{Launch, ROLE, modex, wait_until};
+use crate::launch::{modex, role, wait_until};
 
 /// The variable that names a directory of the test.
 const PLACE: &str = "MODEX_TEST_PLACE";
-
-/// Ranks that are this test binary with a task.
-fn run(options: &[&str], task: &str) -> Launch {
-    let this = std::env::current_exe().unwrap();
-    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, task)
-}
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
     Info::new(Key::from_static(key), value)
@@ -58,7 +51,7 @@ pub(crate) fn log_and_print() {
 
 #[test]
 fn what_ranks_log_and_print_keeps_its_order_and_has_the_same_marks() {
-    let ended = run(&["-n", "4", "--tag-output"], "log and print").run();
+    let ended = role(&["-n", "4", "--tag-output"], "log and print").run();
     let text = ended.success();
     for rank in 0..4 {
         let mark = format!("[{rank},stdout] {MARK}");
@@ -70,7 +63,7 @@ fn what_ranks_log_and_print_keeps_its_order_and_has_the_same_marks() {
 #[test]
 fn what_a_rank_logs_is_in_its_file() {
     let directory = tempfile::tempdir().unwrap();
-    let ended = run(&["-n", "2", "--output", directory.path().to_str().unwrap()], "log and print").run();
+    let ended = role(&["-n", "2", "--output", directory.path().to_str().unwrap()], "log and print").run();
     assert_eq!(ended.success(), "");
     let text = fs::read_to_string(directory.path().join("rank.1.out")).unwrap();
     let numbers: Vec<u32> = text.lines().filter_map(|line| line.strip_prefix(MARK)?.parse().ok()).collect();
@@ -104,7 +97,7 @@ pub(crate) fn log_to_several() {
 
 #[test]
 fn channels_are_used_in_order_and_unknown_ones_are_reported() {
-    let ended = run(&[], "log to several").run();
+    let ended = role(&[], "log to several").run();
     let expected = "partly\nonce\n\u{1b}[1mboth\nlines\n[0,stderr] tagged\n";
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     assert!(ended.err.starts_with(expected) && ended.err.len() <= expected.len() + "instead\n".len(), "{ended:?}");
@@ -140,7 +133,7 @@ pub(crate) fn flood_the_log() {
 #[test]
 fn a_flood_of_logs_waits_for_the_reader() {
     let place = tempfile::tempdir().unwrap();
-    let running = run(&[], "flood the log").env(PLACE, place.path()).start();
+    let running = role(&[], "flood the log").env(PLACE, place.path()).start();
     wait_until(|| place.path().join("sent").exists());
     let asked = modex(["query", "modex.operations"]).env("TMPDIR", running.temporary()).run();
     assert_eq!(asked.code(), Some(0), "{asked:?}");
@@ -173,15 +166,15 @@ fn ranks_log_to_the_record_if_there_is_one() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("record");
     let options = ["--record", path.to_str().unwrap()];
-    let ended = run(&options, "log to the record").env(PLACE, place.path()).run();
+    let ended = role(&options, "log to the record").env(PLACE, place.path()).run();
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
     let record = fs::read_to_string(&path).unwrap();
     let texts = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["texts"].to_string();
     let lines: Vec<String> = record.lines().map(texts).collect();
     assert_eq!(lines, [r#"["first"]"#, r#"["second"]"#, r#"["third"]"#]);
-    let without = run(&[], "log to the record").run();
+    let without = role(&[], "log to the record").run();
     assert_eq!((without.code(), without.err.as_str()), (Some(0), ""), "{without:?}");
-    let refused = run(&["--record", "/no/such/record"], "log to the record").run();
+    let refused = role(&["--record", "/no/such/record"], "log to the record").run();
     assert!(
         refused.code() == Some(1) && refused.err.contains("the record /no/such/record cannot be opened"),
         "{refused:?}"
@@ -246,7 +239,7 @@ fn log_until(client: &Client, is_heard: impl Fn() -> bool) -> bool {
 fn a_rank_is_heard_among_others_that_write_all_the_time() {
     for (way, ranks) in [("print", "41"), ("log", "2")] {
         let place = tempfile::tempdir().unwrap();
-        let launch = run(&["-n", ranks], "speak among others").env(PLACE, place.path()).env(WAY, way);
+        let launch = role(&["-n", ranks], "speak among others").env(PLACE, place.path()).env(WAY, way);
         let mut running = launch.start();
         (0..200).for_each(|_| drop(running.line()));
         fs::write(place.path().join("speak"), "").unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use modex::types::{Info, InfoFlags, Key, Status, Value};
 use modex::{AsStatus, Client, EventCall, keys};
 
-use crate::launch::{ROLE, modex};
+use crate::launch::role;
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
     Info::new(Key::from_static(key), value)
@@ -60,8 +60,6 @@ pub(crate) fn fall_silent() {
 
 #[test]
 fn a_rank_whose_file_or_heart_stops_is_reported() {
-    let this = std::env::current_exe().unwrap();
-    let words = ["run", "--", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    let ended = modex(words).env(ROLE, "fall silent").run();
+    let ended = role(&[], "fall silent").run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
 }

@@ -7,13 +7,7 @@ use std::time::Duration;
 use modex::types::{DataArray, DataType, Info, InfoFlags, Key, ProcId, Status, Value};
 use modex::{AsStatus, Client, keys};
 
-use crate::launch::{ROLE, modex};
-
-fn run(options: &[&str], task: &str) -> crate::launch::Launch {
-    let this = std::env::current_exe().unwrap();
-    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, task)
-}
+use crate::launch::{ROLE, modex, role};
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
     Info::new(Key::from_static(key), value)
@@ -168,6 +162,6 @@ fn credentials_prove_their_user_to_others() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let path = format!("{}:{}", place.path().display(), std::env::var("PATH").unwrap());
-    let ended = run(&[], "exchange credentials").env("PATH", path).run();
+    let ended = role(&[], "exchange credentials").env("PATH", path).run();
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
 }

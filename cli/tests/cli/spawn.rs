@@ -6,17 +6,10 @@ use std::time::Duration;
 use modex::types::{App, Envar, Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value};
 use modex::{AsStatus, Client, FenceOptions, keys};
 
-use crate::launch::{Ended, Launch, ROLE, modex, wait_until};
-
-/// One rank that is this test binary and spawns as its task says.
-fn launch(options: &[&str], task: &str) -> Launch {
-    let this = std::env::current_exe().unwrap();
-    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
-    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, task)
-}
+use crate::launch::{Ended, ROLE, role, wait_until};
 
 fn run(options: &[&str], task: &str) -> Ended {
-    launch(options, task).run()
+    role(options, task).run()
 }
 
 fn app(words: &[&str], count: i32, info: Vec<Info>) -> App {
@@ -60,7 +53,7 @@ pub(crate) fn spawn_scripts() {
 
 #[test]
 fn a_rank_spawns_programs_with_changes_of_their_environment() {
-    let ended = launch(&["--tag-output"], "spawn scripts").env("LIST", "a").run();
+    let ended = role(&["--tag-output"], "spawn scripts").env("LIST", "a").run();
     let mut spawned: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("[1:")).collect();
     spawned.sort_unstable();
     assert_eq!(spawned, ["[1:0,stdout] 0 yes b:a /", "[1:1,stdout] 1 yes b:a /", "[1:2,stdout] /"], "{ended:?}");
@@ -214,7 +207,7 @@ pub(crate) fn spawn_behind_much_output() {
 #[test]
 fn a_job_is_spawned_while_the_reader_of_the_output_is_slow() {
     let directory = tempfile::tempdir().unwrap();
-    let mut running = launch(&["--wdir", directory.path().to_str().unwrap()], "spawn behind much output").start();
+    let mut running = role(&["--wdir", directory.path().to_str().unwrap()], "spawn behind much output").start();
     while running.line() != "0123456789\n" {}
     std::fs::write(directory.path().join("started"), "").unwrap();
     wait_until(|| directory.path().join("spawned").exists());
@@ -252,7 +245,7 @@ pub(crate) fn spawn_a_last_line() {
 #[test]
 fn the_last_output_of_a_spawned_job_is_not_lost() {
     let directory = tempfile::tempdir().unwrap();
-    let running = launch(&["--wdir", directory.path().to_str().unwrap()], "spawn a last line").start();
+    let running = role(&["--wdir", directory.path().to_str().unwrap()], "spawn a last line").start();
     wait_until(|| directory.path().join("spawned").exists());
     // The reader is slow: the job ends before anything is read.
     std::thread::sleep(Duration::from_millis(500));

@@ -46,7 +46,7 @@ pub(in crate::runtime::server) struct FabricGrants {
     ports: PortDesk,
 }
 
-/// What a job gets, and its setup if this server's fabric has a part in it.
+/// The infos for a job, and its setup if this server's fabric has a part in it.
 type Given<'g> = (Vec<Info>, Option<ApplicationSetup<'g>>);
 
 impl FabricGrants {
