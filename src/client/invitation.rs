@@ -4,8 +4,10 @@
 //! Source: PMIx Standard, "Process Sets and Groups"; messages of OpenPMIx clients. Releases up to 6.1 name no group in
 //! an answer. So such an answer counts for every invitation that is open to its sender.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::endpoint_exchange::{MemberEndpoints, endpoints_in};
 use crate::keys;
 use crate::proto::{GROUP_LEADER_TELLS, GROUP_LEFT_OUT, OF_CONNECTION};
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Status, Text, Value};
@@ -22,6 +24,7 @@ pub struct Invitation {
     answers: BTreeMap<ProcId, bool>,
     /// Processes that have accepted at some time, whether that counted or not: they wait for the result.
     waiting: BTreeSet<ProcId>,
+    endpoints: MemberEndpoints,
     is_asked: bool,
 }
 
@@ -41,7 +44,13 @@ impl Invitation {
         let mut seen = BTreeSet::new();
         let invited: Vec<ProcId> = invited.into_iter().filter(|proc| seen.insert(proc.clone())).collect();
         let answers = invited.iter().filter(|proc| **proc == leader).map(|proc| (proc.clone(), true)).collect();
-        Self { id, leader, servers, invited, answers, waiting: BTreeSet::new(), is_asked: false }
+        let (waiting, endpoints) = (BTreeSet::new(), MemberEndpoints::default());
+        Self { id, leader, servers, invited, answers, waiting, endpoints, is_asked: false }
+    }
+
+    /// Takes the leader's own endpoint data. They count if the leader is invited.
+    pub fn add_own_endpoints(&mut self, own: &[Info]) {
+        self.endpoints.take(&self.leader, own);
     }
 
     /// The group's name.
@@ -91,8 +100,11 @@ impl Invitation {
         }
         if is_end(status, info) {
             self.answers.insert(who.clone(), false);
-        } else {
-            self.answers.entry(who.clone()).or_insert(accepts);
+        } else if let Entry::Vacant(answer) = self.answers.entry(who.clone()) {
+            answer.insert(accepts);
+            if accepts {
+                self.endpoints.take(who, info);
+            }
         }
     }
 
@@ -136,6 +148,7 @@ impl Invitation {
         }
         let mut complete = addressed(&self.id, members);
         complete.extend(description(members, context_id));
+        complete.extend(self.endpoints.of(members));
         let left_out: Vec<ProcId> = refused.iter().filter(|proc| self.waiting.contains(*proc)).cloned().collect();
         if left_out.is_empty() {
             return vec![(Status::GROUP_CONSTRUCT_COMPLETE, complete)];
@@ -171,7 +184,7 @@ pub struct Acceptance {
 }
 
 /// Result of a construction for a participant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Construction {
     /// The group is formed.
     Formed {
@@ -179,6 +192,8 @@ pub enum Construction {
         members: Vec<ProcId>,
         /// The number that the host assigned.
         context_id: Option<u64>,
+        /// Endpoint data of the members.
+        endpoints: Vec<Info>,
     },
     /// The construction is aborted.
     Aborted,
@@ -199,7 +214,10 @@ impl Acceptance {
                 let context_id = find(info, keys::GROUP_CONTEXT_ID.name()).and_then(Value::as_u64);
                 let members = members_in(info)?;
                 match members.contains(&self.own) {
-                    true => Some(Construction::Formed { members, context_id }),
+                    true => {
+                        let endpoints = endpoints_in(info, &members);
+                        Some(Construction::Formed { members, context_id, endpoints })
+                    }
                     // The leader's group is without this process. Another leader's group of that name has no meaning
                     // here.
                     false => self.leader.is_some().then_some(Construction::Aborted),
@@ -438,7 +456,8 @@ mod tests {
             info.push(Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(9)));
             info
         };
-        let formed = Construction::Formed { members: vec![proc(0), proc(1)], context_id: Some(9) };
+        let formed =
+            Construction::Formed { members: vec![proc(0), proc(1)], context_id: Some(9), endpoints: Vec::new() };
         let done = Status::GROUP_CONSTRUCT_COMPLETE;
         assert_eq!(acceptance.hear(done, Some(&proc(0)), &complete("g")), Some(formed.clone()));
         assert_eq!(acceptance.hear(done, Some(&proc(2)), &complete("g")), None);

@@ -49,6 +49,7 @@ mod cache;
 mod call;
 mod core;
 mod directives;
+mod endpoint_exchange;
 mod gets;
 mod invitation;
 mod job_store;
@@ -65,6 +66,7 @@ pub use directives::{
     DirectiveError, FenceDirectives, GetDirectives, RealmDirective, UNDERSTOOD_OF_INVITATIONS, refuse_required,
     time_limit,
 };
+pub use endpoint_exchange::own_endpoints;
 pub use invitation::{
     ANSWERS, Acceptance, Conclusion, Construction, ENDINGS, Invitation, addressed, description, processes,
 };

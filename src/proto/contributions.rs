@@ -14,7 +14,7 @@ fn given_by_one(info: &Info) -> Vec<((ProcId, Key), Value)> {
     let inner =
         array.elements.iter().filter_map(|value| if let Value::Info(info) = value { Some(&**info) } else { None });
     match info.key.as_str() {
-        key if key == keys::GROUP_INFO.name() => bundle(inner),
+        key if key == keys::GROUP_INFO.name() || key == keys::PROC_INFO_ARRAY.name() => bundle(inner),
         key if key == keys::GROUP_INFO_ARRAY.name() => inner.flat_map(given_by_one).collect(),
         _ => Vec::new(),
     }

@@ -272,7 +272,7 @@ impl World {
         self.check_wait(process, &party, joining.since);
         match joining.heard {
             _ if joining.has_failed => {}
-            Some(Construction::Formed { members, context_id }) => {
+            Some(Construction::Formed { members, context_id, .. }) => {
                 self.enter(peer, process, party, Group { members, number: context_id }, false);
             }
             Some(Construction::LeaderLost) => {

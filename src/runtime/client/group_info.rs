@@ -1,4 +1,5 @@
-//! Values that the members of a group contributed when it was formed (`PMIX_GROUP_INFO`), for Gets of this process.
+//! Values that the members of a group contributed when it was formed (`PMIX_GROUP_INFO`, and the endpoint data of a group by
+//! invitation), for Gets of this process.
 //!
 //! OpenPMIx 6 keeps such values for ever, and finds them by the group's context number. So the newest values outlive
 //! their group here too, up to a limit.
@@ -41,9 +42,15 @@ pub(super) struct Meant<'a> {
 }
 
 impl GroupInfo {
+    /// Takes the contributions out of the answer about a new group. An older group of that name has ended.
+    pub(super) fn take_of_reply(&self, group: &[u8], reply: &Reply) {
+        if let Some((infos, context_id)) = described_in(reply) {
+            self.take(group, context_id, infos);
+        }
+    }
+
     /// Takes the contributions of a new group. An older group of that name has ended.
-    pub(super) fn take(&self, group: &[u8], reply: &Reply) {
-        let Some((infos, context_id)) = described_in(reply) else { return };
+    pub(super) fn take(&self, group: &[u8], context_id: Option<u64>, infos: &[Info]) {
         let given: Given = contributions(infos).take(MAX).collect();
         let mut groups = self.groups.lock();
         groups.retain(|old| old.group != group || old.context_id != context_id);
@@ -158,7 +165,7 @@ mod tests {
         ];
         let group_info = GroupInfo::default();
         assert_eq!(port(&group_info, Meant::default(), 0), None);
-        group_info.take(b"g", &group(None, bundles));
+        group_info.take_of_reply(b"g", &group(None, bundles));
         assert_eq!([0, 1, 2].map(|rank| port(&group_info, Meant::default(), rank)), [Some(7), Some(8), None]);
         assert_eq!(group_info.find(Meant::default(), &proc(0), &host_name), None, "the host's to say");
         assert_eq!([named(b"g"), named(b"h")].map(|meant| port(&group_info, meant, 1)), [Some(8), None]);
@@ -170,17 +177,17 @@ mod tests {
     fn contributions_are_found_by_the_number_of_their_group_and_after_its_end() {
         let of = |number: u64, port: u32| group(Some(number), vec![given(0, vec![info("port", port)])]);
         let group_info = GroupInfo::default();
-        group_info.take(b"g", &of(5, 7));
+        group_info.take_of_reply(b"g", &of(5, 7));
         let every_way =
             |id: u64| [numbered(id), named(b"g"), Meant::default()].map(|meant| port(&group_info, meant, 0));
         assert_eq!(every_way(5), [Some(7); 3]);
         group_info.end(b"g");
         assert_eq!(every_way(5), [Some(7); 3]);
-        group_info.take(b"g", &of(6, 8));
+        group_info.take_of_reply(b"g", &of(6, 8));
         assert_eq!(every_way(6), [Some(8); 3], "the newest group of a name is meant");
         assert_eq!(port(&group_info, numbered(5), 0), Some(7));
         assert_eq!(port(&group_info, numbered(4), 0), None);
-        group_info.take(b"g", &of(6, 9));
+        group_info.take_of_reply(b"g", &of(6, 9));
         assert_eq!(every_way(6), [Some(9); 3]);
     }
 
@@ -188,9 +195,9 @@ mod tests {
     fn the_oldest_groups_that_have_ended_make_room() {
         let group_info = GroupInfo::default();
         let large = || Value::ByteObject(vec![7; ENDED_BYTES_MAX / 2]);
-        group_info.take(b"lives", &group(Some(0), vec![given(0, vec![info("port", large())])]));
+        group_info.take_of_reply(b"lives", &group(Some(0), vec![given(0, vec![info("port", large())])]));
         for id in 1..=3 {
-            group_info.take(b"g", &group(Some(id), vec![given(0, vec![info("port", large())])]));
+            group_info.take_of_reply(b"g", &group(Some(id), vec![given(0, vec![info("port", large())])]));
             group_info.end(b"g");
         }
         let is_there = |id: u64| group_info.find(numbered(id), &proc(0), &PORT).is_some();

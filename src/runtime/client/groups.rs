@@ -173,12 +173,12 @@ impl Groups {
         }
         match (step, &mut answer) {
             (Step::Learns(name), Ok(reply)) => {
-                self.group_info.take(&name, reply);
+                self.group_info.take_of_reply(&name, reply);
                 let members = members_in(reply).cloned().unwrap_or_default();
                 self.insert(name, Members::AskServer(members));
             }
             (Step::Forms(name, mut noted), Ok(reply)) => {
-                self.group_info.take(&name, reply);
+                self.group_info.take_of_reply(&name, reply);
                 if let (Some(formed), Members::Noted { members, .. }) = (members_in(reply), &mut noted) {
                     if formed.is_empty() {
                         formed.clone_from(members);

@@ -114,7 +114,8 @@ impl Session {
             return Err(GroupError::NobodyInvited { id: id.to_owned() });
         }
         let servers = self.server().namespace.clone();
-        let invitation = Invitation::new(Text::from(id), self.proc().clone(), servers, invited);
+        let mut invitation = Invitation::new(Text::from(id), self.proc().clone(), servers, invited);
+        invitation.add_own_endpoints(self.own_endpoints().as_slice());
         let hear = |invitation: &mut Invitation, call: &EventCall| {
             invitation.hear(call.status, call.source.as_ref(), &call.info);
             invitation.is_answered()
@@ -151,10 +152,16 @@ impl Session {
             self.notify_event_with(event, |result| callback(result.map(|()| None).map_err(GroupError::from)))?;
             return Ok(());
         }
-        let answer = self.answer_event(&id, leader.as_ref(), Status::GROUP_INVITE_ACCEPTED);
-        let hear = |(acceptance, heard): &mut (Acceptance, Option<Construction>), call: &EventCall| {
+        let mut answer = self.answer_event(&id, leader.as_ref(), Status::GROUP_INVITE_ACCEPTED);
+        answer.info.extend(self.own_endpoints());
+        let groups = Arc::clone(self.groups());
+        let hear = move |(acceptance, heard): &mut (Acceptance, Option<Construction>), call: &EventCall| {
             if heard.is_none() {
                 *heard = acceptance.hear(call.status, call.source.as_ref(), &call.info);
+                // Before the handlers run: they may read the members' endpoint data.
+                if let Some(Construction::Formed { context_id, endpoints, .. }) = heard {
+                    groups.group_info.take(acceptance.id.as_bytes(), *context_id, endpoints);
+                }
             }
             heard.is_some()
         };
@@ -223,6 +230,11 @@ impl Session {
         let target = |leader: &ProcId| Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), leader.clone());
         let range = if leader.is_some() { range::RANGE_CUSTOM } else { range::RANGE_SESSION };
         self.own_event(status, range, leader.map(target).into_iter().chain([named]).collect())
+    }
+
+    /// The values that this process gives the members of a group by invitation.
+    fn own_endpoints(&self) -> Option<Info> {
+        client::own_endpoints(self.proc(), &self.staging())
     }
 
     /// The processes, with a wildcard replaced by all ranks of its job.
@@ -340,6 +352,9 @@ fn announce(
     let mut announcements =
         invitation.announcements(&conclusion, context_id, session.peer_profile().is_ours).into_iter();
     let Some((status, info)) = announcements.next() else { return };
+    if conclusion.members.contains(session.proc()) {
+        session.groups().group_info.take(invitation.id().as_bytes(), context_id, &info);
+    }
     let event = session.own_event(status, range::RANGE_CUSTOM, info);
     let (weak, id, withdrawal) = (Arc::downgrade(session), invitation.id().clone(), invitation.withdrawal());
     let Conclusion { members, refused } = conclusion;
@@ -372,7 +387,7 @@ fn enter(session: &Arc<Session>, ended: Ended<(Acceptance, Option<Construction>)
     let Acceptance { id, leader, .. } = acceptance;
     let name = || id.to_string_lossy();
     match (heard, result) {
-        (Some(Construction::Formed { members, context_id }), _) => {
+        (Some(Construction::Formed { members, context_id, .. }), _) => {
             settle_in(session, &id, Formed { members, missing: Vec::new(), context_id }, callback);
         }
         (Some(Construction::Aborted), _) => {
