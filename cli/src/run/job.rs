@@ -459,7 +459,8 @@ impl LaunchedJob {
         let mut stream = ForwardedStream::new(source, destination, prefix, (rank, channel), proc);
         stream.is_kept = plan.io.keeps(channel);
         stream.redirected_to = plan.parent.clone().filter(|_| stream.is_kept && plan.io.is_redirected);
-        stream.is_pulled = self.forwarding.is_pulled || stream.is_kept;
+        // A tool that watches the spawner gets the output of the spawned job, too.
+        stream.is_pulled = self.forwarding.is_pulled || stream.is_kept || plan.parent.is_some();
         self.streams.insert(index, stream);
         // After a pause the loop listens to all streams.
         if self.is_paused { Ok(()) } else { self.listen(index) }

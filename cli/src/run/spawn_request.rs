@@ -18,8 +18,10 @@ use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 
 use super::apps::App;
+use super::children::Channel;
 use super::debug_daemons::{self, DaemonsRefusal};
 use super::debug_stops::{DebugStops, StoppedRanks};
+use super::io_request;
 use super::plan::{InputTargets, JobIo};
 
 /// Why a job can't be spawned.
@@ -410,7 +412,10 @@ pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<Jo
     {
         return Err(SpawnRefusal::StdinTarget { target: rank.to_string() });
     }
-    let kept_channels = [keys::FWD_STDOUT, keys::FWD_STDERR].map(|key| is_set(job, key));
+    // A tool gets the output of its job without directives.
+    let wanted = if is_set(job, keys::REQUESTOR_IS_TOOL) { request.channels_for_tool() } else { 0 };
+    let kept_channels = [(keys::FWD_STDOUT, Channel::Out), (keys::FWD_STDERR, Channel::Error)]
+        .map(|(key, channel)| is_set(job, key) || wanted & io_request::number(channel) != 0);
     let is_redirected = is_set(job, keys::IOF_REDIRECT);
     if is_redirected && is_set(job, keys::IOF_COPY) {
         return Err(SpawnRefusal::Contradiction);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use modex::types::codes::iof_channel;
 use modex::types::{App, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Text, Value};
-use modex::{AsStatus, Client, FenceOptions, IofOutput, keys};
+use modex::{AsStatus, Client, FenceOptions, IofOutput, Tool, keys};
 
 use crate::launch::{Launch, ROLE, Running, modex, script, wait_until};
 
@@ -331,6 +331,49 @@ fn a_tool_shows_the_output_of_jobs_that_its_ranks_spawn() {
     );
     let ended = launcher.finish();
     assert!(ended.code() == Some(0) && ended.out.contains("seen 1\n") && ended.out.contains("unseen 0\n"), "{ended:?}");
+}
+
+pub(crate) fn spawn_for_a_tool() {
+    let client = Client::connect().unwrap();
+    spawn(&client, "echo unseen", vec![info(keys::IOF_INHERIT.name(), false)]).unwrap();
+    spawn(&client, "echo spawned", Vec::new()).unwrap();
+    client.finalize().unwrap();
+}
+
+/// Regression: the tool got the output of its own job only with `PMIX_FWD_STDOUT`, and that of further jobs only by a pull.
+#[test]
+fn a_tool_gets_the_output_of_its_job_and_of_the_jobs_that_this_spawns() {
+    let launcher = started(&["-n", "1", "--stdin", "tools"], "read a");
+    let tool = Tool::builder().pid(launcher.child.id()).env([("TMPDIR", launcher.temporary())]).connect().unwrap();
+    let client = tool.client().unwrap();
+    let (sender, pieces) = mpsc::channel();
+    client.take_output(move |output| drop(sender.send(output))).unwrap();
+    let this = Text::from(std::env::current_exe().unwrap().to_str().unwrap());
+    let app = App {
+        command: Some(this.clone()),
+        argv: [vec![this], ["--exact", "client_process", "--nocapture"].map(Text::from).into()].concat(),
+        environment: vec![Text::from(format!("{ROLE}=spawn for a tool").as_str())],
+        working_directory: None,
+        processes_max: 1,
+        info: Vec::new(),
+    };
+    let job = client.spawn(Vec::new(), vec![app]).wait().unwrap();
+    let (mut own, mut of_spawned, mut ends) = (Vec::new(), Vec::new(), 0);
+    // Each of the two ranks of the spawned job ends both of its outputs.
+    while ends < 4 || !String::from_utf8_lossy(&own).contains("test result") {
+        let IofOutput { source, bytes, .. } = pieces.recv_timeout(PIECE_TIME_MAX).unwrap();
+        if source.namespace == job {
+            own.extend(bytes);
+        } else {
+            ends += usize::from(bytes.is_empty());
+            of_spawned.extend(bytes);
+        }
+    }
+    assert_eq!(String::from_utf8(of_spawned).unwrap(), "spawned\n".repeat(2));
+    tool.finalize().unwrap();
+    let ended = output(&launcher, &["--stdin"]).input("go\n").run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(launcher.finish().out.contains("unseen"));
 }
 
 pub(crate) fn spawn_and_do_not_listen() {

@@ -53,6 +53,7 @@ fn client_process() {
         Ok("meet the parent") => spawn::meet_the_parent(),
         Ok("spawn what can not be") => spawn::spawn_what_can_not_be(),
         Ok("spawn behind much output") => spawn::spawn_behind_much_output(),
+        Ok("spawn for a tool") => forwarding::spawn_for_a_tool(),
         Ok("spawn under a tool's eyes") => forwarding::spawn_under_a_tools_eyes(),
         Ok("spawn a last line") => spawn::spawn_a_last_line(),
         Ok("leave a daemon") => spawn::leave_a_daemon(),
