@@ -2,8 +2,8 @@
 
 use super::Spawn;
 use crate::keys;
-use crate::types::Value;
 use crate::types::codes::iof_channel;
+use crate::types::{Info, Value};
 
 impl Spawn {
     /// Whether each parent (`PMIX_PARENT_ID`) that the job or an application names is a process.
@@ -24,6 +24,13 @@ impl Spawn {
         };
         let wanted = CHANNELS_FOR_TOOLS.iter().filter(|(key, _)| is_wanted(key.name()));
         wanted.fold(0, |all, (_, channel)| all | channel)
+    }
+
+    /// Whether the job or an application asks for output, by `PMIX_FWD_STDOUT` or its like.
+    pub(crate) fn asks_for_output(&self) -> bool {
+        let mut infos = self.job.iter().chain(self.apps.iter().flat_map(|app| &app.info));
+        let is_channel = |info: &Info| CHANNELS_FOR_TOOLS.iter().any(|(key, _)| info.key.as_str() == key.name());
+        infos.any(|info| is_channel(info) && info.value.as_bool() == Some(true))
     }
 
     /// Whether tools that watch the spawner get the job's output. `PMIX_IOF_INHERIT` decides. Without it, a spawn that

@@ -203,6 +203,10 @@ fn ask(client: &Client) {
     ] {
         assert_eq!(push(client, &target, directives, bytes), Err(expected), "{target}");
     }
+    // Nothing is kept or collected without output for the spawner.
+    assert_eq!(spawn(client, "true", drop_oldest()), Err(Status::ERR_NOT_SUPPORTED));
+    let shown = [drop_oldest(), vec![info(keys::FWD_STDOUT.name(), true)]].concat();
+    assert!(spawn(client, "true", shown).is_ok());
     let [copy, redirect, xml] = [keys::IOF_COPY.name(), keys::IOF_REDIRECT.name(), keys::IOF_XML_OUTPUT.name()]
         .map(|key| required(info(key, true)));
     for (source, directives, expected) in [

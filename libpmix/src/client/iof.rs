@@ -52,12 +52,13 @@ pub extern "C-unwind" fn PMIx_IOF_pull<'a>(
         if procs.is_empty() || channel == 0 {
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
+        let style = OutputStyle::of_parameters().and(&directives);
+        style.refuse_unmet(&directives)?;
         take_style_mark(&mut directives, cbfunc.is_none())?;
         let id = Arc::new(OnceLock::new());
         // A waiting caller may set the number late, so the handler waits for it. A callback gets the number on the
         // handler's thread, before any output.
         let number_of: NumberOf = if regcbfunc.is_none() { |id| Some(*id.wait()) } else { |id| id.get().copied() };
-        let style = OutputStyle::of_parameters().and(&directives);
         let handler = handler(cbfunc, style, Arc::clone(&id), number_of);
         let request = ClientRequest::IofPull { procs, directives, channels: channel, handler, id };
         let Some(registered) = regcbfunc.with(regcbdata) else {

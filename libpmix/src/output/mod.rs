@@ -4,6 +4,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `style` | the directives of a job: prefixes, XML, files |
+//! | `required` | directives that are honoured or refused |
 //! | `stream` | streams of processes |
 //! | `lines` | pieces of output, put together to whole lines |
 //! | `files` | the files that get output |
@@ -14,6 +15,7 @@
 mod files;
 mod lines;
 mod pull_output;
+mod required;
 mod spawned_output;
 mod stream;
 mod style;
@@ -21,6 +23,7 @@ mod writer;
 
 pub(crate) use files::JobOutput;
 pub(crate) use pull_output::PullOutputs;
+pub(crate) use required::UnmetOutput;
 pub(crate) use spawned_output::SpawnedOutput;
 pub(crate) use stream::Stream;
 pub(crate) use style::{Origin, OutputStyle};

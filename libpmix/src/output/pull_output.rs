@@ -100,8 +100,8 @@ mod tests {
         send(0, b"o", Vec::new());
         outputs.finish();
         let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
-        assert_eq!(read("job-of-0.out"), "[job,0]<stdout>: one\n[job,0]<stdout>: two");
-        assert_eq!(read("job-of-1.out"), "[job,1]<stdout>: other");
+        assert_eq!(read("job-of-0.out"), "[job,0]<stdout>: one\n[job,0]<stdout>: two\n");
+        assert_eq!(read("job-of-1.out"), "[job,1]<stdout>: other\n");
     }
 
     /// Regression: each pull emptied the files of the ones before.

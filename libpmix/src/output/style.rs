@@ -164,7 +164,8 @@ impl OutputStyle {
         self.has_time
     }
 
-    /// A line, with its prefix or as XML. The forms are those of OpenPMIx 4.2 and 5.0, and XML is well-formed.
+    /// A line, with its prefix or as XML. The forms are those of OpenPMIx 4.2 and 5.0, and XML is well-formed. A last line
+    /// without a newline gets one after a prefix, so that the next source begins a line.
     pub(crate) fn line(
         &self,
         source: &ProcId,
@@ -193,6 +194,9 @@ impl OutputStyle {
         }
         let mut line = line.into_bytes();
         line.extend_from_slice(bytes);
+        if self.changes_lines() && !self.is_raw && !line.ends_with(b"\n") {
+            line.push(b'\n');
+        }
         line
     }
 
@@ -246,7 +250,7 @@ fn is_true(value: &Value) -> bool {
     value.as_bool() == Some(true)
 }
 
-fn names_destination(key: &str) -> bool {
+pub(super) fn names_destination(key: &str) -> bool {
     let names = [
         keys::IOF_OUTPUT_TO_FILE.name(),
         keys::OUTPUT_TO_FILE.name(),
@@ -300,7 +304,20 @@ mod tests {
         ] {
             assert_eq!(line(&style(names), "host@1", b"x\n"), expected, "{names:?}");
         }
-        assert_eq!(line(&style(&[tag]), "job", b"x"), "[job,3]<stdout>: x");
+        assert_eq!(line(&style(&[tag, "pmix.iof.raw"]), "job", b"x"), "[job,3]<stdout>: x");
+    }
+
+    /// Regression: the next source's line followed on the same line.
+    #[test]
+    fn a_line_with_a_prefix_ends_with_a_newline() {
+        for (names, expected) in [
+            (&["pmix.iof.tag"][..], "[job,3]<stdout>: x\n"),
+            (&["pmix.iof.rank"], "[3]<stdout>: x\n"),
+            (&["pmix.iof.ts"], "[NOW]<stdout>: x\n"),
+            (&[], "x"),
+        ] {
+            assert_eq!(line(&style(names), "job", b"x"), expected, "{names:?}");
+        }
     }
 
     #[test]

@@ -148,7 +148,8 @@ fn register(process: &ServerProcess, job: &Namespace, request: &Spawn, apps: &[(
     }
     let description = description.build().map_err(|_| Status::ERR_BAD_PARAM)?;
     server.register_namespace(job, count, description).wait().map_err(|error| error.status())?;
-    process.output.describe_job(job, &request.job, count);
+    let described = process.output.describe_job(job, &request.job, count);
+    described.inspect_err(|_| child_watch::forget(process, job)).map_err(|error| error.status())?;
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     for rank in 0..count {
         let registered = server.register_client(&ProcId::new(job.clone(), rank), uid, gid).wait();

@@ -168,6 +168,7 @@ impl Options {
             ..Self::default()
         };
         options.tools.report = report_of_parameters();
+        let mut of_output = Vec::new();
         for info in infos.iter() {
             let name = from_c::key_in_place(&info.get().key)?;
             let is_required = info.flags & InfoFlags::REQUIRED.bits() != 0;
@@ -178,6 +179,7 @@ impl Options {
             }
             if OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name() {
                 options.output.take(name, &from_c::value(info.value())?);
+                of_output.push(from_c::info(info)?);
                 continue;
             }
             if OutputSettings::is_directive(name) {
@@ -204,6 +206,7 @@ impl Options {
                 );
             })?;
         }
+        options.output.refuse_unmet(&of_output)?;
         options.check_roles()?;
         options.check_staging()?;
         if options.tools.is_scheduler {

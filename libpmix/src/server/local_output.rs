@@ -13,9 +13,9 @@ use modex::types::{Info, InfoFlags, Key, Namespace, ProcId, Value};
 use parking_lot::Mutex;
 
 use crate::argument::Counted;
-use crate::error::CError;
 use crate::from_c;
-use crate::output::{FindOrigin, JobOutput, OutputStyle, OutputWriter, Stream};
+use crate::guard::Failure;
+use crate::output::{FindOrigin, JobOutput, OutputStyle, OutputWriter, Stream, UnmetOutput};
 use crate::types::pmix_info_t;
 
 /// Styles of jobs, and the writer.
@@ -40,13 +40,13 @@ impl LocalOutput {
     /// Takes the directives in a job's description. A later description adds to an earlier one.
     ///
     /// # Errors
-    /// For a damaged array.
-    pub(super) fn describe(&self, namespace: &Namespace, infos: Counted<'_, pmix_info_t>) -> Result<(), CError> {
+    /// For a damaged array, and a required directive that can't be honoured.
+    pub(super) fn describe(&self, namespace: &Namespace, infos: Counted<'_, pmix_info_t>) -> Result<(), Failure> {
         let mut given: Vec<Info> = Vec::new();
         for info in infos.list("array of infos")?.iter() {
             let name = from_c::key_in_place(&info.get().key)?;
             if concerns_output(name) {
-                given.push(Info::new(from_c::key_of(info.get())?, from_c::value(info.value())?));
+                given.push(from_c::info(info)?);
             } else if name == keys::JOB_INFO_ARRAY.name()
                 && let Value::DataArray(array) = from_c::value(info.value())?
             {
@@ -57,21 +57,26 @@ impl LocalOutput {
                 given.extend(inner);
             }
         }
-        self.add_directives(namespace, &given);
+        self.add_directives(namespace, &given)?;
         Ok(())
     }
 
     /// As [`LocalOutput::describe`], for a job of this process's own.
-    pub(super) fn describe_job(&self, namespace: &Namespace, directives: &[Info], count: u32) {
+    pub(super) fn describe_job(
+        &self,
+        namespace: &Namespace,
+        directives: &[Info],
+        count: u32,
+    ) -> Result<(), UnmetOutput> {
         let is_meant = |info: &&Info| concerns_output(info.key.as_str());
         let size = Info::new(Key::from_static(keys::JOB_SIZE.name()), count);
         let given: Vec<Info> = directives.iter().filter(is_meant).cloned().chain([size]).collect();
-        self.add_directives(namespace, &given);
+        self.add_directives(namespace, &given)
     }
 
-    fn add_directives(&self, namespace: &Namespace, given: &[Info]) {
+    fn add_directives(&self, namespace: &Namespace, given: &[Info]) -> Result<(), UnmetOutput> {
         if given.is_empty() {
-            return;
+            return Ok(());
         }
         let mut jobs = self.jobs.lock();
         let mut job = jobs.get(namespace).map(|job| JobOutput::clone(job)).unwrap_or_default();
@@ -82,8 +87,10 @@ impl LocalOutput {
                 job.style.take(info.key.as_str(), &info.value);
             }
         }
+        job.style.refuse_unmet(given)?;
         job.is_copied = self.is_local_by_default() && !job.style.is_file_only;
         jobs.insert(namespace.clone(), Arc::new(job));
+        Ok(())
     }
 
     /// Forgets a job that is over.

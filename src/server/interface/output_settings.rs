@@ -105,15 +105,20 @@ impl OutputSettings {
     /// # Errors
     /// As [`OutputSettings::of`]; `ERR_NOT_SUPPORTED` for a required size beyond a bound of the server.
     pub(crate) fn honoured(directives: &mut [Info], kept_bytes_max: usize) -> Result<Self, Status> {
-        let settings = Self::of(&*directives)?;
+        let settings = Self::within(directives, kept_bytes_max)?;
         for info in directives.iter_mut().filter(|info| Self::is_directive(info.key.as_str())) {
-            let is_required = info.flags().contains(InfoFlags::REQUIRED);
-            if is_required && is_beyond(info.key.as_str(), &info.value, kept_bytes_max) {
-                return Err(Status::ERR_NOT_SUPPORTED);
-            }
             info.flags &= !InfoFlags::REQUIRED.bits();
         }
         Ok(settings)
+    }
+
+    /// As [`OutputSettings::honoured`], but the marks stay.
+    pub(crate) fn within(directives: &[Info], kept_bytes_max: usize) -> Result<Self, Status> {
+        let is_refused = |info: &Info| {
+            info.flags().contains(InfoFlags::REQUIRED) && is_beyond(info.key.as_str(), &info.value, kept_bytes_max)
+        };
+        let settings = Self::of(directives)?;
+        if directives.iter().any(is_refused) { Err(Status::ERR_NOT_SUPPORTED) } else { Ok(settings) }
     }
 
     /// Whether a directive asks for more than a server of this library has room for.

@@ -45,8 +45,14 @@ impl<S: Datastore> ServerCore<S> {
         let kept_bytes_max = self.config.limits.kept_output_bytes_max;
         match service {
             Service::Spawn(spawn) => {
-                let settings = OutputSettings::honoured(&mut spawn.job, kept_bytes_max)?;
-                Ok(Expected::Spawned(SpawnedOutput { settings, ..self.output_of_spawn(peer, spawn) }))
+                let output = self.output_of_spawn(peer, spawn);
+                // Without output for the spawner the host knows whether the server gets any.
+                let settings = if output.channels != 0 || spawn.asks_for_output() {
+                    OutputSettings::honoured(&mut spawn.job, kept_bytes_max)?
+                } else {
+                    OutputSettings::within(&spawn.job, kept_bytes_max)?
+                };
+                Ok(Expected::Spawned(SpawnedOutput { settings, ..output }))
             }
             Service::IofPush(push) => {
                 let is_refused = |info: &Info| {

@@ -458,7 +458,7 @@ fn a_spawns_directives_precede_the_servers_and_a_pulls_those_of_both() {
     let mut rig = Rig::with(with_defaults(&[size("pmix.iof.csize", 8)]), MapStore::new());
     let peer = rig.job(1, 1)[0];
     let required = Info { flags: 1, ..size("pmix.iof.csize", 4) };
-    let spawn = crate::proto::Spawn::new(vec![required, flag("pmix.iof.old")], Vec::new());
+    let spawn = crate::proto::Spawn::new(vec![required, flag("pmix.iof.old"), flag("pmix.fwd.stdout")], Vec::new());
     let (id, call) = upcall(&rig.request(peer, Request::from(spawn)));
     let Upcall::Service(_, crate::proto::Service::Spawn(spawn)) = call else { panic!("{call:?}") };
     assert!(spawn.job.iter().all(|info| info.flags == 0), "the server honours it");
@@ -479,6 +479,24 @@ fn a_spawns_directives_precede_the_servers_and_a_pulls_those_of_both() {
         let (id, _) = upcall(&rig.request(peer, ask(&[source], directives)));
         assert_eq!(texts(&granted(&mut rig, id)), expected);
     }
+}
+
+/// Regression: the launcher could not refuse what it does not honour, because the server had taken the mark off.
+#[test]
+fn the_host_decides_about_required_settings_of_a_spawn_without_output() {
+    let mut rig = Rig::with(with_defaults(&[]), MapStore::new());
+    let peer = rig.job(1, 1)[0];
+    for (asked, marked) in [(vec![], 1), (vec![flag("pmix.fwd.stderr")], 0)] {
+        let required = Info { flags: 1, ..flag("pmix.iof.old") };
+        let spawn = crate::proto::Spawn::new([vec![required], asked].concat(), Vec::new());
+        let (_, call) = upcall(&rig.request(peer, Request::from(spawn)));
+        let Upcall::Service(_, crate::proto::Service::Spawn(spawn)) = call else { panic!("{call:?}") };
+        assert_eq!(spawn.job[0].flags, marked);
+    }
+    let refused = Info { flags: 1, ..size("pmix.iof.csize", u32::MAX) };
+    let spawn = crate::proto::Spawn::new(vec![refused], Vec::new());
+    let outputs = rig.request(peer, Request::from(spawn));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
 }
 
 /// A pull that the host refused had dropped what was kept for others.

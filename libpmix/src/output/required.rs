@@ -1,0 +1,152 @@
+//! Directives for output that are marked as required: each is honoured or refused.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use modex::AsStatus;
+use modex::keys;
+use modex::types::{Info, InfoFlags, Status, Value};
+use nix::unistd::{AccessFlags, eaccess};
+
+use super::style::{Destination, OutputStyle, names_destination};
+
+/// Why a required directive is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnmetOutput {
+    #[error("{key} is required, but no file gets the output; add PMIX_IOF_OUTPUT_TO_FILE or leave the directive out")]
+    NoFile { key: String },
+    #[error("{key} is required, but another directive names another place; leave one of them out")]
+    OtherPlace { key: String },
+    #[error("the value of the required {key} is no path")]
+    NoPath { key: String },
+    #[error("output is required in {}, and can't be written there: {reason}; name another place", .path.display())]
+    Unwritable { path: PathBuf, reason: io::Error },
+}
+
+impl AsStatus for UnmetOutput {
+    fn status(&self) -> Status {
+        match self {
+            Self::NoFile { .. } | Self::OtherPlace { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::NoPath { .. } => Status::ERR_BAD_PARAM,
+            Self::Unwritable { .. } => Status::ERR_FILE_OPEN_FAILURE,
+        }
+    }
+}
+
+impl OutputStyle {
+    /// Refuses required directives among these infos that this style does not honour. It may have others in addition.
+    /// Files come with the output, so only their directory is looked at.
+    ///
+    /// # Errors
+    /// The first one. A line of the log says it, too.
+    pub(crate) fn refuse_unmet<'a>(&self, infos: impl IntoIterator<Item = &'a Info>) -> Result<(), UnmetOutput> {
+        let mut required = infos.into_iter().filter(|info| info.flags().contains(InfoFlags::REQUIRED));
+        required
+            .try_for_each(|info| self.check_met(info))
+            .inspect_err(|error| tracing::error!("output is not forwarded as asked: {error}"))
+    }
+
+    fn check_met(&self, info: &Info) -> Result<(), UnmetOutput> {
+        let name = info.key.as_str();
+        let key = || name.to_owned();
+        let is_set = info.value.as_bool() == Some(true);
+        let has_file = matches!(self.destination, Some(Destination::File(_)));
+        if names_destination(name) {
+            let Value::String(_) = info.value else { return Err(UnmetOutput::NoPath { key: key() }) };
+            let named = Self::of([info]).destination;
+            let Some(place) = named.filter(|named| self.destination.as_ref() == Some(named)) else {
+                return Err(UnmetOutput::OtherPlace { key: key() });
+            };
+            let directory = self.directory_of(&place);
+            return check_directory(&directory).map_err(|reason| UnmetOutput::Unwritable { path: directory, reason });
+        }
+        let needs_place = [keys::IOF_FILE_ONLY.name(), keys::OUTPUT_NOCOPY.name()].contains(&name);
+        let is_met = match name {
+            _ if !is_set => true,
+            _ if needs_place => self.destination.is_some(),
+            name if name == keys::IOF_FILE_PATTERN.name() => has_file,
+            _ => true,
+        };
+        if is_met { Ok(()) } else { Err(UnmetOutput::NoFile { key: key() }) }
+    }
+
+    /// The directory of the files, as far as it is the same for all processes.
+    fn directory_of(&self, place: &Destination) -> PathBuf {
+        let varies = |part: &&std::path::Component<'_>| {
+            let name = part.as_os_str().to_string_lossy();
+            self.is_file_pattern && (name.contains("%n") || name.contains("%r"))
+        };
+        match place {
+            Destination::Directory(directory) => directory.clone(),
+            Destination::File(file) => {
+                let components: Vec<_> = file.parent().unwrap_or(Path::new("")).components().collect();
+                components.iter().take_while(|part| !varies(part)).collect()
+            }
+        }
+    }
+}
+
+/// Checks that this process can make files in a directory, or the directory.
+fn check_directory(path: &Path) -> io::Result<()> {
+    for ancestor in path.ancestors() {
+        let ancestor = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
+        match fs::metadata(ancestor) {
+            Ok(found) if !found.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
+            Ok(_) => return Ok(eaccess(ancestor, AccessFlags::W_OK | AccessFlags::X_OK)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use modex::types::Key;
+
+    use super::*;
+
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static(key), value) }
+    }
+
+    fn refusal(infos: &[Info]) -> Option<Status> {
+        OutputStyle::of(infos).refuse_unmet(infos).err().map(|unmet| unmet.status())
+    }
+
+    /// Regression: all of these succeeded, and nothing was written.
+    #[test]
+    fn a_required_file_is_written_or_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let plain = directory.path().join("plain");
+        fs::write(&plain, "").unwrap();
+        let path = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let (file, into) = (keys::IOF_OUTPUT_TO_FILE.name(), keys::IOF_OUTPUT_TO_DIRECTORY.name());
+        let only = || info(keys::IOF_FILE_ONLY.name(), true);
+        let pattern = || info(keys::IOF_FILE_PATTERN.name(), true);
+        let text = |text: String| Value::String(text.as_str().into());
+        let fine = || info(file, text(path(directory.path().join("a/b"))));
+        let below = || text(path(plain.join("x/f")));
+        for (infos, expected) in [
+            (vec![only()], Some(Status::ERR_NOT_SUPPORTED)),
+            (vec![info(keys::OUTPUT_NOCOPY.name(), true)], Some(Status::ERR_NOT_SUPPORTED)),
+            (vec![info(keys::IOF_FILE_ONLY.name(), false)], None),
+            (vec![fine(), only(), pattern()], None),
+            (vec![info(into, text(path(directory.path().join("c")))), only()], None),
+            (vec![info(into, text(path(directory.path().join("c")))), pattern()], Some(Status::ERR_NOT_SUPPORTED)),
+            (vec![fine(), info(into, "d")], Some(Status::ERR_NOT_SUPPORTED)),
+            (vec![info(file, below())], Some(Status::ERR_FILE_OPEN_FAILURE)),
+            (vec![info(into, below())], Some(Status::ERR_FILE_OPEN_FAILURE)),
+            (vec![info(into, text(path(plain.clone())))], Some(Status::ERR_FILE_OPEN_FAILURE)),
+            (vec![info(file, text(path(plain.join("%n/f")))), pattern()], Some(Status::ERR_FILE_OPEN_FAILURE)),
+            (vec![info(file, text(path(directory.path().join("%n/%r/f")))), pattern()], None),
+            (vec![info(file, "relative")], None),
+            (vec![info(file, true)], Some(Status::ERR_BAD_PARAM)),
+        ] {
+            assert_eq!(refusal(&infos), expected, "{infos:?}");
+        }
+        let unmarked = Info { flags: 0, ..only() };
+        assert_eq!(refusal(&[unmarked]), None);
+    }
+}
