@@ -1,6 +1,6 @@
 //! The endpoints of a job's processes, and the facts about its nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::attributes::{PlaneDevices, coordinates_of, endpoint, switch_peers};
 use super::plane::{Device, Plane};
@@ -10,15 +10,15 @@ use crate::types::{DataArray, DataType, Info, Value};
 /// Bytes of all lists of ranks at switches. The lists of a larger job would exceed everything else that it needs.
 pub const SWITCH_PEERS_BYTES_MAX: usize = 1 << 20;
 
-/// The part of a fabric that a job gets.
+/// The endpoints of processes.
 #[derive(Debug, Default, PartialEq)]
 pub struct Assignment {
     /// Distinct lists of endpoints, without the numbers of processes.
     pub lists: Vec<Value>,
     /// The list of each process, counted from 1. Processes of nodes without devices are not among them.
     pub numbers: BTreeMap<u32, u32>,
-    /// Each node with devices, and values for it.
-    pub nodes: Vec<(String, Vec<Info>)>,
+    /// Plane and number of each device with an endpoint.
+    pub devices: BTreeSet<(usize, u32)>,
 }
 
 /// An endpoint of a process or a node, without its owner.
@@ -46,22 +46,27 @@ impl Fabric {
         place: impl Fn(u32) -> P,
         distance: impl Fn(P, Device<'_>) -> Option<u32>,
     ) -> Assignment {
-        let (mut given, mut described) = (Assignment::default(), Vec::new());
+        let mut given = Assignment::default();
         for (node, ranks) in nodes {
             let devices = self.devices_by_plane(node);
             if !devices.is_empty() {
                 let processes = ranks.iter().map(|rank| (*rank, place(*rank)));
                 given.add_node(self, &devices, processes, taken, &distance);
-                described.push((node.to_owned(), devices, ranks));
             }
         }
-        let peers = switch_peers(&described, SWITCH_PEERS_BYTES_MAX);
-        let mut peers = peers.into_iter().flatten();
-        for (node, devices, _) in &described {
-            let infos = std::iter::once(coordinates_of(devices)).chain(peers.next()).collect();
-            given.nodes.push((node.clone(), infos));
-        }
         given
+    }
+
+    /// Coordinates and switch peers of each node of a job with devices. The nodes have their ranks.
+    #[must_use]
+    pub fn facts_of_nodes<'n>(&self, nodes: impl Iterator<Item = (&'n str, Vec<u32>)>) -> Vec<(&'n str, Vec<Info>)> {
+        let nodes = nodes.map(|(node, ranks)| (node, self.devices_by_plane(node), ranks));
+        let nodes: Vec<_> = nodes.filter(|(_, devices, _)| !devices.is_empty()).collect();
+        let peers = switch_peers(&nodes, SWITCH_PEERS_BYTES_MAX);
+        let mut peers = peers.into_iter().flatten();
+        let mut facts =
+            |devices: &[PlaneDevices<'_>]| std::iter::once(coordinates_of(devices)).chain(peers.next()).collect();
+        nodes.iter().map(|(node, devices, _)| (*node, facts(devices))).collect()
     }
 
     /// The array of endpoints for an owner. Their bytes are empty, or the number of the owner's earlier ones at the same device: 4 bytes,
@@ -117,6 +122,7 @@ impl Assignment {
                 Some(number) => *number,
                 None => {
                     self.lists.push(fabric.endpoints(&chosen));
+                    self.devices.extend(chosen.iter().map(|endpoint| (endpoint.plane, endpoint.device)));
                     let number = u32::try_from(self.lists.len()).unwrap_or(u32::MAX);
                     known.insert(chosen, number);
                     number

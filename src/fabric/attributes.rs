@@ -276,7 +276,7 @@ pub(super) fn endpoint(device: Device<'_>, earlier: u32) -> Value {
 pub type PlaneDevices<'f> = (usize, &'f Plane, Vec<Device<'f>>);
 
 /// A node, its devices, and its ranks.
-type JobNode<'f> = (String, Vec<PlaneDevices<'f>>, Vec<u32>);
+type JobNode<'f> = (&'f str, Vec<PlaneDevices<'f>>, Vec<u32>);
 
 /// `PMIX_SWITCH_PEERS` of each node: for each device the ranks of the job at its switch. `None` if the lists would exceed `bytes_max`.
 pub(super) fn switch_peers(nodes: &[JobNode<'_>], bytes_max: usize) -> Option<Vec<Info>> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::attributes::id;
+use super::description::FabricDescription;
 use super::plane::{Device, Plane};
 use super::revisions::{Fabric, FabricHandle};
 use crate::topo::inventory::{self, Inventories, Inventory};
@@ -28,6 +29,29 @@ impl Fabric {
         let devices: Vec<_> =
             self.planes().iter().flat_map(|plane| plane.devices_of_node(node)).map(described).collect();
         (!devices.is_empty()).then(|| Inventory { node: node.to_owned(), devices, ..Inventory::default() })
+    }
+}
+
+impl Fabric {
+    /// The devices of some nodes, each plane's in their order, without the network between them.
+    pub(crate) fn part(&self, nodes: &BTreeSet<&str>) -> Self {
+        let planes = self.planes().iter().filter_map(|plane| plane.part(nodes)).collect();
+        let identifier = self.identifier().to_owned();
+        Self::new(FabricDescription { identifier, planes })
+            .unwrap_or_else(|_| Self::unknown(self.identifier().to_owned()))
+    }
+
+    /// Whether a node has the same devices in the same planes of another fabric.
+    pub(crate) fn has_same_devices(&self, other: &Self, node: &str) -> bool {
+        fn devices<'f>(fabric: &'f Fabric, node: &str) -> impl Iterator<Item = [&'f str; 5]> {
+            let of_plane = move |plane: &'f Plane| {
+                let identity = |device: Device<'f>| (device.name, device.id.unwrap_or_default());
+                let facts = move |(name, id)| [fabric.identifier(), plane.name(), plane.vendor(), name, id];
+                plane.devices_of_node(node).map(identity).map(facts)
+            };
+            fabric.planes().iter().flat_map(of_plane)
+        }
+        devices(self, node).eq(devices(other, node))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The devices and switches of a plane, and the queries about them.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::description::{DeviceDescription, PlaneDescription};
+use super::description::{DeviceDescription, Links, PlaneDescription};
 use super::error::FabricError;
 use super::groups::Groups;
 use super::structure::Structure;
@@ -106,6 +107,21 @@ impl Plane {
         by_id.sort_unstable();
         let by_id = by_id.into_iter().map(|(.., index)| index).collect();
         Ok(Self { name, vendor, switches, structure, nodes, devices, by_switch, by_node, by_id })
+    }
+
+    /// The devices of some nodes, all at one switch; `None` without any.
+    pub(super) fn part(&self, nodes: &BTreeSet<&str>) -> Option<PlaneDescription> {
+        let described = |Device { node, name, vendor, id, .. }: Device<'_>| DeviceDescription {
+            node: node.to_owned(),
+            name: name.to_owned(),
+            vendor: vendor.into(),
+            id: id.map(str::to_owned),
+            ..DeviceDescription::default()
+        };
+        let devices: Vec<_> = nodes.iter().flat_map(|node| self.devices_of_node(node)).map(described).collect();
+        let (name, vendor) = (self.name.clone(), self.vendor.clone());
+        let (switches, links) = (vec![name.clone()], Links::Tree(vec![None]));
+        (!devices.is_empty()).then_some(PlaneDescription { name, vendor, switches, links, devices })
     }
 
     /// `PMIX_FABRIC_PLANE`.

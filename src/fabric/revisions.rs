@@ -123,6 +123,11 @@ impl FabricHandle {
         self.held.number
     }
 
+    /// Whether both hold the same fabric. Two fabrics may be equal.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.held, &other.held)
+    }
+
     /// Whether a later revision exists.
     #[must_use]
     pub fn is_outdated(&self) -> bool {

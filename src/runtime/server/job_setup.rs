@@ -18,6 +18,7 @@ mod endpoints;
 mod environment;
 mod fabric_jobs;
 mod grants;
+mod hardware;
 mod harvest;
 mod layout;
 mod models;

@@ -96,6 +96,16 @@ impl Inventories {
         all
     }
 
+    /// The inventories of some nodes, which both share.
+    pub(crate) fn part(&self, nodes: &BTreeSet<&str>) -> Self {
+        let mut part = Self::default();
+        for stored in nodes.iter().filter_map(|node| self.stored(node)) {
+            part.size_bytes = part.size_bytes.saturating_add(stored.blob.len());
+            part.replace(stored.inventory.node.as_str().into(), Arc::clone(stored));
+        }
+        part
+    }
+
     /// Takes blobs, all of them or none. Returns the changes of devices that carry data or compute: of networks, and GPUs. A node's
     /// first inventory is no change.
     ///

@@ -533,12 +533,13 @@ fn chosen_secret(asked: &Info, secret: &[u8]) -> Result<Option<Vec<u8>>, Allocat
 mod tests {
     use std::sync::Arc;
 
-    use super::super::application::{Application, Places};
+    use super::super::application::{Application, PlacedApplication, Places};
     use super::super::endpoints::ENDPOINTS_MAX;
+    use super::super::hardware::Hardware;
     use super::super::layout::Layout;
     use super::*;
-    use crate::fabric::Fabric;
     use crate::fabric::providers::Provider;
+    use crate::fabric::{CurrentFabric, Fabric};
     use crate::regex::MapLimits;
     use crate::runtime::server::job_setup::ports::{PortDesk, StaticPorts};
     use crate::runtime::server::warn_lines::WarnLines;
@@ -574,8 +575,9 @@ mod tests {
     ) -> Result<Vec<Info>, AllocationError> {
         let fabric = inventories.read("").unwrap_or_else(|_| Fabric::unknown("inventory".to_owned()));
         let application = Application { layout: layout.clone(), places: Places::default(), wishes: Vec::new() };
-        let applications = [Arc::new(application)];
-        let mut fabric = JobFabric::new(&fabric, inventories, &applications);
+        let hardware = Hardware::new(CurrentFabric::new(fabric).handle(), Arc::new(inventories.clone()));
+        let applications = [PlacedApplication { application: Arc::new(application), hardware: hardware.clone() }];
+        let mut fabric = JobFabric::new(&hardware, &applications);
         let sources = Sources { ports, fabric: &mut fabric, secret: &[1; 16] };
         super::allocate(Wish::all_of(infos)?, sources, ask).map(|(given, _)| given)
     }

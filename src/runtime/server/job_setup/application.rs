@@ -1,7 +1,9 @@
 //! An application of a job, as a setup describes it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::hardware::Hardware;
 use super::layout::{Layout, elements};
 use crate::keys;
 use crate::topo::relative_locality;
@@ -35,6 +37,13 @@ pub(super) struct Places {
     /// Localities with packages and NUMA nodes alone. A large job has few of them.
     distinct: Vec<String>,
     of_ranks: BTreeMap<u32, usize>,
+}
+
+/// An application, and the hardware from which it has its endpoints.
+#[derive(Clone, Debug)]
+pub(super) struct PlacedApplication {
+    pub(super) application: Arc<Application>,
+    pub(super) hardware: Hardware,
 }
 
 impl Application {

@@ -4,14 +4,17 @@
 //! a wish, nodes and ranks of the job, localities of processes, inventories --> what it gets, or what the fabric lacks
 //! fabric, nodes and ranks, endpoints of the wishes --> modex.fabric.job: values of the description
 //! ```
+//!
+//! Each application has its endpoints from the hardware at its setup, so a later change moves none of them. Facts about nodes are those of the
+//! newest hardware.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::application::{Application, Wanted};
+use super::application::{PlacedApplication, Wanted};
+use super::hardware::Hardware;
 use super::layout::Layout;
-use crate::fabric::{Assignment, Closest, Device, DeviceEndpoint, Fabric, Plane, PlaneDevices, Turns, numbered};
+use crate::fabric::{Closest, Device, DeviceEndpoint, Fabric, Plane, PlaneDevices, Turns, numbered};
 use crate::gds::job_record::endpoints_of;
 use crate::gds::registration::endpoints_info;
 use crate::keys;
@@ -75,19 +78,21 @@ pub enum FabricShortage {
 
 /// The fabric for one job.
 pub(super) struct JobFabric<'a> {
-    fabric: &'a Fabric,
-    inventories: &'a Inventories,
+    newest: &'a Hardware,
     /// The applications that were set up before, and then the one that is set up.
-    applications: &'a [Arc<Application>],
+    applications: &'a [PlacedApplication],
     /// The known places of processes.
     places: BTreeMap<u32, ProcessPlace>,
     /// The arrays of each wish.
     given: BTreeMap<Key, Vec<Info>>,
     /// Each node of a wish.
-    nodes: BTreeMap<WishKey, WishNode>,
-    /// The endpoints of the job's wishes.
+    nodes: BTreeMap<WishKey, WishNode<'a>>,
+    /// The endpoints of the job's wishes, as numbers of the application's hardware.
     of_processes: BTreeMap<u32, Vec<DeviceEndpoint>>,
-    of_nodes: BTreeMap<String, Vec<DeviceEndpoint>>,
+    /// The same of nodes, with the hardware of the last application.
+    of_nodes: BTreeMap<String, (&'a Hardware, Vec<DeviceEndpoint>)>,
+    /// Node and name of devices with endpoints that the newest fabric lacks.
+    lost: BTreeSet<(&'a str, &'a str)>,
     /// The endpoints and nodes of all wishes so far.
     count: u64,
     /// A large job has few places, so each of them is compared with each place of a device once.
@@ -99,7 +104,9 @@ type WishKey = (Key, Option<String>, Option<String>, String);
 
 /// A node of a wish. Applications share its devices.
 #[derive(Default)]
-struct WishNode {
+struct WishNode<'a> {
+    /// The hardware of the turns.
+    hardware: Option<&'a Hardware>,
     turns: Turns<Option<ProcessPlace>>,
     /// The endpoints of the node itself.
     of_node: u64,
@@ -113,27 +120,27 @@ type DevicePlace = (Option<u32>, Option<usize>);
 
 impl<'a> JobFabric<'a> {
     /// The last application is the one that is set up. The others have got their endpoints before.
-    pub(super) fn new(fabric: &'a Fabric, inventories: &'a Inventories, applications: &'a [Arc<Application>]) -> Self {
-        let of_application = |(number, application): (usize, &'a Arc<Application>)| {
-            application.places.of_all().map(move |(rank, place)| (rank, (number, place)))
+    pub(super) fn new(newest: &'a Hardware, applications: &'a [PlacedApplication]) -> Self {
+        let of_application = |(number, placed): (usize, &'a PlacedApplication)| {
+            placed.application.places.of_all().map(move |(rank, place)| (rank, (number, place)))
         };
         let mut of_job = Self {
-            fabric,
-            inventories,
+            newest,
             applications,
             places: applications.iter().enumerate().flat_map(of_application).collect(),
             given: BTreeMap::new(),
             nodes: BTreeMap::new(),
             of_processes: BTreeMap::new(),
             of_nodes: BTreeMap::new(),
+            lost: BTreeSet::new(),
             count: 0,
             distances: RefCell::default(),
         };
         let earlier = applications.split_last().map_or(&[][..], |(_, earlier)| earlier);
-        for application in earlier {
-            for (id, wanted) in &application.wishes {
+        for placed in earlier {
+            for (id, wanted) in &placed.application.wishes {
                 // The log of its own setup names a shortage.
-                let _ = of_job.add(id, &application.layout, wanted);
+                let _ = of_job.add(id, placed, wanted);
             }
         }
         of_job
@@ -142,14 +149,16 @@ impl<'a> JobFabric<'a> {
     /// Takes endpoints for a wish of the application that is set up. Returns the arrays of all applications with this wish: one for each
     /// node, with its devices, and one for each process.
     pub(super) fn take(&mut self, id: &Key, wanted: &Wanted) -> Result<Vec<Info>, FabricShortage> {
-        if let Some(application) = self.applications.last() {
-            self.add(id, &application.layout, wanted)?;
+        if let Some(placed) = self.applications.last() {
+            self.add(id, placed, wanted)?;
         }
         Ok(self.given.get(id).cloned().unwrap_or_default())
     }
 
-    fn add(&mut self, id: &Key, layout: &Layout, wanted: &Wanted) -> Result<(), FabricShortage> {
-        self.count(layout, wanted)?;
+    fn add(&mut self, id: &Key, placed: &'a PlacedApplication, wanted: &Wanted) -> Result<(), FabricShortage> {
+        let PlacedApplication { application, hardware } = placed;
+        let layout = &application.layout;
+        self.count(&hardware.fabric, layout, wanted)?;
         let nodes = layout.nodes().filter(|(_, ranks)| wanted.of_node > 0 || !ranks.is_empty());
         let nodes: Vec<(&str, Vec<u32>)> = nodes.collect();
         if nodes.is_empty() || wanted.of_process > 0 && nodes.iter().all(|(_, ranks)| ranks.is_empty()) {
@@ -157,22 +166,22 @@ impl<'a> JobFabric<'a> {
         }
         let mut devices = Vec::with_capacity(nodes.len());
         for (node, ranks) in nodes {
-            let found = self.wanted_devices(wanted, node);
+            let found = wanted_devices(hardware, wanted, node);
             if found.is_empty() {
-                return Err(self.shortage(wanted, node));
+                return Err(shortage(hardware, wanted, node));
             }
             devices.push((node, ranks, found));
         }
         for (node, ranks, devices) in devices {
-            let arrays = self.of_node(id, (node, &ranks), &devices, wanted);
+            let arrays = self.of_node((id, wanted), hardware, (node, &ranks), &devices);
             self.given.entry(id.clone()).or_default().extend(arrays);
         }
         Ok(())
     }
 
     /// Counts the endpoints of a wish. Each node counts, because it has an array.
-    fn count(&mut self, layout: &Layout, wanted: &Wanted) -> Result<(), FabricShortage> {
-        let of_process = if wanted.is_of_planes() { self.fabric.planes().len() as u64 } else { wanted.of_process };
+    fn count(&mut self, fabric: &Fabric, layout: &Layout, wanted: &Wanted) -> Result<(), FabricShortage> {
+        let of_process = if wanted.is_of_planes() { fabric.planes().len() as u64 } else { wanted.of_process };
         let of_nodes = wanted.of_node.saturating_add(1).saturating_mul(layout.node_count());
         let of_processes = of_process.saturating_mul(layout.process_count());
         let found = of_processes.saturating_add(of_nodes).saturating_add(self.count);
@@ -189,11 +198,20 @@ impl<'a> JobFabric<'a> {
     }
 
     /// The values for the job's description. Empty if no node of the job has a device.
-    pub(super) fn values(&self) -> Vec<Info> {
-        let place = |rank| self.place_of(rank);
-        let distance = |place, device: Device<'_>| self.distance(place, device);
-        let nodes = self.nodes_of_job().into_iter();
-        let Assignment { lists, numbers, nodes } = self.fabric.assign(nodes, &self.of_processes, place, distance);
+    pub(super) fn values(&mut self) -> Vec<Info> {
+        let (mut lists, mut numbers) = (Vec::new(), BTreeMap::new());
+        for applications in self.applications.chunk_by(|one, other| one.hardware.is_same(&other.hardware)) {
+            let Some(PlacedApplication { hardware, .. }) = applications.first() else { continue };
+            let place = |rank| self.place_of(rank);
+            let distance = |place, device: Device<'_>| self.distance(&hardware.inventories, place, device);
+            let nodes = nodes_of(applications).into_iter();
+            let assigned = hardware.fabric.assign(nodes, &self.of_processes, place, distance);
+            let earlier = u32::try_from(lists.len()).unwrap_or(u32::MAX);
+            lists.extend(assigned.lists);
+            numbers.extend(assigned.numbers.into_iter().map(|(rank, number)| (rank, number.saturating_add(earlier))));
+            self.note_lost(hardware, assigned.devices.into_iter());
+        }
+        let nodes = self.newest.fabric.facts_of_nodes(nodes_of(self.applications).into_iter());
         let of_nodes = nodes.into_iter().map(|(node, values)| {
             let name = Info::new(Key::from_static(keys::HOSTNAME.name()), node);
             Info::new(Key::from_static(keys::NODE_INFO_ARRAY.name()), Value::info_array([vec![name], values].concat()))
@@ -202,42 +220,49 @@ impl<'a> JobFabric<'a> {
         of_processes.into_iter().chain(of_nodes).collect()
     }
 
-    /// The processes of the node that has the most; 1 if no process is known.
-    pub(super) fn local_count_max(&self) -> u64 {
-        self.nodes_of_job().iter().map(|(_, ranks)| ranks.len() as u64).fold(1, u64::max)
+    /// Node and name of devices with endpoints that are no longer in the fabric.
+    pub(super) const fn lost(&self) -> &BTreeSet<(&'a str, &'a str)> {
+        &self.lost
     }
 
-    /// The nodes of all applications, each with its ranks.
-    fn nodes_of_job(&self) -> Vec<(&'a str, Vec<u32>)> {
-        let (mut numbers, mut nodes) = (BTreeMap::new(), Vec::<(&str, Vec<u32>)>::new());
-        for (node, ranks) in self.applications.iter().flat_map(|application| application.layout.nodes()) {
-            let number = *numbers.entry(node).or_insert(nodes.len());
-            match nodes.get_mut(number) {
-                Some((_, earlier)) => earlier.extend(ranks),
-                None => nodes.push((node, ranks)),
-            }
+    /// Notes devices with endpoints, by plane and number, that the newest fabric lacks.
+    fn note_lost(&mut self, hardware: &'a Hardware, devices: impl Iterator<Item = (usize, u32)>) {
+        if hardware.is_same(self.newest) {
+            return;
         }
-        nodes
+        let found = devices.filter_map(|(plane, device)| hardware.fabric.planes().get(plane)?.device(device));
+        let lost = found.filter(|device| endpoint_at(&self.newest.fabric, *device, 0).is_none());
+        self.lost.extend(lost.map(|device| (device.node, device.name)));
+    }
+
+    /// The processes of the node that has the most; 1 if no process is known.
+    pub(super) fn local_count_max(&self) -> u64 {
+        nodes_of(self.applications).iter().map(|(_, ranks)| ranks.len() as u64).fold(1, u64::max)
     }
 
     /// Takes the endpoints of a node and its processes.
     fn of_node(
         &mut self,
-        id: &Key,
+        (id, wanted): (&Key, &Wanted),
+        hardware: &'a Hardware,
         (node, ranks): (&str, &[u32]),
-        devices: &[PlaneDevices<'_>],
-        wanted: &Wanted,
+        devices: &[PlaneDevices<'a>],
     ) -> Vec<Info> {
         let kind = wanted.kind.as_ref().map(|(kind, _)| kind.clone());
         let key = (id.clone(), wanted.plane.clone(), kind, node.to_owned());
-        let earlier = self.nodes.remove(&key);
-        let is_first = earlier.is_none();
-        let mut of_wish = earlier.unwrap_or_default();
+        let mut of_wish = self.nodes.remove(&key).unwrap_or_default();
+        let is_first = of_wish.hardware.is_none_or(|earlier| !earlier.is_same(hardware));
+        if is_first {
+            // Turns have the numbers of one hardware.
+            (of_wish.hardware, of_wish.turns) = (Some(hardware), Turns::default());
+        }
         let taken = Turns::default().take((), count(wanted.of_node), || vec![Closest::of(devices, |_| None)]);
         let taken = taken.get(count(of_wish.of_node)..).unwrap_or_default();
         of_wish.of_node = of_wish.of_node.max(wanted.of_node);
-        let of_node = self.of_nodes.entry(node.to_owned()).or_default();
-        let given = endpoints(self.fabric, taken, of_node, Rank::LocalNode);
+        self.note_lost(hardware, taken.iter().copied());
+        let mut of_node = self.endpoints_of_node(node, hardware);
+        let given = endpoints(&hardware.fabric, taken, &mut of_node, Rank::LocalNode);
+        self.of_nodes.insert(node.to_owned(), (hardware, of_node));
         let mut arrays = Vec::new();
         if is_first || given.is_some() {
             let names = devices.iter().flat_map(|(_, _, devices)| devices).map(|device| device.name);
@@ -250,7 +275,7 @@ impl<'a> JobFabric<'a> {
         for &rank in ranks {
             let place = self.place_of(rank);
             let taken = of_wish.turns.take(place, count, || {
-                let distance = |device: Device<'_>| self.distance(place, device);
+                let distance = |device: Device<'_>| self.distance(&hardware.inventories, place, device);
                 // A wish without numbers has one endpoint in each of its planes.
                 if wanted.is_of_planes() {
                     Closest::of_each_plane(devices, distance)
@@ -259,7 +284,7 @@ impl<'a> JobFabric<'a> {
                 }
             });
             let earlier = self.of_processes.entry(rank).or_default();
-            let given = endpoints(self.fabric, &taken, earlier, Rank::from(rank));
+            let given = endpoints(&hardware.fabric, &taken, earlier, Rank::from(rank));
             arrays.extend(given.map(|given| {
                 let facts = vec![info(keys::RANK.name(), Value::ProcRank(rank.into())), given];
                 info(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts))
@@ -269,50 +294,16 @@ impl<'a> JobFabric<'a> {
         arrays
     }
 
-    fn wanted_devices(&self, wanted: &Wanted, node: &str) -> Vec<PlaneDevices<'a>> {
-        self.fabric.wanted_devices(node, |plane, device| self.is_wanted(wanted, plane, device))
-    }
-
-    fn is_wanted(&self, wanted: &Wanted, plane: &Plane, device: Device<'_>) -> bool {
-        let is_named = wanted.plane.as_deref().is_none_or(|name| name == plane.name() || name == device.name);
-        is_named
-            && wanted.kind.as_ref().is_none_or(|(kind, kinds)| {
-                let names = [self.fabric.identifier(), plane.name(), plane.vendor()];
-                names.iter().any(|name| name.eq_ignore_ascii_case(kind)) || kinds & self.kinds(plane, device) != 0
-            })
-    }
-
-    /// The kinds of a device, as its plane or its inventory says them.
-    fn kinds(&self, plane: &Plane, device: Device<'_>) -> u64 {
-        match plane.name() {
-            "net" => DEVTYPE_NETWORK,
-            "infiniband" => DEVTYPE_OPENFABRICS,
-            _ => in_inventory(self.inventories, device).map_or(0, |found| found.device_types),
+    /// Takes out the earlier endpoints of a node, as numbers of this hardware. Those at lost devices are left out.
+    fn endpoints_of_node(&mut self, node: &str, hardware: &Hardware) -> Vec<DeviceEndpoint> {
+        let Some((earlier, endpoints)) = self.of_nodes.remove(node) else { return Vec::new() };
+        if earlier.is_same(hardware) {
+            return endpoints;
         }
-    }
-
-    /// Why nothing on a node is wanted. A look at all devices of a large fabric would take long.
-    fn shortage(&self, wanted: &Wanted, node: &str) -> FabricShortage {
-        let planes = self.fabric.planes();
-        let has = |wanted: Wanted| !self.wanted_devices(&wanted, node).is_empty();
-        let is_unknown = |name: &str| {
-            let of_name = Wanted { plane: Some(name.to_owned()), ..Wanted::default() };
-            planes.iter().all(|plane| plane.name() != name) && !has(of_name)
-        };
-        let node = Box::from(node);
-        match (&wanted.plane, &wanted.kind) {
-            // The inventories are missing, whatever is wanted.
-            _ if planes.is_empty() => FabricShortage::Node { node },
-            (Some(name), _) if is_unknown(name) => {
-                let mut names: Vec<&str> = planes.iter().take(NAMED_MAX).map(Plane::name).collect();
-                names.extend((planes.len() > NAMED_MAX).then_some("..."));
-                FabricShortage::Plane { name: excerpt(name), node, planes: names.join(", ").into() }
-            }
-            (_, Some((kind, _))) if has(Wanted { kind: None, ..wanted.clone() }) => {
-                FabricShortage::Kind { kind: excerpt(kind), node }
-            }
-            _ => FabricShortage::Node { node },
-        }
+        let device =
+            |of: &DeviceEndpoint| Some((earlier.fabric.planes().get(of.plane)?.device(of.device)?, of.earlier));
+        let devices = endpoints.iter().filter_map(device);
+        devices.filter_map(|(device, earlier)| endpoint_at(&hardware.fabric, device, earlier)).collect()
     }
 
     /// The place of a process, if it is known.
@@ -321,14 +312,14 @@ impl<'a> JobFabric<'a> {
     }
 
     /// The distance of a place and a device: a common NUMA node, a common package, or none of both.
-    fn distance(&self, place: Option<ProcessPlace>, device: Device<'_>) -> Option<u32> {
-        let (place, device) = (place?, device_place(self.inventories, device)?);
+    fn distance(&self, inventories: &Inventories, place: Option<ProcessPlace>, device: Device<'_>) -> Option<u32> {
+        let (place, device) = (place?, device_place(inventories, device)?);
         *self.distances.borrow_mut().entry((place, device)).or_insert_with(|| {
             let (package, memory) = device;
             let package = package.map(|package| format!(":SK{package}"));
             let memory = memory.map(|memory| format!(":NM{memory}"));
             let of_device = format!("hwloc{}{}", package.unwrap_or_default(), memory.unwrap_or_default());
-            let of_process = self.applications.get(place.0)?.places.locality(place.1)?;
+            let of_process = self.applications.get(place.0)?.application.places.locality(place.1)?;
             let shared = relative_locality(of_process, &of_device).ok()?;
             Some(match shared {
                 shared if shared & LOCALITY_SHARE_NUMA != 0 => 0,
@@ -336,6 +327,74 @@ impl<'a> JobFabric<'a> {
                 _ => 2,
             })
         })
+    }
+}
+
+/// The nodes of applications, each with its ranks.
+fn nodes_of(applications: &[PlacedApplication]) -> Vec<(&str, Vec<u32>)> {
+    let (mut numbers, mut nodes) = (BTreeMap::new(), Vec::<(&str, Vec<u32>)>::new());
+    for (node, ranks) in applications.iter().flat_map(|placed| placed.application.layout.nodes()) {
+        let number = *numbers.entry(node).or_insert(nodes.len());
+        match nodes.get_mut(number) {
+            Some((_, earlier)) => earlier.extend(ranks),
+            None => nodes.push((node, ranks)),
+        }
+    }
+    nodes
+}
+
+/// An endpoint at the same device of another fabric; `None` if it lacks the device.
+fn endpoint_at(fabric: &Fabric, device: Device<'_>, earlier: u32) -> Option<DeviceEndpoint> {
+    let named = |plane: &Plane| plane.device_by_name(device.node, device.name).map(|device| device.index);
+    let mut planes = fabric.planes().iter().enumerate();
+    let (plane, device) = planes.find_map(|(number, plane)| Some((number, named(plane)?)))?;
+    Some(DeviceEndpoint { plane, device, earlier })
+}
+
+fn wanted_devices<'a>(hardware: &'a Hardware, wanted: &Wanted, node: &str) -> Vec<PlaneDevices<'a>> {
+    hardware.fabric.wanted_devices(node, |plane, device| is_wanted(hardware, wanted, plane, device))
+}
+
+fn is_wanted(hardware: &Hardware, wanted: &Wanted, plane: &Plane, device: Device<'_>) -> bool {
+    let is_named = wanted.plane.as_deref().is_none_or(|name| name == plane.name() || name == device.name);
+    is_named
+        && wanted.kind.as_ref().is_none_or(|(kind, kinds)| {
+            let names = [hardware.fabric.identifier(), plane.name(), plane.vendor()];
+            let of_device = || kinds_of(&hardware.inventories, plane, device);
+            names.iter().any(|name| name.eq_ignore_ascii_case(kind)) || kinds & of_device() != 0
+        })
+}
+
+/// The kinds of a device, as its plane or its inventory says them.
+fn kinds_of(inventories: &Inventories, plane: &Plane, device: Device<'_>) -> u64 {
+    match plane.name() {
+        "net" => DEVTYPE_NETWORK,
+        "infiniband" => DEVTYPE_OPENFABRICS,
+        _ => in_inventory(inventories, device).map_or(0, |found| found.device_types),
+    }
+}
+
+/// Why nothing on a node is wanted. A look at all devices of a large fabric would take long.
+fn shortage(hardware: &Hardware, wanted: &Wanted, node: &str) -> FabricShortage {
+    let planes = hardware.fabric.planes();
+    let has = |wanted: Wanted| !wanted_devices(hardware, &wanted, node).is_empty();
+    let is_unknown = |name: &str| {
+        let of_name = Wanted { plane: Some(name.to_owned()), ..Wanted::default() };
+        planes.iter().all(|plane| plane.name() != name) && !has(of_name)
+    };
+    let node = Box::from(node);
+    match (&wanted.plane, &wanted.kind) {
+        // The inventories are missing, whatever is wanted.
+        _ if planes.is_empty() => FabricShortage::Node { node },
+        (Some(name), _) if is_unknown(name) => {
+            let mut names: Vec<&str> = planes.iter().take(NAMED_MAX).map(Plane::name).collect();
+            names.extend((planes.len() > NAMED_MAX).then_some("..."));
+            FabricShortage::Plane { name: excerpt(name), node, planes: names.join(", ").into() }
+        }
+        (_, Some((kind, _))) if has(Wanted { kind: None, ..wanted.clone() }) => {
+            FabricShortage::Kind { kind: excerpt(kind), node }
+        }
+        _ => FabricShortage::Node { node },
     }
 }
 
@@ -383,8 +442,11 @@ fn device_place(inventories: &Inventories, device: Device<'_>) -> Option<DeviceP
 
 #[cfg(test)]
 mod tests {
-    use super::super::application::Places;
+    use std::sync::Arc;
+
+    use super::super::application::{Application, Places};
     use super::*;
+    use crate::fabric::CurrentFabric;
     use crate::fabric::providers::{Provider, TestFabric};
     use crate::gds::registration::{Context, JobDescription, parse};
     use crate::gds::{Datastore, Store, StoreOptions};
@@ -397,10 +459,21 @@ mod tests {
     }
 
     /// A job of one application.
-    fn application(nodes: &str, ranks: &str, bindings: &[Info]) -> [Arc<Application>; 1] {
+    fn application(
+        (fabric, inventories): (&str, Inventories),
+        (nodes, ranks): (&str, &str),
+        bindings: &[Info],
+    ) -> [PlacedApplication; 1] {
         let maps = [info("pmix.nmap", nodes), info("pmix.pmap", ranks)];
         let layout = Layout::of(&maps, &MapLimits::default()).unwrap();
-        [Arc::new(Application { layout, places: Places::of(bindings), wishes: Vec::new() })]
+        let application = Arc::new(Application { layout, places: Places::of(bindings), wishes: Vec::new() });
+        let fabric = CurrentFabric::new(TestFabric.read(fabric).unwrap()).handle();
+        [PlacedApplication { application, hardware: Hardware::new(fabric, Arc::new(inventories)) }]
+    }
+
+    /// The endpoints of a job without wishes.
+    fn values(applications: &[PlacedApplication]) -> Vec<Info> {
+        JobFabric::new(&applications[0].hardware, applications).values()
     }
 
     /// A block of processes on each node, and a device in each plane: the lists of the nodes are all that costs something.
@@ -408,12 +481,12 @@ mod tests {
     fn regular_endpoints_cost_little_a_rank() {
         const NODES: u32 = 50;
         const RANKS_PER_NODE: u32 = 100;
-        let fabric = TestFabric.read(&format!("wide:{NODES};plane:d:1;plane:d:1;plane:d:1;plane:d:1")).unwrap();
+        let fabric = format!("wide:{NODES};plane:d:1;plane:d:1;plane:d:1;plane:d:1");
         let names: Vec<String> = (0..NODES).map(|node| format!("test{node:03}")).collect();
         let ranks = |node: u32| node * RANKS_PER_NODE..(node + 1) * RANKS_PER_NODE;
         let blocks = (0..NODES).map(|node| format!("{}-{}", ranks(node).start, ranks(node).end - 1));
-        let job = application(&names.join(","), &blocks.collect::<Vec<_>>().join(";"), &[]);
-        let given = JobFabric::new(&fabric, &Inventories::default(), &job).values();
+        let maps = (&*names.join(","), &*blocks.collect::<Vec<_>>().join(";"));
+        let given = values(&application((&fabric, Inventories::default()), maps, &[]));
         let job = Namespace::new("job").unwrap();
         let described = JobDescription::new(&job).nodes(&names).ranks_by_node((0..NODES).map(ranks)).build().unwrap();
         let bytes = |description: &[Info]| {
@@ -486,12 +559,10 @@ mod tests {
     /// Regression: of two equally close devices in each package, ranks that were bound in turn to the packages used one.
     #[test]
     fn ranks_that_are_bound_in_turn_use_all_close_devices() {
-        let fabric = TestFabric.read("wide:1;plane:d:4").unwrap();
-        let known = inventories();
         let bindings: Vec<Info> =
             (0..8).map(|rank| bound(rank, ["hwloc:SK0:NM0", "hwloc:SK1:NM1"][rank as usize % 2])).collect();
-        let applications = application("test000", "0-7", &bindings);
-        let mut job = JobFabric::new(&fabric, &known, &applications);
+        let applications = application(("wide:1;plane:d:4", inventories()), ("test000", "0-7"), &bindings);
+        let mut job = JobFabric::new(&applications[0].hardware, &applications);
         let expected = [1, 0, 3, 2, 1, 0, 3, 2].map(|device| format!("test000:nic00{device}"));
         let names = |values: &[Info]| (0..8).flat_map(|rank| devices(values, rank)).collect::<Vec<_>>();
         assert_eq!(names(&job.values()), expected);
@@ -501,15 +572,14 @@ mod tests {
 
     #[test]
     fn a_process_gets_the_devices_closest_to_its_binding() {
-        let fabric = TestFabric.read("wide:1;plane:d:2;plane:d:2").unwrap();
         let bindings = [
             bound(0, "hwloc:SK0:NM0"),
             bound(1, "hwloc:SK1:NM1"),
             bound(2, "hwloc:SK0-1:NM0-1"),
             bound(3, "nonsense:"),
         ];
-        let (known, job) = (inventories(), application("test000", "0-5", &bindings));
-        let given = JobFabric::new(&fabric, &known, &job).values();
+        let of = |known| application(("wide:1;plane:d:2;plane:d:2", known), ("test000", "0-5"), &bindings);
+        let given = values(&of(inventories()));
         let names = |numbers: [u8; 2]| numbers.map(|number| format!("test000:nic00{number}"));
         assert_eq!(devices(&given, 0), names([1, 3]), "the NUMA node 0 has the number 4");
         assert_eq!(devices(&given, 1), names([0, 2]));
@@ -518,7 +588,7 @@ mod tests {
         assert_eq!((devices(&given, 4), devices(&given, 5)), (names([0, 2]).to_vec(), names([1, 3]).to_vec()));
         assert_eq!(devices(&given, 6), [""; 0]);
         // Nothing is known about the node.
-        let unknown = JobFabric::new(&fabric, &Inventories::default(), &job).values();
+        let unknown = values(&of(Inventories::default()));
         assert_eq!(devices(&unknown, 1), names([1, 3]));
     }
 }

@@ -1,14 +1,15 @@
 //! Jobs that have got fabric resources: their security keys, and the applications that were set up so far.
 //!
 //! A host may set up the applications of a job one by one. Each answer is about all of them, as that of one setup would be. So devices are
-//! used evenly, and a later answer can take the place of an earlier one.
+//! used evenly, and a later answer can take the place of an earlier one. A change of the fabric moves no endpoints of earlier applications.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::application::Application;
+use super::application::{Application, PlacedApplication};
+use super::hardware::Hardware;
 use super::layout::Layout;
 use crate::regex::MapLimits;
 use crate::types::Namespace;
@@ -24,7 +25,14 @@ const KEY_BYTES: usize = 16;
 
 /// The newest jobs, the newest first. Users that name the same job have different ones.
 #[derive(Debug, Default)]
-pub(super) struct FabricJobs(Mutex<VecDeque<Kept>>);
+pub(super) struct FabricJobs(Mutex<KeptJobs>);
+
+#[derive(Debug, Default)]
+struct KeptJobs {
+    jobs: VecDeque<Kept>,
+    /// The hardware of the last setup. Each job has this or a part of an earlier one.
+    newest: Option<Hardware>,
+}
 
 #[derive(Debug)]
 struct Kept {
@@ -34,7 +42,7 @@ struct Kept {
     is_hosts: bool,
     secret: Vec<u8>,
     /// In the order of their setups. They have no process in common.
-    applications: Vec<Arc<Application>>,
+    applications: Vec<PlacedApplication>,
     size_bytes: usize,
 }
 
@@ -47,9 +55,9 @@ pub(super) struct ApplicationSetup<'j> {
     /// The key of the job.
     pub(super) secret: Vec<u8>,
     /// The applications up to that of the setup.
-    pub(super) applications: Vec<Arc<Application>>,
+    pub(super) applications: Vec<PlacedApplication>,
     /// The applications that the setup has taken the place of.
-    dropped: Vec<Arc<Application>>,
+    dropped: Vec<PlacedApplication>,
     is_kept: bool,
 }
 
@@ -59,15 +67,19 @@ pub(super) struct ApplicationSetup<'j> {
 pub struct NoRandomBytes;
 
 impl FabricJobs {
-    /// Adds an application to a user's job. `is_hosts` is true for a job that the host sets up. The limits are those of all applications.
+    /// Adds an application to a user's job. It has its endpoints from the newest hardware. `is_hosts` is true for a job that the host sets up.
+    /// The limits are those of all applications.
     pub(super) fn add(
         &self,
         (owner, job): (u32, &Namespace),
         is_hosts: bool,
         application: Application,
+        newest: &Hardware,
         limits: &MapLimits,
     ) -> Result<ApplicationSetup<'_>, NoRandomBytes> {
-        let mut kept = self.0.lock();
+        let mut state = self.0.lock();
+        state.settle(newest);
+        let kept = &mut state.jobs;
         let place = kept.iter().position(|kept| kept.owner == owner && kept.job == *job);
         let mut found = match place.and_then(|place| kept.remove(place)) {
             Some(found) => found,
@@ -81,24 +93,23 @@ impl FabricJobs {
             },
         };
         found.is_hosts |= is_hosts;
-        let (applications, dropped) = found.add(application, limits);
+        let placed = PlacedApplication { application: Arc::new(application), hardware: newest.clone() };
+        let (applications, dropped) = found.add(placed, limits);
         let (secret, job) = (found.secret.clone(), job.clone());
         kept.push_front(found);
-        while kept.iter().map(|kept| kept.size_bytes).sum::<usize>() > BYTES_MAX {
-            remove_one(&mut kept);
-        }
+        shrink(kept);
         Ok(ApplicationSetup { jobs: self, owner, job, secret, applications, dropped, is_kept: false })
     }
 
     fn withdraw(&self, ApplicationSetup { owner, job, applications, dropped, .. }: &mut ApplicationSetup<'_>) {
-        let mut kept = self.0.lock();
+        let kept = &mut self.0.lock().jobs;
         let Some(found) = kept.iter_mut().find(|kept| kept.owner == *owner && kept.job == *job) else { return };
-        let last = applications.last();
-        found.applications.retain(|other| last.is_none_or(|application| !Arc::ptr_eq(other, application)));
-        for application in dropped.drain(..) {
-            let runs = application.layout.sorted_runs();
-            if !found.applications.iter().any(|other| other.layout.has_process_of(&runs)) {
-                found.applications.push(application);
+        if let Some(PlacedApplication { application, .. }) = applications.last() {
+            found.applications.retain(|other| !Arc::ptr_eq(&other.application, application));
+        }
+        for placed in dropped.drain(..) {
+            if !found.has_process_of(&placed.application.layout) {
+                found.applications.push(placed);
             }
         }
         found.measure();
@@ -106,7 +117,7 @@ impl FabricJobs {
 
     /// Forgets a job of the host. Jobs of that name at other servers stay: their end is not known here.
     pub(super) fn forget(&self, job: &Namespace) {
-        self.0.lock().retain(|kept| !kept.is_hosts || kept.job != *job);
+        self.0.lock().jobs.retain(|kept| !kept.is_hosts || kept.job != *job);
     }
 }
 
@@ -130,33 +141,75 @@ impl Drop for ApplicationSetup<'_> {
     }
 }
 
+impl KeptJobs {
+    /// Replaces the earlier hardware of all jobs, so that none of them keeps the whole of it.
+    fn settle(&mut self, newest: &Hardware) {
+        if self.newest.replace(newest.clone()).is_some_and(|earlier| earlier.is_same(newest)) {
+            return;
+        }
+        for mut job in std::mem::take(&mut self.jobs) {
+            job.settle(newest);
+            self.jobs.push_back(job);
+            shrink(&mut self.jobs);
+        }
+    }
+}
+
 impl Kept {
+    /// The applications keep the hardware of their nodes.
+    fn settle(&mut self, newest: &Hardware) {
+        for applications in self.applications.chunk_by_mut(|one, other| one.hardware.is_same(&other.hardware)) {
+            let nodes = applications.iter().flat_map(|placed| placed.application.layout.node_names()).collect();
+            let Some(PlacedApplication { hardware, .. }) = applications.first() else { continue };
+            let kept = hardware.kept_for(&nodes, newest);
+            applications.iter_mut().for_each(|placed| placed.hardware = kept.clone());
+        }
+        self.measure();
+    }
+
+    fn has_process_of(&self, layout: &Layout) -> bool {
+        let runs = layout.sorted_runs();
+        self.applications.iter().any(|other| other.application.layout.has_process_of(&runs))
+    }
+
     /// Adds an application. A setup of the same processes again is a new start of the job from there, so it may have the same answer. The end
     /// of an earlier job of this name may be unknown. A job beyond a limit begins anew, too.
     /// Returns the applications so far, and those that are dropped.
-    fn add(&mut self, application: Application, limits: &MapLimits) -> (Vec<Arc<Application>>, Vec<Arc<Application>>) {
-        let runs = application.layout.sorted_runs();
-        let again = self.applications.iter().position(|other| other.layout.has_process_of(&runs));
+    fn add(
+        &mut self,
+        placed: PlacedApplication,
+        limits: &MapLimits,
+    ) -> (Vec<PlacedApplication>, Vec<PlacedApplication>) {
+        let runs = placed.application.layout.sorted_runs();
+        let again = self.applications.iter().position(|other| other.application.layout.has_process_of(&runs));
         let mut dropped = self.applications.split_off(again.unwrap_or(self.applications.len()));
-        let layouts = || self.applications.iter().map(|application| &application.layout).chain([&application.layout]);
+        let layouts = || self.applications.iter().chain([&placed]).map(|placed| &placed.application.layout);
         if self.applications.len() >= APPLICATIONS_MAX
             || layouts().map(Layout::process_count).sum::<u64>() > limits.ranks_max.into()
             || layouts().map(Layout::node_count).sum::<u64>() > limits.nodes_max.into()
         {
             dropped.splice(..0, std::mem::take(&mut self.applications));
         }
-        let application = Arc::new(application);
-        let so_far: Vec<_> = self.applications.iter().chain([&application]).cloned().collect();
-        if application.layout.process_count() > 0 {
-            self.applications.push(application);
+        let so_far: Vec<_> = self.applications.iter().chain([&placed]).cloned().collect();
+        if placed.application.layout.process_count() > 0 {
+            self.applications.push(placed);
             self.measure();
         }
         (so_far, dropped)
     }
 
     fn measure(&mut self) {
-        let applications = self.applications.iter().map(|application| application.size_bytes());
-        self.size_bytes = applications.sum::<usize>().max(JOB_BYTES_MIN);
+        let applications = self.applications.iter().map(|placed| placed.application.size_bytes());
+        let hardware = self.applications.chunk_by(|one, other| one.hardware.is_same(&other.hardware));
+        let hardware = hardware.filter_map(|of| of.first()).map(|placed| placed.hardware.size_bytes());
+        self.size_bytes = applications.chain(hardware).sum::<usize>().max(JOB_BYTES_MIN);
+    }
+}
+
+/// Removes jobs beyond the limit.
+fn shrink(kept: &mut VecDeque<Kept>) {
+    while kept.iter().map(|kept| kept.size_bytes).sum::<usize>() > BYTES_MAX {
+        remove_one(kept);
     }
 }
 
@@ -189,6 +242,7 @@ fn secret() -> Result<Vec<u8>, NoRandomBytes> {
 mod tests {
     use super::super::application::Places;
     use super::*;
+    use crate::fabric::{CurrentFabric, Fabric};
     use crate::types::{Info, Key};
 
     /// An application on a node.
@@ -202,9 +256,15 @@ mod tests {
         Namespace::new(name).unwrap()
     }
 
+    fn hardware() -> Hardware {
+        Hardware::new(CurrentFabric::new(Fabric::unknown("test".to_owned())).handle(), Arc::default())
+    }
+
     /// Adds an application; returns the key of the job.
     fn key(jobs: &FabricJobs, owner: u32, name: &str, is_hosts: bool) -> Vec<u8> {
-        let setup = jobs.add((owner, &job(name)), is_hosts, application("n0", "0"), &MapLimits::default()).unwrap();
+        let setup = jobs
+            .add((owner, &job(name)), is_hosts, application("n0", "0"), &hardware(), &MapLimits::default())
+            .unwrap();
         let secret = setup.secret.clone();
         setup.keep();
         secret
@@ -229,7 +289,7 @@ mod tests {
         for number in 1..1024 {
             key(&jobs, 8, &format!("job{number}"), false);
         }
-        assert_eq!(jobs.0.lock().len(), 1024);
+        assert_eq!(jobs.0.lock().jobs.len(), 1024);
         assert_eq!(key(&jobs, 7, "job0", false), of_other);
         assert_ne!(key(&jobs, 8, "job0", false), oldest);
     }
@@ -239,8 +299,8 @@ mod tests {
         let jobs = FabricJobs::default();
         let limits = MapLimits { ranks_max: 10, nodes_max: 5, ..MapLimits::default() };
         let counts = |ranks: &str| {
-            let setup = jobs.add((7, &job("job")), true, application("n0", ranks), &limits).unwrap();
-            let counts: Vec<u64> = setup.applications.iter().map(|of| of.layout.process_count()).collect();
+            let setup = jobs.add((7, &job("job")), true, application("n0", ranks), &hardware(), &limits).unwrap();
+            let counts: Vec<u64> = setup.applications.iter().map(|of| of.application.layout.process_count()).collect();
             setup.keep();
             counts
         };
@@ -249,7 +309,7 @@ mod tests {
         assert_eq!(counts("5"), [2, 3, 1]);
         assert_eq!(counts("4,7"), [2, 2]);
         assert_eq!([counts("0,1"), counts("2-4")], [vec![2], vec![2, 3]], "the same setups again");
-        let refused = jobs.add((7, &job("job")), true, application("n0", "1,5"), &limits).unwrap();
+        let refused = jobs.add((7, &job("job")), true, application("n0", "1,5"), &hardware(), &limits).unwrap();
         assert_eq!(refused.applications.len(), 1);
         drop(refused);
         assert_eq!(counts("9"), [2, 3, 1]);
@@ -268,12 +328,13 @@ mod tests {
         let apart = |first: u32| (0..1 << 20).map(|rank| (first + 2 * rank).to_string()).collect::<Vec<_>>().join(",");
         for number in 0..10 {
             let large = application("n0", &apart(number % 2));
-            let add =
-                |name: &str, large| jobs.add((8, &job(name)), false, large, &MapLimits::default()).unwrap().keep();
+            let add = |name: &str, large| {
+                jobs.add((8, &job(name)), false, large, &hardware(), &MapLimits::default()).unwrap().keep()
+            };
             add(&format!("large{number}"), large);
             add("two", application("n0", &apart(number % 2)));
         }
-        let size: usize = jobs.0.lock().iter().map(|kept| kept.size_bytes).sum();
+        let size: usize = jobs.0.lock().jobs.iter().map(|kept| kept.size_bytes).sum();
         assert!(size <= BYTES_MAX, "{size}");
         assert_eq!(key(&jobs, 7, "job", false), of_other);
     }

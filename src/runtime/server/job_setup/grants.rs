@@ -13,6 +13,7 @@ use super::application::{Application, Places};
 use super::elsewhere::{MARK, Unanswered, VERSION, question};
 use super::endpoints::{JobFabric, info_of_job};
 use super::fabric_jobs::{ApplicationSetup, FabricJobs};
+use super::hardware::Hardware;
 use super::layout::{Layout, elements};
 use super::ports::{PortDesk, PortSetup, StaticPorts};
 use crate::keys;
@@ -142,8 +143,7 @@ impl FabricGrants {
         let is_asked = infos.iter().any(is_wish);
         let is_question = is_question(infos);
         let limits = if is_question { QUESTION_LIMITS } else { MapLimits::default() };
-        let (layout, inventories) = (Layout::of(infos, &limits), self.inventories.snapshot());
-        let layout = match layout {
+        let layout = match Layout::of(infos, &limits) {
             Err(error) if !infos.iter().any(is_required_wish) => {
                 tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");
                 Layout::default()
@@ -157,9 +157,9 @@ impl FabricGrants {
         let of_fabric = wishes.iter().filter(|wish| !wish.is_of_ports(ports));
         let of_application = of_fabric.map(Wish::of_application).collect();
         let application = Application { layout, places: Places::of(infos), wishes: of_application };
-        let setup = self.jobs.add((owner, namespace), !is_question, application, &limits)?;
-        let fabric = self.fabric.newest();
-        let mut fabric = JobFabric::new(&fabric, &inventories, &setup.applications);
+        let newest = Hardware::new(self.fabric.newest(), self.inventories.snapshot());
+        let setup = self.jobs.add((owner, namespace), !is_question, application, &newest, &limits)?;
+        let mut fabric = JobFabric::new(&newest, &setup.applications);
         let sources = Sources { ports, fabric: &mut fabric, secret: &setup.secret };
         let (mut allocated, is_answered) = allocate(wishes, sources, ask)?;
         // Inventories give a job what it asks for and nobody else has.
@@ -167,6 +167,15 @@ impl FabricGrants {
             true => fabric.values(),
             false => Vec::new(),
         };
+        for (node, device) in fabric.lost() {
+            tracing::warn!(
+                %namespace,
+                node,
+                device,
+                "a device with endpoints of the job is no longer in the fabric; they stay, because their processes may run. Repair the \
+                 device, or start the job anew"
+            );
+        }
         if !values.is_empty() {
             allocated.push(info_of_job(values, setup.secret.clone()));
         }

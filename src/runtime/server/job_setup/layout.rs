@@ -23,7 +23,11 @@ impl Layout {
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&str, Vec<u32>)> {
         let ranks = |node| self.ranks.as_ref().map(|ranks| ranks.ranks_of(node).collect()).unwrap_or_default();
-        self.nodes.iter().flat_map(NodeList::iter).enumerate().map(move |(index, node)| (node, ranks(index)))
+        self.node_names().enumerate().map(move |(index, node)| (node, ranks(index)))
+    }
+
+    pub(super) fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().flat_map(NodeList::iter)
     }
 
     pub(super) fn process_count(&self) -> u64 {

@@ -4,6 +4,7 @@ use std::sync::{Arc, mpsc};
 use crate::gds::registration::{Description, JobDescription};
 use crate::keys::TypedKey;
 use crate::regex::TypedList;
+use crate::runtime::server::warn_lines::WarnLines;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type::DEVTYPE_NETWORK;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Regex2, Status, Text, Value};
@@ -709,6 +710,101 @@ fn deliver(server: &Server, nodes: &[&str]) {
         |node: &&str| Inventory { node: (*node).to_owned(), devices: devices.clone(), ..Inventory::default() };
     let blobs = nodes.iter().map(|node| inventory(node).encode().unwrap());
     server.deliver_inventory(blobs.collect()).wait().unwrap();
+}
+
+/// Delivers an inventory of one node with these network devices.
+fn deliver_devices(server: &Server, node: &str, names: &[&str]) {
+    let device = |name: &&str| Device { device_types: DEVTYPE_NETWORK, name: (*name).to_owned(), ..Device::default() };
+    let devices = names.iter().map(device).collect();
+    let inventory = Inventory { node: node.to_owned(), devices, ..Inventory::default() };
+    server.deliver_inventory(vec![inventory.encode().unwrap()]).wait().unwrap();
+}
+
+/// Each application's rank on a node of its own, with inventories that change before some of them. Gives the last answer alone to the node, and
+/// returns the device of each rank.
+fn devices_after_changes(applications: &[(&str, &[(&str, &[&str])])], wishes: &[Info]) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Server::builder().hostname("n0").tmpdir(directory.path());
+    let server = builder.fabric(FabricSource::parse("inventory").unwrap()).start(LocalHost).unwrap();
+    let fixture = Fixture { server, namespace: Namespace::new("job").unwrap(), _directory: directory };
+    let mut given = Vec::new();
+    for (rank, (node, inventories)) in applications.iter().enumerate() {
+        inventories.iter().for_each(|(node, names)| deliver_devices(&fixture.server, node, names));
+        let maps = [part("pmix.nmap", *node), part("pmix.pmap", rank.to_string())];
+        given = fixture.server.setup_application(&fixture.namespace, &[wishes, &maps].concat()).unwrap();
+    }
+    fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+    let count = u32::try_from(applications.len()).unwrap();
+    let description = JobDescription::new(&fixture.namespace).nodes(["n0", "n1"]);
+    let of_node = |node: &str| (0..count).filter(|rank| applications[*rank as usize].0 == node).collect::<Vec<_>>();
+    let description = description.ranks_by_node([of_node("n0"), of_node("n1")]).build().unwrap();
+    fixture.server.register_namespace(&fixture.namespace, count, description).wait().unwrap();
+    let endpoints: Vec<Endpoints> = (0..count).map(|rank| fixture.endpoints(rank)).collect();
+    if !wishes.is_empty() {
+        let granted = fixture.granted().1;
+        assert!((0..count).all(|rank| granted[&rank.to_string()] == endpoints[rank as usize]), "{granted:?}");
+    }
+    endpoints.into_iter().map(|of| of.into_iter().map(|(device, _)| device).collect::<Vec<_>>().join(",")).collect()
+}
+
+/// Regression: the answer for a later application gave earlier ones other devices if an inventory had changed meanwhile. Their processes may
+/// run already, and other nodes have the earlier answer.
+#[test]
+fn a_change_of_the_fabric_moves_no_endpoints_of_earlier_applications() {
+    for wishes in [&[][..], &[wish(&[endpoints_wanted(1)])]] {
+        let found = devices_after_changes(
+            &[
+                ("n0", &[("n0", &["eth0", "eth1"]), ("n1", &["eth0"])]),
+                ("n0", &[("n0", &["dev0", "eth0", "eth1"])]),
+                ("n0", &[]),
+                // The change of another node begins no new turn.
+                ("n0", &[("n1", &["eth9"])]),
+                ("n1", &[("n0", &["other"])]),
+                ("n0", &[]),
+            ],
+            wishes,
+        );
+        assert_eq!(found, ["eth0", "dev0", "eth0", "eth1", "eth9", "other"]);
+    }
+}
+
+/// A node's endpoints at one device have distinct numbers, also after a change of the fabric.
+#[test]
+fn further_endpoints_of_a_node_are_those_of_the_changed_fabric() {
+    let fixture = Fixture::new();
+    for (rank, count, names) in [(0, 2, &["eth0"][..]), (1, 4, &["dev0", "eth0"])] {
+        deliver_devices(&fixture.server, "test000", names);
+        let of_node = part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(count));
+        let infos = [wish(&[of_node]), part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
+        let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+        let values: Vec<Info> = given.iter().flat_map(super::values_of).collect();
+        let net = values.iter().find(|value| value.key.as_str() == "net").unwrap();
+        let arrays = elements(elements(&net.value).next().map(|description| &description.value).unwrap());
+        let lists = arrays.flat_map(|array| elements(&array.value));
+        let lists = lists.filter(|info| info.key.as_str() == "pmix.fab.endpt");
+        let found: Vec<_> = lists.flat_map(|list| endpoints_in(&list.value)).collect();
+        let at = |device: &str, number: u8| {
+            let number = if number == 0 { vec![] } else { vec![number, 0, 0, 0] };
+            (device.to_owned(), [vec![0xfd, 0xff, 0xff, 0xff], number].concat())
+        };
+        let first = vec![at("eth0", 0), at("eth0", 1)];
+        let further = vec![at("dev0", 0), at("eth0", 2)];
+        assert_eq!(found, if rank == 0 { first } else { [first, further].concat() });
+    }
+}
+
+/// The processes at the device may run, so the setup of another application does not fail.
+#[test]
+fn endpoints_at_a_lost_device_stay_and_the_log_names_it() {
+    let lines = WarnLines::default();
+    let found = tracing::subscriber::with_default(lines.clone(), || {
+        let (first, second) = ([("n0", &["eth0", "eth1"][..])], [("n0", &["eth1"][..])]);
+        devices_after_changes(&[("n0", &first), ("n0", &second), ("n0", &[])], &[])
+    });
+    assert_eq!(found, ["eth0", "eth1", "eth1"]);
+    let said = lines.0.lock();
+    let lost: Vec<_> = said.iter().filter(|line| line.contains("is no longer in the fabric")).collect();
+    assert!(lost.len() == 2 && lost[0].contains("eth0") && lost[0].contains("n0"), "{said:?}");
 }
 
 /// A place in the second package, for a process.
