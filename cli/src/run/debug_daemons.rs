@@ -33,8 +33,8 @@ pub(crate) enum DaemonsRefusal {
     /// Two numbers of daemons.
     #[error("it asks for daemons of a debugger per node and per process; name one number")]
     Twice,
-    /// Two values of a directive, for two applications.
-    #[error("its applications have different values of {key}; spawn such daemons one after the other")]
+    /// Two values of a directive, for two applications, or two targets.
+    #[error("its directives have different values of {key}; spawn such daemons one after the other")]
     Different {
         /// The directive.
         key: &'static str,
@@ -113,15 +113,22 @@ impl DebugDaemons {
 /// The target: a process, or with the old key (`PMIX_DEBUG_JOB`) the namespace of a job.
 fn target(request: &Spawn) -> Result<Option<(&Info, ProcId)>, DaemonsRefusal> {
     let key = keys::DEBUG_TARGET.name();
-    if let Some(info) = single(request, key)? {
-        let Value::Proc(target) = &info.value else { return Err(DaemonsRefusal::WrongType { key }) };
-        return Ok(Some((info, (**target).clone())));
-    }
+    let target = match single(request, key)? {
+        None => None,
+        Some(info) => match &info.value {
+            Value::Proc(target) => Some((info, (**target).clone())),
+            _ => return Err(DaemonsRefusal::WrongType { key }),
+        },
+    };
     let key = keys::DEBUG_JOB.name();
-    let Some(info) = single(request, key)? else { return Ok(None) };
+    let Some(info) = single(request, key)? else { return Ok(target) };
     let namespace = info.value.as_str().and_then(|name| Namespace::new(name).ok());
     let namespace = namespace.ok_or(DaemonsRefusal::WrongType { key })?;
-    Ok(Some((info, ProcId { namespace, rank: Rank::Wildcard })))
+    match target {
+        Some((_, target)) if target.namespace != namespace => Err(DaemonsRefusal::Different { key }),
+        Some(target) => Ok(Some(target)),
+        None => Ok(Some((info, ProcId { namespace, rank: Rank::Wildcard }))),
+    }
 }
 
 /// Whether these infos mark daemons.
@@ -209,6 +216,8 @@ mod tests {
         assert_eq!([0, 2].map(|max| of(job("job"), max)), [Ok(1), Ok(2)]);
         assert_eq!(of(job("other"), 0), Err(Status::ERR_NOT_FOUND));
         assert_eq!(of(info(keys::DEBUG_JOB.name(), 1_u32), 0), Err(Status::ERR_BAD_PARAM));
+        assert_eq!(count(vec![target(), job("job")], 0), Ok(3), "both names of one job");
+        assert_eq!(count(vec![target(), job("other")], 0), Err(Status::ERR_NOT_SUPPORTED));
     }
 
     #[test]

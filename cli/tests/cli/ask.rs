@@ -1,5 +1,7 @@
 //! `modex get` and `modex query` on a running job.
 
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use modex::types::{Info, Key, Scope, Value};
 use modex::{Client, FenceOptions};
 use serde_json::{Value as Json, json};
@@ -230,10 +232,19 @@ fn a_time_limit_is_for_the_connection_too() {
     assert!(ended.err.ends_with("can't be reached: it did not answer within 1 seconds\n"), "{ended:?}");
 }
 
+/// A port that only this test uses: below those that the kernel gives out.
+fn static_port() -> u16 {
+    static TRIED: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() % 5_000) as u16;
+    std::iter::repeat_with(|| 20_000 + (first + TRIED.fetch_add(1, Ordering::Relaxed)) % 10_000)
+        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .unwrap()
+}
+
 /// Names stand in a file of parameters. A server whose port a parameter sets is named before it starts.
 #[test]
 fn a_server_is_asked_by_a_name_of_the_file_of_parameters() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = static_port();
     let directory = tempfile::tempdir().unwrap();
     let (file, report) = (directory.path().join("file"), directory.path().join("report"));
     let report_place = report.to_str().unwrap();
@@ -270,7 +281,7 @@ fn a_server_is_asked_by_a_name_of_the_file_of_parameters() {
 /// Regression: the inner launcher wanted the port of the outer one, and did not start.
 #[test]
 fn a_launcher_in_a_rank_has_another_port() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = static_port();
     let inner = [env!("CARGO_BIN_EXE_modex"), "run", "-n", "1", "--", "echo", "inner"];
     let launch =
         modex([&["run", "-n", "1", "--"][..], &inner].concat()).env("PMIX_MCA_ptl_base_ipv4_ports", port.to_string());

@@ -5,7 +5,7 @@ use crate::keys;
 use crate::types::{Key, Namespace, Value};
 
 use super::coerce::{ValueRule, number_value};
-use super::previous::value_at;
+use super::previous::{column, value_at};
 
 /// Limit of warnings for one description. The last warning gives the number of further keys.
 const DOUBTS_MAX: usize = 16;
@@ -50,7 +50,7 @@ pub(super) fn doubts(record: &JobRecord) -> Vec<String> {
 
 /// A setup with other names than the node map's gives its places on the fabric to nodes without processes.
 fn places_elsewhere(record: &JobRecord) -> Option<String> {
-    let values = |key: &str| record.node_columns.iter().find(|of| of.key.as_str() == key).map(|of| &of.values);
+    let values = |key: &str| column(&record.node_columns, key).map(|of| &of.values);
     let (placed, mapped) = (values(keys::FABRIC_COORDINATES.name())?, values(keys::LOCAL_SIZE.name())?);
     let names = values(keys::HOSTNAME.name())?;
     let has = |values, node| value_at(values, node).is_some();

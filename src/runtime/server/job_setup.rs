@@ -334,14 +334,13 @@ impl JobSetup {
     }
 
     /// Makes values part of a job's description, now or when it is described.
-    fn give(&self, namespace: &Namespace, mut values: Vec<Info>) -> Result<(), SetupError> {
-        if self.jobs.lock().get(namespace).is_some_and(|job| job.has_credential) {
-            values.retain(|value| value.key.as_str() != keys::CREDENTIAL.name());
-        }
+    fn give(&self, namespace: &Namespace, values: Vec<Info>) -> Result<(), SetupError> {
         if values.is_empty() {
             return Ok(());
         }
-        let Some(values) = self.keep_for_description(namespace, values)? else { return Ok(()) };
+        let Some(values) = self.keep_for_description(namespace, values)?.filter(|values| !values.is_empty()) else {
+            return Ok(());
+        };
         match self.own.call(HostCall::ExtendNamespace(namespace.clone(), values.into()))? {
             HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) | HostResult::Answers(..) => Ok(()),
             // The job was deregistered meanwhile.
@@ -353,11 +352,17 @@ impl JobSetup {
         }
     }
 
-    /// Keeps values for a job's first description. Returns them if the job has it already.
-    fn keep_for_description(&self, namespace: &Namespace, values: Vec<Info>) -> Result<Option<Vec<Info>>, SetupError> {
+    /// Keeps values for a job's first description. Returns them if the job has it already, without a credential that the
+    /// host gave otherwise.
+    fn keep_for_description(
+        &self,
+        namespace: &Namespace,
+        mut values: Vec<Info>,
+    ) -> Result<Option<Vec<Info>>, SetupError> {
         let mut jobs = self.jobs.lock();
         let job = jobs.entry(namespace.clone()).or_default();
         if job.stage == Stage::Described {
+            job.leave_credential(&mut values);
             return Ok(Some(values));
         }
         if job.left.calls() >= ALLOTMENTS_MAX {
@@ -371,23 +376,23 @@ impl JobSetup {
     /// [`NamespaceRegistration::conclude`] ends it.
     pub fn begin(self: &Arc<Self>, namespace: &Namespace, description: &mut Description) -> NamespaceRegistration {
         let has_credential = description.has_of_job(&Key::from_static(keys::CREDENTIAL.name()));
-        let taken = self.take_for_description(namespace, has_credential);
+        let taken = self.take_for_description(namespace);
         if let Some(Taken { resources, allotments }) = &taken {
             resources::add(namespace, description, resources);
             resources::add(namespace, description, allotments.values());
         }
-        NamespaceRegistration { setup: Arc::clone(self), namespace: namespace.clone(), taken }
+        NamespaceRegistration { setup: Arc::clone(self), namespace: namespace.clone(), has_credential, taken }
     }
 
     /// Takes the values for a job's first description; `None` for later descriptions.
-    fn take_for_description(&self, namespace: &Namespace, has_credential: bool) -> Option<Taken> {
+    fn take_for_description(&self, namespace: &Namespace) -> Option<Taken> {
         let resources = Arc::clone(&self.resources.lock());
         let mut jobs = self.jobs.lock();
         let job = jobs.entry(namespace.clone()).or_default();
         if job.stage != Stage::Unknown {
             return None;
         }
-        (job.stage, job.has_credential) = (Stage::Registering, has_credential);
+        job.stage = Stage::Registering;
         Some(Taken { resources, allotments: std::mem::take(&mut job.left) })
     }
 
@@ -399,14 +404,16 @@ impl JobSetup {
     }
 
     /// Takes the values that a job got during its registration. Without any, the job is described from now on.
-    fn take_left(&self, namespace: &Namespace) -> Option<Allotments> {
+    fn take_left(&self, namespace: &Namespace) -> Option<Vec<Info>> {
         let mut jobs = self.jobs.lock();
         let job = jobs.get_mut(namespace)?;
         if job.left.is_empty() {
             job.stage = Stage::Described;
             return None;
         }
-        Some(std::mem::take(&mut job.left))
+        let mut values = std::mem::take(&mut job.left).into_values();
+        job.leave_credential(&mut values);
+        Some(values)
     }
 
     /// A refused registration gives a job its values back, unless it was deregistered meanwhile.
@@ -423,11 +430,19 @@ impl JobSetup {
     }
 }
 
+impl Job {
+    /// Leaves a setup's credential out if the host has described the job with one.
+    fn leave_credential(&self, values: &mut Vec<Info>) {
+        values.retain(|value| !self.has_credential || value.key.as_str() != keys::CREDENTIAL.name());
+    }
+}
+
 /// A registration in progress.
 #[must_use = "its end must be noted"]
 pub struct NamespaceRegistration {
     setup: Arc<JobSetup>,
     namespace: Namespace,
+    has_credential: bool,
     /// Additions to the first description of the job; `None` for later descriptions.
     taken: Option<Taken>,
 }
@@ -448,12 +463,16 @@ impl NamespaceRegistration {
     /// Notes the end of the registration. After a success, the core gets the values given meanwhile, in the order of the
     /// calls and before those of any later call.
     pub fn conclude(self, is_described: bool) {
-        let Self { setup, namespace, taken: Some(taken) } = self else { return };
+        let Self { setup, namespace, has_credential, taken } = self;
+        if is_described && has_credential {
+            setup.jobs.lock().entry(namespace.clone()).or_default().has_credential = true;
+        }
+        let Some(taken) = taken else { return };
         if !is_described {
             return setup.give_back(&namespace, taken.allotments);
         }
         while let Some(left) = setup.take_left(&namespace) {
-            let call = HostCall::ExtendNamespace(namespace.clone(), left.into_values().into());
+            let call = HostCall::ExtendNamespace(namespace.clone(), left.into());
             // The result is not needed.
             if setup.own.call_with(call, Box::new(drop)).is_err() {
                 return tracing::warn!(%namespace, "allocated values can't be added to the job: the server has ended");

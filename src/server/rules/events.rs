@@ -126,8 +126,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The connection of a process has broken, or a tool has left: notifies handlers in the server's process, at the latest at the end
-    /// of the window.
+    /// Notifies handlers in the server's process that the connection of a process has broken, or that a tool has left. The event comes
+    /// at the end of the window at the latest.
     pub(super) fn raise_lost_connection(&mut self, now: Time, proc: &ProcId) {
         let before = self.loss_window.due();
         let report = self.loss_window.lose(now, proc.clone());

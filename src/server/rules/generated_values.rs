@@ -6,6 +6,7 @@
 use super::derived::{Derivation, Derived};
 use crate::gds::{Datastore, KeyRef, Lookup, Posted, RealmRequest};
 use crate::keys;
+use crate::server::interface::Output;
 use crate::server::state::{DeferredRequest, Hardware, OperationId, RegisteredClient, ServerCore};
 use crate::topo::derived::Derivable;
 use crate::types::{Key, ProcId, Scope, Status, Time};
@@ -17,6 +18,8 @@ impl<S: Datastore> ServerCore<S> {
     /// Generates the values of the processes that have arrived with this wish. A fence waits for those that need the topology.
     pub(super) fn generate_values(&mut self, id: OperationId) {
         let wishes = self.collectives.get_mut(id).map(|operation| operation.generated_mut().take_wishes());
+        // Otherwise the topology is on its way, or a step is due.
+        let wants_topology = self.deferred.len() == 0;
         for proc in wishes.unwrap_or_default() {
             let has_values = self.registry.client(&proc).is_some_and(RegisteredClient::has_generated_values);
             if !has_values
@@ -24,8 +27,11 @@ impl<S: Datastore> ServerCore<S> {
                 && let Some(operation) = self.collectives.get_mut(id)
             {
                 operation.generated_mut().await_one();
-                self.defer(DeferredRequest::Generated(id, proc));
+                self.deferred.push(DeferredRequest::Generated(id, proc));
             }
+        }
+        if wants_topology && self.deferred.len() > 0 {
+            self.outputs.push(Output::WantTopology);
         }
     }
 

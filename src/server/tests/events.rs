@@ -324,24 +324,14 @@ fn the_servers_own_process_listens_too_and_hears_of_lost_clients() {
     assert_eq!(told(&rig.lose(peers[0])), [], "that one left in order");
 }
 
-/// A server with a window of a second and three processes, whose own process and processes want events about ends.
-fn with_window() -> (Rig, Vec<PeerId>) {
+#[test]
+fn lost_clients_of_a_window_give_the_server_one_event() {
     let loss_window = std::time::Duration::from_secs(1);
     let capabilities = Capabilities::NOTIFY_EVENT;
     let config = ServerConfig { capabilities, loss_window, ..ServerConfig::default() };
     let mut rig = Rig::with(config, crate::gds::model::MapStore::new());
     let peers = rig.job(3, 3);
-    let codes = vec![Status::ERR_LOST_CONNECTION, Status::ERR_PROC_ABORTED, CODE];
-    rig.host(HostCall::RegisterEvents(Wish { codes: codes.clone(), directives: vec![] }));
-    for &peer in &peers {
-        rig.request(peer, register(&codes));
-    }
-    (rig, peers)
-}
-
-#[test]
-fn lost_clients_of_a_window_give_the_server_one_event() {
-    let (mut rig, peers) = with_window();
+    rig.host(HostCall::RegisterEvents(Wish { codes: vec![Status::ERR_LOST_CONNECTION], directives: vec![] }));
     assert_eq!(told(&rig.lose(peers[2])), []);
     assert_eq!(told(&rig.lose(peers[0])), []);
     let outputs = rig.wait(1);

@@ -102,10 +102,12 @@ fn values_of_many_processes_take_several_turns() {
     rig.host(HostCall::RegisterNamespace(RegisterNamespace { namespace, local_count, description, nodata: false }));
     let procs: Vec<ProcId> = (0..LOCAL).map(proc).collect();
     procs.iter().for_each(|proc| drop(rig.register_client(proc)));
+    let mut wanted = Vec::new();
     for proc in &procs {
         let peer = rig.join(proc, SOCKET);
-        spread(&mut rig, peer);
+        wanted.extend(spread(&mut rig, peer));
     }
+    assert_eq!(wanted, [Output::WantTopology], "each answer generates values of some processes");
     let mut outputs = rig.input(Input::Topology(hardware()));
     for _ in 0..2 {
         assert_eq!(upcalls(&outputs).len(), 0);

@@ -194,8 +194,8 @@ fn of_name(text: &str) -> Result<Cow<'_, str>, ToolError> {
     let name = text.to_owned();
     match named_server(text) {
         Err((mut known, mut complaints)) => {
-            shorten(&mut known);
-            shorten(&mut complaints);
+            shorten(&mut known, " (modex info --parameters)");
+            shorten(&mut complaints, "");
             Err(ToolError::UnknownName { name, known, complaints })
         }
         Ok(NamedServer { address, .. }) if address.starts_with(FILE_PREFIX) => Ok(Cow::Owned(address)),
@@ -206,12 +206,12 @@ fn of_name(text: &str) -> Result<Cow<'_, str>, ToolError> {
     }
 }
 
-/// Cuts a list for a message, and says how many parts are left out.
-fn shorten(texts: &mut Vec<String>) {
+/// Cuts a list for a message, and says how many parts are left out, and where they are.
+fn shorten(texts: &mut Vec<String>, place: &str) {
     let left_out = texts.len().saturating_sub(SERVERS_TOLD_MAX);
     if left_out > 0 {
         texts.truncate(SERVERS_TOLD_MAX);
-        texts.push(format!("{left_out} more (modex info --parameters)"));
+        texts.push(format!("{left_out} more{place}"));
     }
 }
 

@@ -144,7 +144,8 @@ impl FabricGrants {
         let is_question = is_question(infos);
         let limits = if is_question { QUESTION_LIMITS } else { MapLimits::default() };
         let layout = match Layout::of(infos, &limits) {
-            Err(error) if !infos.iter().any(is_required_wish) => {
+            // A refused question gets its line of the log at the desk, which bounds them.
+            Err(error) if !is_question && !infos.iter().any(is_required_wish) => {
                 tracing::warn!(%namespace, %error, "the job gets no endpoints on the fabric");
                 Layout::default()
             }
@@ -325,6 +326,10 @@ mod tests {
         let wishes: Vec<Info> = (0..65).map(|number| named(&format!("net{number}"), plane.clone())).collect();
         assert_eq!(refusal("0", &wishes[1..]), Ok(65));
         refused("0", &wishes, full, "64");
+        // Maps that can't be used are a refusal, also for a wish that is not required: the desk bounds its lines.
+        let unmarked = Info { flags: 0, ..endpoints(1) };
+        let optional = asked("0;1", &[unmarked]);
+        assert_eq!(grants.of_question(7, &job(), &optional).unwrap_err().status(), Status::ERR_BAD_PARAM);
         // Each part that is left out has the reason, and so the name.
         let mut of_parts = wish(info(keys::ALLOC_FABRIC_PLANE.name(), "x".repeat(1 << 20)));
         assert!(refusal("0", std::slice::from_ref(&of_parts)).unwrap_err().1.len() < 1000);

@@ -370,6 +370,34 @@ fn a_setup_replaces_no_credential_of_the_host() {
     }
 }
 
+/// The credential of an update was replaced, and that of a refused registration kept the setup's out.
+#[test]
+fn a_setups_credential_gives_way_to_that_of_a_registration_that_succeeded() {
+    let Fixture { server, namespace, .. } = &Fixture::new();
+    let infos = server.setup_application(namespace, &[flag(keys::SETUP_APP_NONENVARS)]).unwrap();
+    let described = |credential: Option<&str>, ranks: Vec<u32>| {
+        let description = JobDescription::new(namespace).nodes(["n0"]).ranks_by_node([ranks]);
+        let credential = credential.map(|credential| (Key::from_static(keys::CREDENTIAL.name()), credential));
+        let described = credential.into_iter().fold(description, |all, (key, value)| all.job_value(key, value));
+        server.register_namespace(namespace, 1, described.build().unwrap()).wait()
+    };
+    let found = || {
+        let process = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
+        let found = server.get(&process, Some(&Key::from_static(keys::CREDENTIAL.name())), Vec::new()).wait();
+        found.unwrap().pop().unwrap().value
+    };
+    let contradictory = vec![part(keys::NODE_MAP.name(), "n0,n1"), part(keys::PROC_MAP.name(), "0")];
+    let refused = [vec![part(keys::CREDENTIAL.name(), "refused")], contradictory].concat();
+    server.register_namespace(namespace, 1, refused).wait().unwrap_err();
+    server.setup_local_support(namespace, &infos).unwrap();
+    described(None, vec![0]).unwrap();
+    let setups = found();
+    assert_ne!(setups, Value::from("refused"));
+    described(Some("host"), vec![0]).unwrap();
+    server.setup_local_support(namespace, &infos).unwrap();
+    assert_eq!((found(), setups != Value::from("host")), (Value::from("host"), true));
+}
+
 fn flag(key: TypedKey<bool>) -> Info {
     Info::new(Key::from_static(key.name()), true)
 }
@@ -720,9 +748,12 @@ fn deliver_devices(server: &Server, node: &str, names: &[&str]) {
     server.deliver_inventory(vec![inventory.encode().unwrap()]).wait().unwrap();
 }
 
+/// A node and its network devices.
+type NodeDevices<'a> = (&'a str, &'a [&'a str]);
+
 /// Each application's rank on a node of its own, with inventories that change before some of them. Gives the last answer alone to the node, and
 /// returns the device of each rank.
-fn devices_after_changes(applications: &[(&str, &[(&str, &[&str])])], wishes: &[Info]) -> Vec<String> {
+fn devices_after_changes(applications: &[(&str, &[NodeDevices<'_>])], wishes: &[Info]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let builder = Server::builder().hostname("n0").tmpdir(directory.path());
     let server = builder.fabric(FabricSource::parse("inventory").unwrap()).start(LocalHost).unwrap();
