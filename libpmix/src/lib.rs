@@ -36,6 +36,7 @@ mod own_log;
 mod parent;
 pub mod pointer;
 mod process;
+mod repeated_init;
 pub mod server;
 mod server_role;
 mod slots;

@@ -99,6 +99,10 @@ pub(super) struct State {
     pub(super) tool_count: u32,
     /// Directives of the first `PMIx_Init`.
     pub(super) init_directives: Vec<Info>,
+    /// Directives of the first `PMIx_server_init`.
+    pub(super) server_directives: Vec<Info>,
+    /// Directives of the first `PMIx_tool_init`.
+    pub(super) tool_directives: Vec<Info>,
     /// Set by the first `PMIx_Init` in a process that is no server, or by a tool's first connection.
     pub(super) client: Option<Arc<Membership>>,
     /// A tool's connections, the oldest first; `client` is one of them, or has no server.

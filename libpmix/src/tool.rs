@@ -13,7 +13,7 @@ use super::guard::{Failure, guard, guard_or};
 use super::process::{self, Membership};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
-use super::{descriptors, from_c, parent, server, spoken, stdin, to_c, tool_servers, turns};
+use super::{descriptors, from_c, parent, repeated_init, server, spoken, stdin, to_c, tool_servers, turns};
 
 /// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
 /// attributes name, else to the server that started it, else to the first server found that admits it. With
@@ -42,9 +42,9 @@ pub extern "C-unwind" fn PMIx_tool_init<'a>(
         descriptors::occupy_closed();
         let changes = process::begin();
         let joined = match process::member() {
-            // Nobody gets the infos of a further initialization.
             Ok(member) => {
-                directives.directions.refuse_required(REPEATED).map(|()| (member.proc(), None)).map_err(refused)
+                let earlier = process::read(|state| state.tool_directives.clone());
+                repeated_init::refuse_new(&earlier, infos.iter().cloned()).map(|()| (member.proc(), None))
             }
             Err(_) => turns::choose(&infos, process::is_initialized()).and_then(|()| become_tool(&directives, raw)),
         };
@@ -56,7 +56,12 @@ pub extern "C-unwind" fn PMIx_tool_init<'a>(
             *place = to_c::optional_proc(joined.as_ref().ok().map(|(name, _)| name).filter(|_| !is_unnamed));
         }
         let (_, new) = joined?;
-        process::change(|state| state.tool_count = state.tool_count.saturating_add(1));
+        process::change(|state| {
+            state.tool_count = state.tool_count.saturating_add(1);
+            if new.is_some() {
+                state.tool_directives = infos;
+            }
+        });
         drop(changes);
         // A launcher that another tool started waits for that tool's orders.
         if let Some(Err(status)) = new.map(|client| debugger::wait_if_told(&client)) {
@@ -121,17 +126,15 @@ fn connect(directives: &Directives) -> Result<Client, Failure> {
         None => Client::alone(),
     };
     let alone = || alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE));
-    let is_unmet = directives.directions.refuse_required("the tool has no server").map_err(refused);
+    let none_required = || directives.directions.refuse_required("the tool has no server").map_err(refused);
     if directives.is_alone {
-        return is_unmet.and_then(|()| alone());
+        return none_required().and_then(|()| alone());
     }
     match tool_servers::connect(directives) {
-        Err(_) if directives.is_optional => is_unmet.and_then(|()| alone()),
+        Err(_) if directives.is_optional => none_required().and_then(|()| alone()),
         outcome => outcome,
     }
 }
-
-const REPEATED: &str = "the tool is initialized already";
 
 /// Logs a refusal.
 fn refused(error: ToolError) -> Failure {

@@ -45,9 +45,6 @@ impl Directives {
                 read.directions.info.push(info.clone());
             }
         }
-        if read.directions.address.is_some() && read.directions.file.is_some() {
-            return Err(BAD);
-        }
         read.pass_on_unmarked();
         read.directions.name = namespace.map(|namespace| ProcId { namespace, rank });
         Ok(read)
@@ -79,10 +76,12 @@ impl Directives {
         let number = || info.value.as_u32().ok_or(BAD);
         let is = |name: &str| info.key.as_str() == name;
         if is(keys::SERVER_URI.name()) || is(keys::TCP_URI.name()) {
-            // Two addresses contradict each other.
-            if directions.address.replace(text()?).is_some() {
+            let address = text()?;
+            if directions.address.as_ref().is_some_and(|earlier| *earlier != address) {
+                tracing::error!("PMIX_SERVER_URI and PMIX_TCP_URI name two servers; leave one of them out");
                 return Err(BAD);
             }
+            directions.address = Some(address);
         } else if is(keys::TOOL_ATTACHMENT_FILE.name()) {
             directions.file = Some(text()?.into());
         } else if is(keys::SERVER_PIDINFO.name()) {
@@ -199,6 +198,22 @@ mod tests {
         let flags: Vec<u32> =
             Directives::read(&launcher).unwrap().directions.info.iter().map(|info| info.flags).collect();
         assert_eq!(flags, [0, InfoFlags::REQUIRED.bits()], "its own server tags lines");
+    }
+
+    /// Regression: a file and an address were refused, though the file decides.
+    #[test]
+    fn a_file_and_one_address_under_both_names_are_taken() {
+        let text = |key: &'static str, text: &str| Info::new(Key::from_static(key), text);
+        let read = |other: &str| {
+            let infos = [
+                text(keys::SERVER_URI.name(), "one.0;tcp4://127.0.0.1:1"),
+                text(keys::TCP_URI.name(), other),
+                text(keys::TOOL_ATTACHMENT_FILE.name(), "/file"),
+            ];
+            Directives::read(&infos).map(|read| read.directions.file).map_err(|failure| failure.0)
+        };
+        assert_eq!(read("one.0;tcp4://127.0.0.1:1"), Ok(Some("/file".into())));
+        assert_eq!(read("two.0;tcp4://127.0.0.1:2"), Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]

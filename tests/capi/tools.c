@@ -137,8 +137,16 @@ static void without_a_role(void)
     PMIX_INFO_LOAD(&info[1], PMIX_SERVER_TOOL_SUPPORT, &no, PMIX_BOOL);
     host_start_with(&none, info, 2);
     CHECK_NUMBER(0, files_with("pmix."));
-    host_stop();
+    /* A further initialization gives the server no role. */
     info[0].flags = PMIX_INFO_REQD;
+    CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_init(&none, info, 2));
+    info[1].value.data.flag = true;
+    info[1].flags = PMIX_INFO_REQD;
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_server_init(&none, &info[1], 1));
+    info[1].value.data.flag = false;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_init(&none, &info[1], 1));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_finalize());
+    host_stop();
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_init(&none, info, 2));
     CHECK_STATUS(PMIX_ERR_INIT, PMIx_server_finalize());
 }

@@ -27,7 +27,7 @@ use crate::guard::{Failure, guard};
 use crate::output::OutputStyle;
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{descriptors, from_c, munge, parent, process, spoken, stand_in, stdin, turns};
+use crate::{descriptors, from_c, munge, parent, process, repeated_init, spoken, stand_in, stdin, turns};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
@@ -52,9 +52,11 @@ pub extern "C-unwind" fn PMIx_server_init<'a>(
             descriptors::occupy_closed();
             let started = Options::read(infos, true).and_then(|options| start(options, module));
             started.inspect_err(|_| turns::end_unless(process::is_initialized()))?;
+            let directives = readable(infos).collect();
+            process::change(|state| state.server_directives = directives);
         } else {
-            // Infos of later initializations have no effect, except that nothing may require an unknown one.
             let _ = Options::read(infos, true)?;
+            repeated_init::refuse_new(&process::read(|state| state.server_directives.clone()), readable(infos))?;
         }
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
         Ok(())
@@ -84,6 +86,11 @@ pub extern "C-unwind" fn PMIx_server_finalize() -> pmix_status_t {
         turns::end_unless(process::is_initialized());
         Ok(())
     })
+}
+
+/// The infos whose values can be read.
+fn readable(infos: List<'_, pmix_info_t>) -> impl Iterator<Item = Info> {
+    infos.iter().filter_map(|info| from_c::info(info).ok())
 }
 
 /// Takes the directive of external progress. Values of other keys are not read.
@@ -317,7 +324,7 @@ impl Options {
     /// Admission of tools: without a function of the host, tools that bring a name.
     fn tool_support(&self) -> ToolSupport {
         let admission = if self.admits_tools() { ToolAdmission::Named } else { ToolAdmission::Refused };
-        ToolSupport { admission, ..self.tools.clone() }
+        ToolSupport { admission, requires_roles: self.requires_tools, ..self.tools.clone() }
     }
 
     /// Takes a tool's name, and admits tools that bring a name. A tool writes output, unless told otherwise.

@@ -25,6 +25,10 @@ pub enum Publicity {
 pub struct Announcement {
     /// The files; their directories are made if they are missing.
     pub paths: Vec<PathBuf>,
+    /// Files by which tools find the server of a role.
+    pub roles: Vec<PathBuf>,
+    /// Whether a role whose name another file has is an error.
+    pub requires_roles: bool,
     /// The contents.
     pub contents: Contents,
     /// Their readers.
@@ -54,20 +58,21 @@ struct Held {
 impl Files {
     /// Writes the files; none if a living server has one of the names. Files of dead servers are replaced. A name
     /// occupied by another user's file or an unreadable file is reported, and that file is missing. Otherwise any user
-    /// could keep servers from starting.
+    /// could keep servers from starting. A required role fails instead.
     ///
     /// # Errors
     /// [`RendezvousError`].
     pub fn write(announcement: &Announcement) -> Result<Self, RendezvousError> {
         let mut files = Self::default();
-        for path in &announcement.paths {
+        let roles = announcement.roles.iter().map(|path| (path, announcement.requires_roles));
+        for (path, is_required) in announcement.paths.iter().map(|path| (path, false)).chain(roles) {
             if files.paths().any(|written| written == path) {
                 continue;
             }
             match Held::write(path, announcement) {
                 Ok(held) => files.held.push(held),
-                Err(error) if error.is_in_the_way() => {
-                    tracing::warn!(?path, %error, "the server cannot write a rendezvous file; tools that look for it \
+                Err(error) if error.is_in_the_way() && !is_required => {
+                    tracing::error!(?path, %error, "the server cannot write a rendezvous file; tools that look for it \
                      do not find the server");
                 }
                 Err(error) => return Err(error),

@@ -21,7 +21,9 @@ fn contents(address: &str) -> Contents {
 
 fn announcement(paths: &[&Path], address: &str) -> Announcement {
     let paths = paths.iter().map(|path| path.to_path_buf()).collect();
-    Announcement { paths, contents: contents(address), publicity: Publicity::Owner, seconds: 1_795_225_471 }
+    let (roles, requires_roles) = (Vec::new(), false);
+    let (publicity, seconds) = (Publicity::Owner, 1_795_225_471);
+    Announcement { paths, roles, requires_roles, contents: contents(address), publicity, seconds }
 }
 
 fn write(path: &Path) -> Result<Files, RendezvousError> {
@@ -112,6 +114,21 @@ fn everybody_may_read_the_files_of_a_server_that_wants_it() {
     let files = Files::write(&announcement).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
     drop(files);
+}
+
+/// Regression: the server of a required role started without it, and no tool found it.
+#[test]
+fn a_required_role_needs_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let (role, other) = (directory.path().join("pmix.sys.n"), directory.path().join("pmix.n.tool"));
+    fs::create_dir(&role).unwrap();
+    let of_role =
+        |requires_roles| Announcement { roles: vec![role.clone()], requires_roles, ..announcement(&[&other], ADDRESS) };
+    let error = Files::write(&of_role(true)).unwrap_err();
+    assert!(error.is_in_the_way(), "{error}");
+    assert_eq!(names(directory.path()), std::slice::from_ref(&role));
+    let files = Files::write(&of_role(false)).unwrap();
+    assert_eq!(files.paths().collect::<Vec<_>>(), [other.as_path()]);
 }
 
 #[test]

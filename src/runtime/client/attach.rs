@@ -115,6 +115,9 @@ pub enum UnreachableReason {
     /// The bytes from the server are no answer.
     #[error("its message does not have the encoding that its address announces")]
     Garbled,
+    /// The answer is a status that is no error: the peer is no server of PMIx.
+    #[error("its answer is no status of a server")]
+    NoServer,
     /// The server knows this process under another namespace.
     #[error("it described job {described:?} instead of this process's job")]
     OtherJob {

@@ -257,7 +257,7 @@ fn introduction(connect: &Connect, origin: PeerOrigin, proven: Option<Ids>) -> R
         kind,
         claimed: connect.role.proc().cloned(),
         is_started: matches!(connect.role, Role::StartedTool(..) | Role::StartedLauncher(..)),
-        credentials: of_tool(origin.credentials),
+        credentials: of_tool(origin.credentials, credentials.gid),
         claimed_gid: credentials.gid,
         reads_entries: connect.store.as_bytes() == STORE_HASH.as_bytes(),
         version,
@@ -303,11 +303,15 @@ fn credentials(
     }
 }
 
-/// The ids of a tool. No registration holds a tool's group. Over TCP, a tool of the server's user gets the server's
-/// group, and any other tool gets none.
-fn of_tool(kernel: PeerCredentials) -> server::Credentials {
+/// The ids of a tool. No registration holds a tool's group. Over TCP, the server believes a tool of its own user, which has the
+/// server's group if it claims none. The group of any other tool is unknown.
+fn of_tool(kernel: PeerCredentials, claimed_gid: u32) -> server::Credentials {
     let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let guessed = if kernel.uid == own_uid { own_gid } else { server::Credentials::GROUP_UNKNOWN };
+    let guessed = match claimed_gid {
+        _ if kernel.uid != own_uid => server::Credentials::GROUP_UNKNOWN,
+        server::Credentials::GROUP_UNKNOWN => own_gid,
+        claimed => claimed,
+    };
     server::Credentials { uid: kernel.uid, gid: kernel.gid.unwrap_or(guessed) }
 }
 
@@ -346,6 +350,19 @@ mod tests {
         assert_eq!(message_bytes_max(Version::OWN, false), DecodeLimits::EXCHANGE.message_bytes_max);
         assert_eq!(message_bytes_max(Version::new(3, 2, 5), false), 16 << 20);
         assert_eq!(message_bytes_max(Version::new(6, 1, 1), false), 32 << 20);
+    }
+
+    /// Regression: a tool of the server's user had the server's group, whatever its own.
+    #[test]
+    fn a_tool_over_tcp_has_the_group_that_it_claims_if_its_user_is_the_servers() {
+        let own = nix::unistd::geteuid().as_raw();
+        let of = |uid: u32, claimed_gid: u32| of_tool(PeerCredentials { pid: None, uid, gid: None }, claimed_gid).gid;
+        let unknown = server::Credentials::GROUP_UNKNOWN;
+        assert_eq!(of(own, 65_533), 65_533);
+        assert_eq!(of(own, unknown), nix::unistd::getegid().as_raw());
+        assert_eq!(of(own + 1, 65_533), unknown);
+        let known = PeerCredentials { pid: None, uid: own, gid: Some(7) };
+        assert_eq!(of_tool(known, 65_533).gid, 7);
     }
 
     /// A peer on another machine is the user that munge proves, whatever it claims.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::keys;
 use crate::proto::Version;
-use crate::types::{Info, ProcId};
+use crate::types::{Info, Key, ProcId};
 
 /// Identifies one connection; chosen by the runtime, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,6 +112,14 @@ pub struct Credentials {
 impl Credentials {
     /// The id of an unknown group; no group has it.
     pub const GROUP_UNKNOWN: u32 = u32::MAX;
+
+    /// The ids as infos for a host. A host that took an unknown group for a number would keep its own group.
+    pub(crate) fn infos(self) -> Vec<Info> {
+        let user = Info::new(Key::from_static(keys::USERID.name()), self.uid);
+        let group =
+            (self.gid != Self::GROUP_UNKNOWN).then(|| Info::new(Key::from_static(keys::GRPID.name()), self.gid));
+        [user].into_iter().chain(group).collect()
+    }
 
     /// Whether a process with the credentials `found` may be the announced one: the user must match, and the group if
     /// it is known.

@@ -5,6 +5,7 @@
 //!
 //! Source: PMIx Standard, "Server-Specific Interfaces" (server module).
 
+use super::connection::Credentials;
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, InfoFlags, Key, ProcId, Query, Text, Value};
 
@@ -29,7 +30,7 @@ requests! {
         object: u64,
         /// Effective user id of its connection, according to the kernel.
         uid: u32,
-        /// Effective group id of its connection, according to the kernel.
+        /// Effective group id of its connection, according to the kernel. [`Credentials::GROUP_UNKNOWN`] for some tools over TCP.
         gid: u32,
     }
     /// Processes to connect or disconnect. Every local one has sent the request.
@@ -76,11 +77,16 @@ pub enum GroupOperation {
 impl Requester {
     /// Directives with the ids of the requester; earlier claims are removed.
     pub(crate) fn signed(&self, mut directives: Vec<Info>) -> Vec<Info> {
-        let [user, group] = [keys::USERID, keys::GRPID].map(TypedKey::name);
-        directives.retain(|info| ![user, group].contains(&info.key.as_str()));
-        directives.push(Info::new(Key::from_static(user), self.uid));
-        directives.push(Info::new(Key::from_static(group), self.gid));
+        let ids = [keys::USERID, keys::GRPID].map(TypedKey::name);
+        directives.retain(|info| !ids.contains(&info.key.as_str()));
+        directives.extend(self.ids());
         directives
+    }
+
+    /// The ids as infos: `PMIX_USERID`, and `PMIX_GRPID` if the group is known.
+    #[must_use]
+    pub fn ids(&self) -> Vec<Info> {
+        Credentials { uid: self.uid, gid: self.gid }.infos()
     }
 }
 
@@ -106,4 +112,24 @@ impl Signed for Vec<Query> {
 pub(crate) fn set<T: ?Sized>(directives: &mut Vec<Info>, key: TypedKey<T>, value: Value) {
     directives.retain(|info| info.key.as_str() != key.name());
     directives.push(Info { key: Key::from_static(key.name()), flags: InfoFlags::empty().bits(), value });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Namespace;
+
+    /// A host got the number 4294967295 as the group of another user's tool over TCP. `setresgid` keeps the caller's group for it.
+    #[test]
+    fn an_unknown_group_is_no_id_of_a_request() {
+        let ids = |gid: u32| {
+            let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+            let claim = Info::new(Key::from_static(keys::GRPID.name()), 0_u32);
+            Requester { proc, object: 0, uid: 7, gid }.signed(vec![claim])
+        };
+        let [user, group] =
+            [(keys::USERID, 7_u32), (keys::GRPID, 8)].map(|(key, id)| Info::new(Key::from_static(key.name()), id));
+        assert_eq!(ids(8), [user.clone(), group]);
+        assert_eq!(ids(Credentials::GROUP_UNKNOWN), [user]);
+    }
 }

@@ -2,13 +2,12 @@
 
 use super::commit::about;
 use crate::gds::Datastore;
-use crate::keys;
 use crate::proto::Reply;
 use crate::server::interface::{
     Answer, Capabilities, ClientConnected, ClientFinalized, Credentials, Hello, Output, PeerId, Reason, Refusal, Upcall,
 };
 use crate::server::state::{Asker, Expected, Peer, PeerStage, Presence, Purpose, ServerCore, Ticket, Timer};
-use crate::types::{Info, Key, ProcId, Status, Text, Time};
+use crate::types::{ProcId, Status, Text, Time};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn connect(&mut self, now: Time, id: PeerId, mut hello: Hello) {
@@ -27,9 +26,7 @@ impl<S: Datastore> ServerCore<S> {
         if !self.config.capabilities.contains(Capabilities::CLIENT_CONNECTED) {
             return self.admit_or_refuse(id, Status::SUCCESS);
         }
-        let [uid, gid] = [keys::USERID, keys::GRPID].map(|key| Key::from_static(key.name()));
-        let directives = vec![Info::new(uid, credentials.uid), Info::new(gid, credentials.gid)];
-        let upcall = Upcall::ClientConnected(ClientConnected { proc, object, directives });
+        let upcall = Upcall::ClientConnected(ClientConnected { proc, object, directives: credentials.infos() });
         self.ask_host(now, Purpose::ClientConnected(id), upcall);
     }
 

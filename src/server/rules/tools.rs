@@ -4,8 +4,8 @@
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
-    Capabilities, Credentials, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello,
-    ToolKind, ToolUpcall, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS, Upcall, set,
+    Capabilities, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello, ToolKind,
+    ToolUpcall, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS, Upcall, set,
 };
 use crate::server::state::{Presence, Purpose, RegisteredClient, ServerCore};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
@@ -282,12 +282,8 @@ impl<S: Datastore> ServerCore<S> {
 fn upcall_of(hello: &ToolHello) -> ToolUpcall {
     let ToolHello { kind, claimed, credentials, version_text, info, .. } = hello;
     let mut info = info.clone();
-    set(&mut info, keys::USERID, Value::from(credentials.uid));
-    if credentials.gid == Credentials::GROUP_UNKNOWN {
-        info.retain(|info| info.key.as_str() != keys::GRPID.name());
-    } else {
-        set(&mut info, keys::GRPID, Value::from(credentials.gid));
-    }
+    info.retain(|info| ![keys::USERID.name(), keys::GRPID.name()].contains(&info.key.as_str()));
+    info.extend(credentials.infos());
     set(&mut info, keys::VERSION_INFO, Value::from(version_text.clone()));
     if let Some(proc) = claimed {
         set(&mut info, keys::NSPACE, Value::from(proc.namespace.as_str()));

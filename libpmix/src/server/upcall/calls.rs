@@ -430,12 +430,9 @@ fn key_texts(keys: &[Key]) -> Result<Single<crate::form::Argv>, CError> {
 }
 
 /// The directives of an update: the fabric and, as in other requests, the ids of the requester.
-fn directives_of_update(requester: &Requester, request: &FabricUpdate) -> [Info; 3] {
-    [
-        Info::new(Key::from_static(keys::FABRIC_INDEX.name()), Value::Size(request.index)),
-        Info::new(Key::from_static(keys::USERID.name()), requester.uid),
-        Info::new(Key::from_static(keys::GRPID.name()), requester.gid),
-    ]
+fn directives_of_update(requester: &Requester, request: &FabricUpdate) -> Vec<Info> {
+    let index = Info::new(Key::from_static(keys::FABRIC_INDEX.name()), Value::Size(request.index));
+    [index].into_iter().chain(requester.ids()).collect()
 }
 
 /// The host's own pointer for a client.

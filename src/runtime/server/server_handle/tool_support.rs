@@ -26,6 +26,8 @@ pub struct ToolSupport {
     pub is_scheduler: bool,
     /// It is the system controller, in the node's directory.
     pub is_controller: bool,
+    /// Whether a role is required: the server does not start if another user has the name of its file.
+    pub requires_roles: bool,
     /// An extra file with any name.
     pub file: Option<PathBuf>,
     /// A report of the server's address, with or without tools.
@@ -62,6 +64,8 @@ impl ToolSupport {
         // Files of other nodes are ignored, because locks may not work in shared directories.
         Files::remove_abandoned(&options.session_tmpdir, |name| names.is_tool_file(name));
         Files::write(&Announcement {
+            roles: self.roles(&names, options),
+            requires_roles: self.requires_roles,
             paths: self.paths(&names, options)?,
             contents,
             publicity: if self.any_user { Publicity::Everybody } else { Publicity::Owner },
@@ -71,15 +75,20 @@ impl ToolSupport {
 
     fn paths(&self, names: &Names, options: &ServerOptions) -> Result<Vec<PathBuf>, RendezvousError> {
         let in_session = |name: String| options.session_tmpdir.join(name);
-        let in_system = |name: String| options.system_tmpdir.join(name);
         let mut paths =
             vec![in_session(names.of_pid(process::id())), in_session(names.of_namespace(&options.server.namespace)?)];
-        paths.extend(self.is_session.then(|| in_session(names.session())));
-        paths.extend(self.is_system.then(|| in_system(names.system())));
-        paths.extend(self.is_scheduler.then(|| in_system(names.scheduler())));
-        paths.extend(self.is_controller.then(|| in_system(names.controller())));
         paths.extend(self.file.clone());
         Ok(paths)
+    }
+
+    fn roles(&self, names: &Names, options: &ServerOptions) -> Vec<PathBuf> {
+        let in_system = |name: String| options.system_tmpdir.join(name);
+        let mut roles: Vec<PathBuf> =
+            self.is_session.then(|| options.session_tmpdir.join(names.session())).into_iter().collect();
+        roles.extend(self.is_system.then(|| in_system(names.system())));
+        roles.extend(self.is_scheduler.then(|| in_system(names.scheduler())));
+        roles.extend(self.is_controller.then(|| in_system(names.controller())));
+        roles
     }
 }
 
