@@ -77,7 +77,6 @@ pub use attributes::{KEYS, LISTED_MAX, PlaneDevices};
 pub(crate) use cost_request::{CostRequest, is_malformed};
 pub use description::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 pub use error::FabricError;
-use plane::is_name_in_lists;
 pub(crate) use plane::is_sound;
 pub use plane::{BLOCK_CELLS_MAX, DEVICES_MAX, Device, NAME_BYTES_MAX, Plane, SWITCHES_MAX, UNREACHABLE};
 pub(crate) use revisions::FIRST_REVISION;

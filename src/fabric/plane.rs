@@ -8,6 +8,8 @@ use super::description::{DeviceDescription, Links, PlaneDescription};
 use super::error::FabricError;
 use super::groups::Groups;
 use super::structure::Structure;
+pub use crate::topo::NAME_BYTES_MAX;
+use crate::topo::{is_name, is_name_in_lists};
 
 /// The cost of two devices without a path between them.
 pub const UNREACHABLE: u16 = u16::MAX;
@@ -20,9 +22,6 @@ pub const SWITCHES_MAX: usize = 1 << 18;
 
 /// Cells of one block of costs: 8 MiB.
 pub const BLOCK_CELLS_MAX: usize = 1 << 22;
-
-/// Bytes of a name. Names of hosts have 253 at most.
-pub const NAME_BYTES_MAX: usize = 255;
 
 /// A plane of a fabric, checked. Its devices and switches have numbers from 0.
 #[derive(Debug, PartialEq, Eq)]
@@ -332,17 +331,11 @@ fn check_sizes_and_names(plane: &PlaneDescription) -> Result<(), FabricError> {
     }
 }
 
-pub(super) fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control)
-}
-
 /// Whether a device can be in a fabric.
 pub(crate) fn is_sound(device: &DeviceDescription) -> bool {
-    let DeviceDescription { node, name, vendor, address, .. } = device;
-    is_name_in_lists(node) && is_name_in_lists(name) && is_name(vendor) && address.as_deref().is_none_or(is_name)
-}
-
-/// Whether a node or device may have this name. Texts for users list such names.
-pub(super) fn is_name_in_lists(name: &str) -> bool {
-    is_name(name) && !name.contains(|character: char| character.is_whitespace() || matches!(character, ',' | ';' | '/'))
+    let DeviceDescription { node, name, vendor, id, address, bus_address, .. } = device;
+    is_name_in_lists(node)
+        && is_name_in_lists(name)
+        && is_name(vendor)
+        && [id, address, bus_address].into_iter().flatten().all(|text| is_name(text))
 }

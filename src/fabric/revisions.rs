@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use super::description::FabricDescription;
 use super::error::FabricError;
-use super::plane::{NAME_BYTES_MAX, Plane, is_name};
+use super::plane::{NAME_BYTES_MAX, Plane};
 use crate::topo::inventory::Inventories;
+use crate::topo::is_name;
 
 /// All planes of a fabric, checked.
 #[derive(Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ pub mod derived;
 #[cfg(feature = "topology")]
 mod detect;
 pub(crate) mod device_id;
+mod device_name;
 mod digest;
 mod error;
 mod format;
@@ -30,6 +31,8 @@ mod segment;
 mod tests;
 
 pub use cpu_set::{CpuSet, CpuSetError, PROCESSORS_MAX};
+pub use device_name::NAME_BYTES_MAX;
+pub(crate) use device_name::{is_name, is_name_in_lists};
 pub use digest::{DigestError, XML_BYTES_MAX};
 pub use error::TopologyError;
 pub use inventory::{Inventories, Inventory, InventoryError};

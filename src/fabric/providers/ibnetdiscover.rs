@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::provider::{Fault, Provider, ProviderError, check_name, id_of_port, u32_of};
-use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription, is_name_in_lists};
+use crate::fabric::{DeviceDescription, FabricDescription, Links, PlaneDescription};
 use crate::topo::device_id;
+use crate::topo::is_name_in_lists;
 
 /// The output of `ibnetdiscover`: one InfiniBand subnet as a plane.
 ///

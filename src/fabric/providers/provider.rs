@@ -1,7 +1,8 @@
 use std::fmt;
 
 use super::hostlist::{HostlistError, excerpt};
-use crate::fabric::{Fabric, FabricDescription, FabricError, NAME_BYTES_MAX, is_name_in_lists};
+use crate::fabric::{Fabric, FabricDescription, FabricError, NAME_BYTES_MAX};
+use crate::topo::is_name_in_lists;
 
 /// Bytes of a text. `ibnetdiscover` writes about 300 for each port: this is a fabric of 800,000 ports.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;

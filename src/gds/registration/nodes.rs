@@ -113,15 +113,19 @@ impl<'m, 'a> Nodes<'m, 'a> {
 
     /// Places node arrays and files their values. Aliases of known nodes come first, because another array, such as that of a setup,
     /// may name the node so. Arrays without a name come last, so that a number alone means the node that was given this number under
-    /// its name.
+    /// its name. Numbers and values count in the order of the arrays.
     fn file(&mut self, arrays: &[NodeArray<'a>], columns: &mut Columns<'a>) -> Result<(), RegisterError> {
         let identified =
             arrays.iter().zip(0_usize..).map(|(array, place)| Ok((NodeIdentity::of(array)?, place, array)));
         let mut identified = identified.collect::<Result<Vec<_>, RegisterError>>()?;
-        identified.sort_by_cached_key(|(NodeIdentity { hostname, aliases, .. }, ..)| {
-            let is_known = hostname.as_ref().is_some_and(|name| self.by_hostname.contains_key(name.as_str()));
-            (hostname.is_none(), aliases.is_empty() || !is_known)
-        });
+        for (NodeIdentity { hostname, aliases, .. }, _, array) in &identified {
+            let known = hostname.as_ref().and_then(|name| self.by_hostname.get(name.as_str()).copied());
+            if let Some(index) = known.filter(|_| !aliases.is_empty()) {
+                let other_names = NodeIdentity { aliases: aliases.clone(), ..NodeIdentity::default() };
+                self.register(index, other_names).map_err(|error| error.anchored(array.anchor()))?;
+            }
+        }
+        identified.sort_by_key(|(identity, ..)| identity.hostname.is_none());
         let mut indexes = vec![0; arrays.len()];
         for (identity, place, array) in identified {
             let index = self.place(identity).map_err(|error| error.anchored(array.anchor()))?;

@@ -6,9 +6,11 @@ use super::{Caches, Device, Inventory, NumaMemory};
 use crate::topo::kind::Kind;
 use crate::topo::machine::{Machine, identity};
 use crate::topo::rows::Object;
+use crate::topo::{NAME_BYTES_MAX, is_name_in_lists};
 
 impl Inventory {
-    /// The inventory of a topology, for a node of this name.
+    /// The inventory of a topology, for a node of this name. Devices are left out if their name is empty, longer than 255 bytes, or has a
+    /// space, `,`, `;`, `/` or control character: a fabric would refuse them, and one odd name would keep the inventories of all nodes away.
     #[must_use]
     pub fn of(node: &str, machine: &Machine) -> Self {
         let count = |kind| u32::try_from(machine.of_kind(kind).count()).unwrap_or(u32::MAX);
@@ -17,6 +19,16 @@ impl Inventory {
             number: node.os_index().unwrap_or(node.logical_index()),
             bytes: node.size_bytes(),
         });
+        let is_named = |device: &Object<'_>| is_name_in_lists(device.name());
+        let (named, odd): (Vec<_>, Vec<_>) = machine.of_kind(Kind::OsDevice).partition(is_named);
+        if let Some(device) = odd.first() {
+            let name: String = device.name().chars().take(NAME_BYTES_MAX / 4).collect();
+            tracing::warn!(
+                ?name,
+                count = odd.len(),
+                "devices are left out of the inventory: no list can hold such a name"
+            );
+        }
         Self {
             node: node.to_owned(),
             model: model.to_owned(),
@@ -25,7 +37,7 @@ impl Inventory {
             processors: count(Kind::Processor),
             memory: memory.collect(),
             caches: caches(machine),
-            devices: machine.of_kind(Kind::OsDevice).map(|device| describe(&device)).collect(),
+            devices: named.iter().map(describe).collect(),
         }
     }
 }

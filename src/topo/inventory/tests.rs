@@ -43,6 +43,22 @@ fn a_rollup_counts_what_the_topology_has() {
     assert_eq!((card.package, card.memory, card.subtype.as_str()), (None, None, "CUDA"));
 }
 
+/// Regression: two network devices without a name kept the inventories of all nodes from the scheduler, because a delivery takes all or none.
+/// Names that are cut at the limit of a blob did the same.
+#[test]
+fn a_rollup_leaves_out_devices_with_odd_names() {
+    let long = "e".repeat(1 << 12);
+    let names =
+        ["", "", "a b", "a&#10;b", "a&#27;[31m", "a,b", "a/b", &format!("{long}0"), &format!("{long}1"), "eth1"];
+    let devices: String =
+        names.iter().map(|name| format!("<object type=\"OSDev\" name=\"{name}\" osdev_type=\"2\"/>")).collect();
+    let xml = XML.replace("</object></topology>", &format!("{devices}</object></topology>"));
+    let found = Inventory::of("n0", &Machine::of_xml(&xml).unwrap());
+    let names: Vec<&str> = found.devices.iter().map(|device| device.name.as_str()).collect();
+    assert_eq!(names, ["eth0", "card0", "eth1"]);
+    Inventories::default().deliver([found.encode().unwrap()]).unwrap();
+}
+
 #[test]
 fn what_was_written_is_read_and_what_was_added_later_is_passed_over() {
     let bytes = blob("n0");

@@ -46,6 +46,23 @@ fn a_node_outside_the_map_is_another_whatever_its_number() {
     assert!(matches!(twice, RegisterError::NodeIdTwice { id: 0, .. }), "{twice}");
 }
 
+/// Regression: an array with aliases was read first, so the number of another array counted for the node, and that of the last one for its
+/// value `PMIX_NODEID`.
+#[test]
+fn the_last_number_of_a_node_counts_also_if_an_array_has_aliases() {
+    let array = |id: u32, others: Vec<Info>| node("n1", [vec![info("pmix.nodeid", id)], others].concat());
+    let aliases = || vec![info("pmix.alias", "other")];
+    for arrays in [
+        [array(5, vec![]), array(7, aliases())],
+        [array(5, aliases()), array(7, vec![])],
+        [array(5, aliases()), array(7, aliases())],
+    ] {
+        let record = record(&[maps("n1,nb", "0;1"), arrays.to_vec()].concat());
+        assert_eq!(home(&record, 0), [Some(Value::Uint32(7)), Some(Value::from("n1"))]);
+        assert_eq!(nodes(&record), [shown("n1", 7, None), shown("nb", 1, None)]);
+    }
+}
+
 /// Without a map, a common number joins two names of a node.
 #[test]
 fn without_a_map_a_number_still_joins_two_names() {
