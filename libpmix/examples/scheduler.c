@@ -21,7 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define JOB "planned-job"
+/* The functions take an array of this size, not any text. */
+static const pmix_nspace_t JOB = "planned-job";
 /* The key under which the processes find what the scheduler has allocated. */
 #define NETWORK "example.network"
 

@@ -109,8 +109,10 @@ fn without_comment(line: &str) -> &str {
 fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> Result<(), Fault> {
     let mut part = Part { line, name: String::new(), nodes: Vec::new(), switches: Vec::new() };
     let mut kind = None;
-    for word in text.split_whitespace() {
-        let (key, value) = word.split_once('=').ok_or_else(|| Fault::form(word))?;
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (key, value, behind) = pair(rest).ok_or_else(|| Fault::form(rest))?;
+        rest = behind.trim_start();
         let mut list = || {
             let list = expand(value, (DEVICES_MAX + SWITCHES_MAX).saturating_sub(*names))?;
             *names += list.len();
@@ -145,6 +147,21 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
         }
         None => Err(Fault::Missing { key: "SwitchName= or BlockName=" }),
     }
+}
+
+/// The first key of a text with its value, and the text behind them. As in all files of Slurm, spaces may be around the `=`, and quotes around
+/// the value.
+fn pair(text: &str) -> Option<(&str, &str, &str)> {
+    let (key, rest) = text.split_once('=')?;
+    let (key, rest) = (key.trim_end(), rest.trim_start());
+    if key.is_empty() || key.contains(char::is_whitespace) {
+        return None;
+    }
+    if let Some((value, behind)) = rest.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
+        return Some((key, value, behind));
+    }
+    let (value, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    Some((key, value, behind))
 }
 
 /// Refuses a switch, block or node that is described twice.

@@ -43,6 +43,19 @@ fn the_tutorials_fabric_has_a_device_for_each_node_in_each_plane() {
     assert_eq!((0..5).map(|other| fabric.planes()[0].cost(0, other).unwrap()).collect::<Vec<_>>(), [0, 2, 3, 3, 3]);
 }
 
+/// Regression: a `topology.conf` that Slurm reads was refused if it had spaces around `=` or quotes.
+#[test]
+fn slurms_lines_may_have_spaces_and_quotes() {
+    let plain = slurm("SwitchName=s0 Nodes=a,b\nSwitchName=s1 Nodes=c\nSwitchName=top Switches=s[0-1]\n").unwrap();
+    let text =
+        "SwitchName = s0 Nodes= \"a,b\"\n SwitchName=\"s1\"\tNodes =c\nSwitchName=top Switches=\"s[0-1]\"LinkSpeed=1\n";
+    assert_eq!(slurm(text).unwrap(), plain);
+    for (line, text) in [("a b=c", "a b=c"), ("SwitchName=s0 Nodes", "Nodes"), ("= s0", "= s0")] {
+        let found = error(slurm(&format!("\n{line}\n")));
+        assert!(found.contains(&format!("line 2: {text:?} has none of the known forms")), "{found}");
+    }
+}
+
 #[test]
 fn a_wide_fabric_has_a_device_for_each_node_and_switch() {
     let fabric = TestFabric.read("wide:5;plane:d:3").unwrap();

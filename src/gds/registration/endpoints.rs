@@ -44,16 +44,29 @@ pub fn endpoints_info(lists: Vec<Value>, numbers: impl Iterator<Item = (u32, u32
     Info::new(Key::from_static(ENDPOINTS), Value::info_array(infos))
 }
 
-/// The info of several, the earlier one first: a process keeps the first endpoints. Lists without a process are left out. `None` if one
-/// is damaged.
+/// The lists of the info, for additions. `None` if it is damaged.
 #[must_use]
-pub fn add_endpoints(earlier: &Info, later: &Info) -> Option<Info> {
-    let read = |info: &Info| endpoint_lists(&info.value, DescriptionLimits::default().ranks_max);
-    let (mut all, later) = (read(earlier)?, read(later)?);
-    all.add(later);
-    let numbers = (0..).zip(&all.numbers).filter(|(_, number)| **number > 0);
-    let numbers = numbers.map(|(rank, number)| Some((rank, u32::try_from(*number).ok()?)));
-    Some(endpoints_info(all.lists, numbers.collect::<Option<Vec<_>>>()?.into_iter()))
+pub fn lists_of(info: &Info) -> Option<EndpointLists> {
+    endpoint_lists(&info.value, DescriptionLimits::default().ranks_max)
+}
+
+/// The info for lists.
+#[must_use]
+pub fn info_of_lists(lists: &EndpointLists) -> Info {
+    let number = |number: u64| u32::try_from(number).ok().filter(|number| *number > 0);
+    let numbers = (0..).zip(&lists.numbers).filter_map(|(rank, of)| Some((rank, number(*of)?)));
+    endpoints_info(lists.lists.clone(), numbers)
+}
+
+#[cfg(test)]
+thread_local! {
+    static READ_LISTS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Number of lists that this thread has read.
+#[cfg(test)]
+pub(crate) fn read_lists() -> usize {
+    READ_LISTS.get()
 }
 
 /// Reads the value of the info. `None` if it is damaged or has ranks from `ranks_max`.
@@ -68,6 +81,8 @@ pub(super) fn endpoint_lists(value: &Value, ranks_max: u32) -> Option<EndpointLi
             _ => return None,
         }
     }
+    #[cfg(test)]
+    READ_LISTS.set(READ_LISTS.get() + found.lists.len());
     let list_count = u64::try_from(found.lists.len()).ok()?;
     found.numbers.iter().all(|number| *number <= list_count).then_some(found)
 }

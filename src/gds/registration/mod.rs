@@ -92,7 +92,9 @@ pub use context::{Context, DescriptionLimits};
 pub use describe::JobDescription;
 pub use description::Description;
 pub(in crate::gds) use doubts::warn_of_doubts;
-pub use endpoints::{ENDPOINTS, add_endpoints, endpoints_info};
+#[cfg(test)]
+pub(crate) use endpoints::read_lists;
+pub use endpoints::{ENDPOINTS, endpoints_info, info_of_lists, lists_of};
 pub use entry_path::EntryPath;
 pub use error::RegisterError;
 pub(in crate::gds) use locate::{located_in, located_in_infos};

@@ -359,16 +359,23 @@ impl JobSetup {
         namespace: &Namespace,
         mut values: Vec<Info>,
     ) -> Result<Option<Vec<Info>>, SetupError> {
+        if let Some(job) = self.jobs.lock().get(namespace).filter(|job| job.stage == Stage::Described) {
+            job.leave_credential(&mut values);
+            return Ok(Some(values));
+        }
+        // Endpoints of a large job take long to read.
+        let added = Allotments::of(values);
         let mut jobs = self.jobs.lock();
         let job = jobs.entry(namespace.clone()).or_default();
         if job.stage == Stage::Described {
+            let mut values = added.into_values();
             job.leave_credential(&mut values);
             return Ok(Some(values));
         }
         if job.left.calls() >= ALLOTMENTS_MAX {
             return Err(SetupError::TooOften);
         }
-        job.left.add(values);
+        job.left.append(added);
         Ok(None)
     }
 
@@ -380,6 +387,7 @@ impl JobSetup {
         if let Some(Taken { resources, allotments }) = &taken {
             resources::add(namespace, description, resources);
             resources::add(namespace, description, allotments.values());
+            resources::add(namespace, description, allotments.endpoints().as_slice());
         }
         NamespaceRegistration { setup: Arc::clone(self), namespace: namespace.clone(), has_credential, taken }
     }

@@ -1,11 +1,13 @@
 //! The values that a job was given before its description.
 //!
-//! A later answer of a setup is about all applications so far, so it has most values of the earlier ones again. They are kept once.
+//! A later answer of a setup is about all applications so far, so it has most values of the earlier ones again. They are kept once. Endpoints
+//! are kept as lists, so that a call reads its own alone.
 
 use std::collections::BTreeMap;
 
 use super::layout::elements;
-use crate::gds::registration::{ENDPOINTS, add_endpoints};
+use crate::gds::job_record::EndpointLists;
+use crate::gds::registration::{ENDPOINTS, info_of_lists, lists_of};
 use crate::keys;
 use crate::types::{Info, Key, Value};
 
@@ -14,6 +16,7 @@ use crate::types::{Info, Key, Value};
 pub(super) struct Allotments {
     values: Vec<Info>,
     places: BTreeMap<Slot, usize>,
+    endpoints: Option<EndpointLists>,
     /// The calls that have added values.
     calls: usize,
 }
@@ -26,16 +29,18 @@ enum Slot {
 }
 
 impl Allotments {
-    /// Adds the values of a call.
-    pub(super) fn add(&mut self, values: Vec<Info>) {
-        self.calls = self.calls.saturating_add(1);
-        values.into_iter().for_each(|value| self.add_one(value));
+    /// The values of a call.
+    pub(super) fn of(values: Vec<Info>) -> Self {
+        let mut of_call = Self { calls: 1, ..Self::default() };
+        values.into_iter().for_each(|value| of_call.add_one(value));
+        of_call
     }
 
     /// Adds the values of later calls.
     pub(super) fn append(&mut self, later: Self) {
         self.calls = self.calls.saturating_add(later.calls);
         later.values.into_iter().for_each(|value| self.add_one(value));
+        later.endpoints.into_iter().for_each(|lists| self.add_endpoints(lists));
     }
 
     /// The number of calls.
@@ -44,27 +49,41 @@ impl Allotments {
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.values.is_empty() && self.endpoints.is_none()
     }
 
-    pub(super) fn into_values(self) -> Vec<Info> {
+    pub(super) fn into_values(mut self) -> Vec<Info> {
+        self.values.extend(self.endpoints());
         self.values
     }
 
+    /// All values but the endpoints.
     pub(super) fn values(&self) -> &[Info] {
         &self.values
     }
 
+    pub(super) fn endpoints(&self) -> Option<Info> {
+        self.endpoints.as_ref().map(info_of_lists)
+    }
+
+    fn add_endpoints(&mut self, later: EndpointLists) {
+        match &mut self.endpoints {
+            Some(earlier) => earlier.add(later),
+            None => self.endpoints = Some(later),
+        }
+    }
+
     fn add_one(&mut self, value: Info) {
+        if value.key.as_str() == ENDPOINTS
+            && let Some(lists) = lists_of(&value)
+        {
+            return self.add_endpoints(lists);
+        }
+        // The registration refuses damaged endpoints.
         let next = self.values.len();
         let place = Slot::of(&value).map_or(next, |slot| *self.places.entry(slot).or_insert(next));
         let Some(earlier) = self.values.get_mut(place) else { return self.values.push(value) };
         match value.key.as_str() {
-            ENDPOINTS => match add_endpoints(earlier, &value) {
-                Some(all) => *earlier = all,
-                // The registration refuses damaged ones.
-                None => self.values.push(value),
-            },
             key if key == keys::NODE_INFO_ARRAY.name() => add_of_node(earlier, value),
             _ => *earlier = value,
         }

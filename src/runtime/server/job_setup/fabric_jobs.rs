@@ -242,7 +242,11 @@ fn secret() -> Result<Vec<u8>, NoRandomBytes> {
 mod tests {
     use super::super::application::Places;
     use super::*;
+    use crate::fabric::providers::Provider;
     use crate::fabric::{CurrentFabric, Fabric};
+    use crate::topo::Inventories;
+    use crate::topo::inventory::{Device, Inventory};
+    use crate::types::codes::device_type::DEVTYPE_NETWORK;
     use crate::types::{Info, Key};
 
     /// An application on a node.
@@ -280,6 +284,56 @@ mod tests {
         assert_ne!(key(&jobs, 7, "other", true), first);
         jobs.forget(&job("job"));
         assert_ne!(key(&jobs, 7, "job", true), first);
+    }
+
+    /// Nodes with a network device of this name each.
+    fn hardware_of(nodes: std::ops::Range<u32>, device: &str) -> Hardware {
+        let inventory = |node| Inventory {
+            node: format!("n{node}"),
+            devices: vec![Device {
+                name: device.to_owned(),
+                device_types: DEVTYPE_NETWORK,
+                uuid: device.to_owned(),
+                ..Device::default()
+            }],
+            ..Inventory::default()
+        };
+        let inventories = Inventories::of_nodes(nodes.map(inventory));
+        let fabric = CurrentFabric::new(inventories.read("").unwrap()).handle();
+        Hardware::new(fabric, Arc::new(inventories))
+    }
+
+    /// A job that kept all of an earlier fabric would cost as much as the machine, for each change.
+    #[test]
+    fn jobs_keep_a_part_of_earlier_hardware_alone_and_its_size_counts() {
+        let jobs = FabricJobs::default();
+        let nodes: Vec<String> = (0..300).map(|node| format!("n{node}")).collect();
+        let ranks: Vec<String> = (0..300).map(|rank| rank.to_string()).collect();
+        let large = || application(&nodes.join(","), &ranks.join(";"));
+        let add = |name: &str, application, hardware: &Hardware| {
+            jobs.add((7, &job(name)), true, application, hardware, &MapLimits::default()).unwrap().keep();
+        };
+        let size = |name: &str| jobs.0.lock().jobs.iter().find(|kept| kept.job == job(name)).unwrap().size_bytes;
+        let first = hardware_of(0..301, "eth0");
+        add("large", large(), &first);
+        add("small", application("n300", "0"), &first);
+        let whole = size("large");
+        let earlier = Arc::downgrade(&first.inventories);
+        drop(first);
+        add("other", application("n0", "0"), &hardware_of(0..301, "eth1"));
+        assert!(earlier.upgrade().is_none(), "no job keeps the whole hardware");
+        assert!(size("large") > whole + 300 * 256);
+        let setup = jobs.add(
+            (7, &job("large")),
+            true,
+            application("n0", "300"),
+            &hardware_of(0..301, "eth0"),
+            &MapLimits::default(),
+        );
+        let setup = setup.unwrap();
+        assert!(setup.applications[0].hardware.is_same(&setup.applications[1].hardware), "the devices are back");
+        setup.keep();
+        assert_eq!(size("large"), whole.max(size("small")), "and nothing else is kept");
     }
 
     #[test]

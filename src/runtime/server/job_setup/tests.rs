@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
-use crate::gds::registration::{Description, JobDescription};
+use crate::gds::registration::{Description, JobDescription, read_lists};
 use crate::keys::TypedKey;
 use crate::regex::TypedList;
 use crate::runtime::server::warn_lines::WarnLines;
@@ -41,7 +41,11 @@ impl Fixture {
 
     /// Values left for the registration.
     fn left(&self) -> Vec<Info> {
-        self.setup().jobs.lock().get(&self.namespace).map_or_else(Vec::new, |job| job.left.values().to_vec())
+        self.setup()
+            .jobs
+            .lock()
+            .get(&self.namespace)
+            .map_or_else(Vec::new, |job| [job.left.values(), job.left.endpoints().as_slice()].concat())
     }
 
     /// Begins the first registration; returns it and the values that the description got.
@@ -935,6 +939,23 @@ fn values_that_wait_for_a_registration_are_kept_once() {
     };
     let (one, two) = (waiting(32), waiting(64));
     assert!(two < one * 9 / 4, "{one} and {two} bytes");
+}
+
+/// Regression: each call read the endpoints of all earlier calls again, with the lock of all jobs.
+#[test]
+fn a_call_reads_its_own_endpoints_alone() {
+    let read_by_calls = |count: u32| {
+        let fixture = fixture_with_fabric();
+        let before = read_lists();
+        for rank in 0..count {
+            let infos = [part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
+            let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+            fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+        }
+        read_lists() - before
+    };
+    let (few, many) = (read_by_calls(32), read_by_calls(64));
+    assert!(few > 0 && many < few * 9 / 4, "{few} and {many} lists");
 }
 
 /// Regression: the second application began with the first device again. The ranks at a switch, the value under the name of a wish and its key
