@@ -206,12 +206,7 @@ impl Options {
             let value = from_c::value(info.value())?;
             options.requires_tools |= ROLES.contains(&name) && info.flags & InfoFlags::REQUIRED.bits() != 0;
             options.requires_staging |= name == STORAGE_DIRECTIVES && info.flags & InfoFlags::REQUIRED.bits() != 0;
-            options.set(name, &value).inspect_err(|_| {
-                tracing::error!(
-                    "the PMIx server can't be started: the value of {name:?} is of a type that this key does not take, \
-                     or a text that is not UTF-8"
-                );
-            })?;
+            options.set(name, &value)?;
         }
         options.output.refuse_unmet(&of_output)?;
         options.check_roles()?;
@@ -265,15 +260,23 @@ impl Options {
         Ok(())
     }
 
+    /// The log has the reason of an error.
     fn set(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
+        let mistyped = || {
+            tracing::error!(
+                "the PMIx server can't be started: the value of {name:?} is of a type that this key does not take, \
+                 or a text that is not UTF-8"
+            );
+            Failure(Status::ERR_BAD_PARAM)
+        };
         let text = || match value {
             Value::ProcNamespace(namespace) => Ok(namespace.as_str().to_owned()),
-            value => value.as_str().map(str::to_owned).ok_or(Failure(Status::ERR_BAD_PARAM)),
+            value => value.as_str().map(str::to_owned).ok_or_else(mistyped),
         };
         if name == keys::SERVER_NSPACE.name() {
             self.namespace = Some(text()?);
         } else if name == keys::SERVER_RANK.name() {
-            self.rank = Some(value.as_u32().ok_or(Failure(Status::ERR_BAD_PARAM))?);
+            self.rank = Some(value.as_u32().ok_or_else(mistyped)?);
         } else if name == keys::HOSTNAME.name() {
             self.hostname = Some(text()?);
         } else if name == keys::SERVER_TMPDIR.name() {
@@ -285,9 +288,9 @@ impl Options {
         } else if name == keys::TCP_REPORT_URI.name() {
             self.tools.report = Some(AddressReport::parse(&text()?));
         } else if name == keys::SERVER_TOOL_SUPPORT.name() {
-            self.admits_tools = Some(value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?);
+            self.admits_tools = Some(value.as_bool().ok_or_else(mistyped)?);
         } else if let Some(flag) = self.flag_mut(name) {
-            *flag = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+            *flag = value.as_bool().ok_or_else(mistyped)?;
         } else if name == EXCHANGE {
             self.exchange = Some(exchange_form(&text()?)?);
         } else if name == FABRIC {
@@ -568,9 +571,60 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
 mod tests {
     use modex::runtime::attributes_of_library;
     use modex::types::{Info, Key};
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::to_c;
+
+    /// Counts errors in the log.
+    #[derive(Clone, Default)]
+    struct Errors(Arc<Mutex<Vec<String>>>);
+
+    impl tracing::Subscriber for Errors {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            *metadata.level() == tracing::Level::ERROR
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            let mut line = String::new();
+            event.record(&mut |_: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                line.push_str(&format!("{value:?} "));
+            });
+            self.0.lock().push(line);
+        }
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    /// Regression: a text without a meaning had a second line, which said that the value was of the wrong type.
+    #[test]
+    fn a_refused_value_has_one_line_in_the_log() {
+        let values = [
+            (FABRIC, Value::from("nosuch:file"), "no source of a fabric"),
+            (EXCHANGE, Value::from("nonsense"), "nonsense"),
+            (SECURITY, Value::from("nonsense"), "nonsense"),
+            (FABRIC, Value::Uint32(1), "of a type that this key does not take"),
+            (STORAGE, Value::from("x"), "of a type that this key does not take"),
+        ];
+        for (name, value, reason) in values {
+            let errors = Errors::default();
+            let infos = to_c::infos(&[Info::new(Key::from_static(name), value)]).unwrap();
+            let read = tracing::subscriber::with_default(errors.clone(), || Options::read(infos.whole(), true));
+            assert!(read.is_err(), "{name}");
+            let said = errors.0.lock();
+            assert!(said.len() == 1 && said[0].contains(reason), "{said:?}");
+        }
+    }
 
     /// The list of supported attributes is in the library, and their code is here.
     #[test]

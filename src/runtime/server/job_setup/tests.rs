@@ -752,12 +752,12 @@ fn deliver_devices(server: &Server, node: &str, names: &[&str]) {
     server.deliver_inventory(vec![inventory.encode().unwrap()]).wait().unwrap();
 }
 
-/// A node and its network devices.
-type NodeDevices<'a> = (&'a str, &'a [&'a str]);
+/// A node, and the names of its devices.
+type Delivered = (&'static str, &'static [&'static str]);
 
 /// Each application's rank on a node of its own, with inventories that change before some of them. Gives the last answer alone to the node, and
 /// returns the device of each rank.
-fn devices_after_changes(applications: &[(&str, &[NodeDevices<'_>])], wishes: &[Info]) -> Vec<String> {
+fn devices_after_changes(applications: &[(&str, &[Delivered])], wishes: &[Info]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let builder = Server::builder().hostname("n0").tmpdir(directory.path());
     let server = builder.fabric(FabricSource::parse("inventory").unwrap()).start(LocalHost).unwrap();
@@ -833,8 +833,9 @@ fn further_endpoints_of_a_node_are_those_of_the_changed_fabric() {
 fn endpoints_at_a_lost_device_stay_and_the_log_names_it() {
     let lines = WarnLines::default();
     let found = tracing::subscriber::with_default(lines.clone(), || {
-        let (first, second) = ([("n0", &["eth0", "eth1"][..])], [("n0", &["eth1"][..])]);
-        devices_after_changes(&[("n0", &first), ("n0", &second), ("n0", &[])], &[])
+        let applications: [(&str, &[Delivered]); 3] =
+            [("n0", &[("n0", &["eth0", "eth1"])]), ("n0", &[("n0", &["eth1"])]), ("n0", &[])];
+        devices_after_changes(&applications, &[])
     });
     assert_eq!(found, ["eth0", "eth1", "eth1"]);
     let said = lines.0.lock();
