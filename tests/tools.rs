@@ -204,15 +204,16 @@ fn closed() -> String {
 fn a_peer_that_is_no_server_is_unreachable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("web.0;tcp4://{}", listener.local_addr().unwrap());
-    let web = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-        // The tool ends the connection.
-        drop(std::io::copy(&mut stream, &mut std::io::sink()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+            // The tool ends the connection.
+            drop(std::io::copy(&mut stream, &mut std::io::sink()));
+        });
+        let error = tool().address(&address).connect().unwrap_err();
+        assert_eq!(error.status(), Status::ERR_UNREACH, "{error}");
     });
-    let error = tool().address(&address).connect().unwrap_err();
-    assert_eq!(error.status(), Status::ERR_UNREACH, "{error}");
-    web.join().unwrap();
 }
 
 /// The start of the names of rendezvous files on this node.
