@@ -181,6 +181,22 @@ fn a_copy_of_a_servers_file_leads_to_it() {
     assert_eq!(tool.servers(), [proc("srv", 0)]);
 }
 
+/// Regression: a file without a release was taken for that of release 2.0, which tools refuse.
+#[test]
+fn the_first_line_of_a_servers_file_leads_to_it_whatever_name_it_gives() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("original");
+    let _server = serve(place.path(), "srv", ToolSupport { file: Some(file.clone()), ..assigning() });
+    let address = fs::read_to_string(&file).unwrap().lines().next().unwrap().to_owned();
+    for line in [address.clone(), address.replacen("srv.0", "other.7", 1)] {
+        fs::write(&file, line).unwrap();
+        let tool = tool().address(format!("file:{}", file.display())).connect().unwrap();
+        // The server says its name, as servers of OpenPMIx do.
+        assert_eq!(tool.servers(), [proc("srv", 0)]);
+        tool.finalize().unwrap();
+    }
+}
+
 /// A file as a server without a lock leaves it, which leads nowhere.
 fn decoy(address: &str, pid: u32) -> String {
     format!("{address}\nv4.2.2\n{pid}\n0:0\nThu Jan  1 00:00:00 1970\n")

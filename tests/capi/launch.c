@@ -226,10 +226,16 @@ static void forwards(void)
     CHECK(!variable(env, "CAPI_FWD_A"));
     PMIX_ARGV_FREE(env);
 
-    /* What the user gives is no pattern: the launcher hears of it. */
+    /* What the user gives is no pattern: the launcher and the user hear of it. */
+    char path[] = "/tmp/capi-err-XXXXXX", line[512] = "";
+    int own = dup(2), file = mkstemp(path);
+    CHECK(own >= 0 && dup2(file, 2) == 2);
     setenv("PMIX_MCA_forward_envars", "CAPI_[A-Z]", 1);
     prepare("forward", NULL, 0, PMIX_ERR_BAD_PARAM);
     unsetenv("PMIX_MCA_forward_envars");
+    dup2(own, 2);
+    CHECK(pread(file, line, sizeof line - 1, 0) > 0 && strstr(line, "PMIX_MCA_forward_envars") != NULL);
+    close(own), close(file), unlink(path);
 }
 
 /* Variables of a programming model and of a parent; what is required and can't be done is refused. */

@@ -55,7 +55,7 @@ const EXCLUDE: &str = "modex.exclude_envars";
 
 fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Failure> {
     text.parse().map_err(|error| {
-        tracing::warn!(%namespace, %error, "no variables can be forwarded to the job");
+        tracing::error!(%namespace, %error, "no variables can be forwarded to the job");
         Failure(Status::ERR_BAD_PARAM)
     })
 }
@@ -120,9 +120,9 @@ fn collect(process: &ServerProcess, namespace: &Namespace, infos: &[Info]) -> Re
     Ok(to_c::infos(&infos)?)
 }
 
-/// Logs a refusal.
+/// Logs a refusal. The job can't start without it, and the status alone does not say which text is wrong.
 fn refused(namespace: &Namespace, error: &SetupError) -> Failure {
-    tracing::warn!(%namespace, %error, "the job can't be set up");
+    tracing::error!(%namespace, %error, "the job can't be set up");
     Failure(error.status())
 }
 

@@ -7,7 +7,7 @@ use crate::proto::Version;
 pub struct Contents {
     /// Address of the server, as [`ServerAddress`](crate::ptl::ServerAddress) reads it.
     pub address: String,
-    /// The server's release, as the server writes it. Servers of release 2.0 write none.
+    /// The server's release, as the server writes it. Servers of release 2.0 write none, and so do people.
     pub version: Option<String>,
     /// The server's process.
     pub pid: Option<u32>,
@@ -23,10 +23,10 @@ impl Contents {
     /// Longest line that is read.
     pub const LINE_BYTES_MAX: usize = 1024;
 
-    /// The server's release; 2.0 if the file has none.
+    /// The server's release, if the file has one.
     #[must_use]
-    pub fn peer_version(&self) -> Version {
-        Version::parse(self.version.as_deref().unwrap_or("2.0").as_bytes())
+    pub fn peer_version(&self) -> Option<Version> {
+        self.version.as_deref().map(|text| Version::parse(text.as_bytes()))
     }
 
     /// Reads a file's bytes. Only the first line is required; other lines that make no sense count as missing.

@@ -223,7 +223,7 @@ fn at_or_of_file(address: &str) -> Result<Chosen, ToolError> {
 }
 
 fn of_file(found: &Found) -> Result<Chosen, ToolError> {
-    at(&found.contents.address, Some(found.contents.peer_version()), Trust::AlsoOf(found.owner))
+    at(&found.contents.address, found.contents.peer_version(), Trust::AlsoOf(found.owner))
 }
 
 /// A server with the encoding of its release. An unknown release counts as a current one.
