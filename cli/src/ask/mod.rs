@@ -36,3 +36,4 @@ pub(super) use events::{EventsOptions, run as events};
 pub(super) use get::{GetOptions, run as get};
 pub(super) use names::{LookupOptions, PublishOptions, UnpublishOptions, lookup, publish, unpublish};
 pub(super) use query::{QueryOptions, run as query};
+pub(super) use target::{Target, TargetError};

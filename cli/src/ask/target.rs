@@ -16,10 +16,10 @@ use crate::munge_programs::MungePrograms;
 /// several, it asks the server that gave the job its name.
 #[derive(Args, Debug, Default)]
 #[group(multiple = false)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// Server with this process number
     #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    pub(crate) pid: Option<u32>,
     /// Server at this address, `file:` and the path of its rendezvous file, or the NAME of a parameter modex_server_NAME
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Target {
 
 /// Why no server can be asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TargetError {
+pub(crate) enum TargetError {
     #[error(transparent)]
     Word(#[from] ArgumentError),
     #[error(transparent)]
@@ -74,7 +74,7 @@ pub(super) struct NoAnswer(Duration);
 
 impl Target {
     /// Connects as a tool, to ask about this job. A server gets `time_max` to answer, or the library's default.
-    pub(super) fn connect(&self, job: Option<&Namespace>, time_max: Option<Duration>) -> Result<Tool, TargetError> {
+    pub(crate) fn connect(&self, job: Option<&Namespace>, time_max: Option<Duration>) -> Result<Tool, TargetError> {
         match (self.connect_as_given(time_max), self.launcher_of(job)) {
             (Err(TargetError::Tool(AttachError::Connect(ToolError::Ambiguous { servers }))), Some(pid)) => {
                 let launcher = Self { pid: Some(pid), ..Self::default() }.connect_as_given(time_max);
@@ -100,9 +100,14 @@ impl Target {
         Ok(Tool::builder().directions(directions).connect()?)
     }
 
+    /// Whether an option names the server by its place or name.
+    pub(crate) fn is_place(&self) -> bool {
+        self.uri.is_some() || self.file.is_some() || self.server.is_some()
+    }
+
     /// The process number of the `modex run` that gave a job its name, if no option names a server.
     fn launcher_of(&self, job: Option<&Namespace>) -> Option<u32> {
-        let is_given = self.pid.is_some() || self.uri.is_some() || self.file.is_some() || self.server.is_some();
+        let is_given = self.pid.is_some() || self.is_place();
         // The name of a spawned job has a number of its own behind that of the process.
         if is_given { None } else { job?.as_str().strip_prefix("modex-")?.split('-').next()?.parse().ok() }
     }

@@ -11,6 +11,7 @@ use modex::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Value};
 use modex::{Tool, keys};
 
 use super::Outcome;
+use super::ask::Target;
 pub(super) use server::CtlError;
 pub(super) use words::{WordError, ranks};
 
@@ -18,11 +19,10 @@ pub(super) use words::{WordError, ranks};
 #[command(after_long_help = HELP)]
 pub(super) struct CtlOptions {
     /// Job, as `modex ps` names it
-    #[arg(value_name = "JOB", required_unless_present = "pid")]
+    #[arg(value_name = "JOB", required_unless_present = "Target")]
     job: Option<String>,
-    /// All jobs of the launcher with this process number, or JOB if it is given
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    target: Target,
     /// Ranks of the job, such as 0,4-7; all ranks by default
     #[arg(short, long, value_name = "RANKS", global = true)]
     ranks: Option<String>,
@@ -55,7 +55,9 @@ Examples:
   modex ctl modex-4711 -r 0,4-7 signal USR1
   modex ctl modex-4711-1 terminate
   modex ctl --pid 4711 kill
+  modex ctl --uri file:dvm.uri pause
 
+Without a job, all jobs of the server are meant.
 A rank that fails after such a request ends all jobs of its launcher. A spawned job that ends as a whole
 ends alone. The command prints nothing if the launcher accepts the request.
 
@@ -71,7 +73,7 @@ Environment:
 
 pub(super) fn run(options: &CtlOptions) -> Outcome {
     let directive = options.action.directive()?;
-    let (tool, targets) = connect(options.job.as_deref(), options.pid, options.ranks.as_deref())?;
+    let (tool, targets) = connect(options.job.as_deref(), &options.target, options.ranks.as_deref())?;
     let client = tool.client()?;
     let named = named(&targets, options.ranks.as_deref());
     let controlled = client.job_control(targets, vec![directive]).wait();
@@ -84,15 +86,15 @@ pub(super) fn run(options: &CtlOptions) -> Outcome {
     }
 }
 
-/// A connection to the server of a job or with a process number, and the processes that the user means.
+/// A connection to the server of a job or to the one that options name, and the processes that the user means.
 pub(super) fn connect(
     job: Option<&str>,
-    pid: Option<u32>,
+    target: &Target,
     ranks: Option<&str>,
 ) -> Result<(Tool, Vec<ProcId>), Box<dyn std::error::Error>> {
     let ranks = ranks.map(words::ranks).transpose()?;
     let job = job.map(words::job).transpose()?;
-    let (tool, jobs) = server::find(job.as_ref(), pid)?;
+    let (tool, jobs) = server::find(job.as_ref(), target)?;
     Ok((tool, targets(job, ranks.as_deref(), jobs)?))
 }
 

@@ -5,6 +5,7 @@ use modex::stderr_log::printable;
 use modex::types::{Namespace, Query, Text};
 use modex::{AttachError, Client, Tool, keys};
 
+use crate::ask::{Target, TargetError};
 use crate::ps;
 
 /// Why nothing was done.
@@ -22,6 +23,10 @@ pub(crate) enum CtlError {
     Refused { named: String, reason: String },
     #[error("cannot ask process {pid}: {reason}")]
     NoAnswer { pid: u32, reason: AttachError },
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Attach(#[from] AttachError),
 }
 
 fn list_of(jobs: &[Namespace]) -> String {
@@ -33,8 +38,16 @@ pub(super) fn listed(jobs: &[Namespace]) -> String {
     jobs.iter().map(|job| printable(job.as_str())).collect::<Vec<_>>().join(", ")
 }
 
-/// A connection to the server that has the job or the process number, and the jobs of this server.
-pub(super) fn find(job: Option<&Namespace>, pid: Option<u32>) -> Result<(Tool, Vec<Namespace>), CtlError> {
+/// A connection to the server that options name or that has the job, and the jobs of this server.
+pub(super) fn find(job: Option<&Namespace>, target: &Target) -> Result<(Tool, Vec<Namespace>), CtlError> {
+    if target.is_place() {
+        let (tool, known) = with_jobs(target.connect(job, None)?)?;
+        return match job {
+            Some(job) if !known.contains(job) => Err(CtlError::NoJob { job: job.clone(), known }),
+            _ => Ok((tool, known)),
+        };
+    }
+    let pid = target.pid;
     let mut servers = ps::servers();
     if let Some(pid) = pid {
         servers.retain(|server| server.contents.pid == Some(pid));
@@ -72,7 +85,10 @@ fn launcher_of(job: &Namespace) -> Option<u32> {
 }
 
 fn connect(server: &Found) -> Result<(Tool, Vec<Namespace>), AttachError> {
-    let tool = Tool::builder().directions(ps::directions(server)).connect()?;
+    with_jobs(Tool::builder().directions(ps::directions(server)).connect()?)
+}
+
+fn with_jobs(tool: Tool) -> Result<(Tool, Vec<Namespace>), AttachError> {
     let mut jobs = namespaces(&*tool.client()?);
     // The tool has a name, too.
     jobs.retain(|job| *job != tool.proc().namespace);

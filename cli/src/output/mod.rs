@@ -15,6 +15,7 @@ use modex::types::codes::iof_channel;
 use modex::types::{AsStatus, Info, Key, ProcId, Rank, Status};
 use modex::{Client, EventCall, GetOptions, IofOutput, keys};
 
+use super::ask::Target;
 use super::ctl::{self, CtlError};
 use super::freed_memory::keep_freed_memory;
 use super::{Outcome, printing};
@@ -24,11 +25,10 @@ use lines::{Outputs, Shown};
 #[command(after_long_help = HELP)]
 pub(super) struct OutputOptions {
     /// Job, as `modex ps` names it
-    #[arg(value_name = "JOB", required_unless_present = "pid")]
+    #[arg(value_name = "JOB", required_unless_present = "Target")]
     job: Option<String>,
-    /// All jobs of the launcher with this process number, or JOB if it is given
-    #[arg(long, value_name = "PID")]
-    pid: Option<u32>,
+    #[command(flatten)]
+    target: Target,
     /// Ranks of the job, such as 0,4-7; all ranks by default
     #[arg(short, long, value_name = "RANKS")]
     ranks: Option<String>,
@@ -50,7 +50,9 @@ Examples:
   modex output modex-4711 -r 0 --redirect > rank.0.out
   echo go | modex output modex-4711 -r 0 --stdin
   modex output --pid 4711
+  modex output --uri file:dvm.uri
 
+Without a job, all jobs of the server are meant.
 The command shows what the ranks print from now on, and ends when all of it has ended. Standard output
 goes to standard output, standard error to standard error. Lines up to 64 KiB come whole, unless one rank alone is
 asked for. A reader that is too slow misses output: it never holds up the job. A line on standard error
@@ -89,7 +91,7 @@ enum Message {
 }
 
 pub(super) fn run(options: &OutputOptions) -> Outcome {
-    let (tool, targets) = ctl::connect(options.job.as_deref(), options.pid, options.ranks.as_deref())?;
+    let (tool, targets) = ctl::connect(options.job.as_deref(), &options.target, options.ranks.as_deref())?;
     let client = tool.client()?;
     let named = ctl::named(&targets, options.ranks.as_deref());
     keep_freed_memory();

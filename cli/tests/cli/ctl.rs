@@ -1,6 +1,6 @@
 //! `modex ctl` on running jobs.
 
-use crate::launch::{Ended, Running, modex, script, wait_until};
+use crate::launch::{Ended, Running, entries, modex, script, wait_until};
 
 /// A job whose ranks show their processes, and SIGUSR1.
 struct Job(Running);
@@ -56,7 +56,16 @@ fn a_job_is_paused_resumed_signalled_and_terminated_from_outside() {
         let ended = job.ctl(words);
         assert!(ended.code() == Some(code) && ended.err.contains(said) && ended.out.is_empty(), "{words:?}: {ended:?}");
     }
-    assert_eq!(job.ctl(&["--pid", &pid, "terminate"]).success(), "");
+    // As for `modex query`, a file leads to the server, and its job need not be named.
+    let mut files = job.0.temporary_files().into_iter().flat_map(|directory| entries(&directory));
+    let file = files.find(|path| path.to_string_lossy().ends_with(&format!(".tool.{pid}")));
+    let uri = format!("file:{}", file.unwrap().display());
+    let ended = job.ctl(&["--uri", &uri, "nobodys", "kill"]);
+    assert!(
+        ended.code() == Some(1)
+            && ended.err.contains(&format!("no job nobodys of this user runs here; there is: {name}"))
+    );
+    assert_eq!(job.ctl(&["--uri", &uri, "terminate"]).success(), "");
     let ended = job.0.finish();
     assert_eq!(ended.code(), Some(143), "{ended:?}");
     assert!(
