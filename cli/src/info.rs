@@ -84,6 +84,8 @@ struct ParameterRow {
     value: Option<String>,
     /// The variable or the file that sets it.
     set_by: Option<String>,
+    /// Why the value has no effect.
+    problem: Option<String>,
 }
 
 impl ParameterRow {
@@ -99,7 +101,7 @@ impl ParameterRow {
         let value = parameter_value(parameter.name).filter(|_| is_set);
         let value = value.map(|value| value.to_string_lossy().into_owned());
         let set_by = parameter_origin(parameter.name).filter(|_| is_set);
-        Self { name: parameter.name.to_owned(), effect, value, set_by }
+        Self { name: parameter.name.to_owned(), effect, value, set_by, problem: parameter.problem() }
     }
 
     /// The servers that parameters name.
@@ -109,6 +111,7 @@ impl ParameterRow {
             effect: format!("tool: the address of the server {name}"),
             value: Some(server.address),
             set_by: Some(server.place),
+            problem: None,
         })
     }
 
@@ -116,7 +119,9 @@ impl ParameterRow {
     fn text(&self) -> String {
         let mut text = format!("{}\n    {}\n", self.name, self.effect);
         if let (Some(value), Some(place)) = (&self.value, &self.set_by) {
-            text += &format!("    now {} ({})\n", printable(value), printable(place));
+            let problem =
+                self.problem.as_ref().map_or_else(String::new, |problem| format!(", refused: {}", printable(problem)));
+            text += &format!("    now {} ({}){problem}\n", printable(value), printable(place));
         }
         text
     }

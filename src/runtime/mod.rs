@@ -83,9 +83,9 @@ pub use shared::local::{
 };
 pub use shared::parameters::{
     DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, NAMED_SERVERS, NamedServer, PARAMETERS,
-    Parameter, ParameterEffect, ParameterPortsError, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT,
-    XML_OUTPUT, named_servers, names_module, parameter_flag, parameter_origin, parameter_ports, parameter_value,
-    tell_of_parameters, verbose_areas,
+    Parameter, ParameterEffect, ParameterForm, ParameterPortsError, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT,
+    TIMESTAMP_OUTPUT, XML_OUTPUT, named_servers, names_module, parameter_flag, parameter_origin, parameter_ports,
+    parameter_value, tell_of_parameters, verbose_areas,
 };
 pub use shared::prover::{ProofError, Prover};
 pub use shared::threads::{

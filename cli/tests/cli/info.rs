@@ -73,6 +73,13 @@ fn info_lists_the_parameters_with_an_effect_and_what_sets_them() {
         assert!(is_in_document, "docs/parameters.md lacks {name}");
     }
     assert_eq!(document.lines().skip_while(|line| *line != "| name | effect |").skip(2).count(), rows.len());
+    std::fs::write(&file, "pmix_event_caching_window = soon\niof_tag_output = yes\nptl_base_ipv4_ports = x\n").unwrap();
+    let text = info(&[]);
+    for refused in ["now soon ", "now x "] {
+        let line = text.lines().find(|line| line.contains(refused)).unwrap();
+        assert!(line.contains("), refused: "), "{line}");
+    }
+    assert!(text.lines().any(|line| line.contains("now yes ") && line.ends_with(')')), "{text}");
     std::fs::write(&file, "\nmodex_server_one = file:a\n").unwrap();
     let named = format!(
         "modex_server_one\n    tool: the address of the server one\n    now file:a ({}, line 2)\n",

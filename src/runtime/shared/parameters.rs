@@ -31,7 +31,7 @@ pub use servers::{NamedServer, named_servers};
 pub(in crate::runtime) use servers::{is_server_name, named_server};
 pub use table::{
     DISABLE_IPV4, DISABLE_IPV6, IF_EXCLUDE, IF_INCLUDE, IPV4_PORTS, IPV6_PORTS, NAMED_SERVERS, PARAMETERS, Parameter,
-    ParameterEffect, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
+    ParameterEffect, ParameterForm, REPORT_URI, SECURITY_MODULES, TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT,
 };
 pub(in crate::runtime) use table::{
     FORWARD_ENVARS, LOSS_WINDOW, PNET, PNET_TCP_STATIC_PORTS, PNET_TEST_NODES, PNET_TEST_NVERTS, PNET_TEST_PLANES,
@@ -193,11 +193,30 @@ fn flag(text: &str) -> Option<bool> {
 /// The value of a parameter that is a number of seconds. Another value is told and ignored.
 pub(in crate::runtime) fn parameter_seconds(name: &str) -> Option<Duration> {
     let value = parameter_value(name)?;
-    let seconds = value.to_str().and_then(|text| text.trim().parse::<u32>().ok());
+    let seconds = value.to_str().and_then(seconds);
     if seconds.is_none() {
         tracing::warn!("the parameter {name} is {value:?} and is ignored; say a number of seconds");
     }
-    seconds.map(|seconds| Duration::from_secs(seconds.into()))
+    seconds
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    text.trim().parse::<u32>().ok().map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+impl Parameter {
+    /// Why the value that is set now has no effect, and the values that have one. `None` if it has an effect or there is none.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let value = parameter_value(self.name)?;
+        let text = value.to_string_lossy();
+        match self.form {
+            ParameterForm::Flag if flag(&text).is_none() => Some("say true or false".to_owned()),
+            ParameterForm::Seconds if seconds(&text).is_none() => Some("say a number of seconds".to_owned()),
+            ParameterForm::Ports => text.parse::<Ports>().err().map(|error| error.to_string()),
+            ParameterForm::Text | ParameterForm::Flag | ParameterForm::Seconds => None,
+        }
+    }
 }
 
 /// Areas of the log that parameters set to `debug`.

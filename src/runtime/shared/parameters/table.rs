@@ -7,6 +7,21 @@ pub struct Parameter {
     pub name: &'static str,
     /// The setting.
     pub effect: ParameterEffect,
+    /// The values that it takes.
+    pub form: ParameterForm,
+}
+
+/// The values that a parameter takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterForm {
+    /// Any text, or one that its reader checks.
+    Text,
+    /// True or false.
+    Flag,
+    /// A number of seconds.
+    Seconds,
+    /// Ports, such as `5000-5010,6000`.
+    Ports,
 }
 
 /// The effect of a parameter.
@@ -19,11 +34,19 @@ pub enum ParameterEffect {
 }
 
 const fn setting(name: &'static str, words: &'static str) -> Parameter {
-    Parameter { name, effect: ParameterEffect::Setting(words) }
+    Parameter { name, effect: ParameterEffect::Setting(words), form: ParameterForm::Text }
 }
 
 const fn log(name: &'static str, area: &'static str) -> Parameter {
-    Parameter { name, effect: ParameterEffect::LogArea(area) }
+    Parameter { name, effect: ParameterEffect::LogArea(area), form: ParameterForm::Text }
+}
+
+const fn flag(name: &'static str, words: &'static str) -> Parameter {
+    Parameter { form: ParameterForm::Flag, ..setting(name, words) }
+}
+
+const fn ports(name: &'static str, words: &'static str) -> Parameter {
+    Parameter { form: ParameterForm::Ports, ..setting(name, words) }
 }
 
 /// The parameter that names the files of parameters.
@@ -82,9 +105,9 @@ pub const PARAMETERS: &[Parameter] = &[
     log("bfrops_base_verbose", "ptl"),
     setting(FORWARD_ENVARS, "server: variables of its environment that every job gets"),
     log("gds_base_verbose", "gds"),
-    setting(TAG_OUTPUT, "server and tool: output that they write has the name of its rank"),
-    setting(TIMESTAMP_OUTPUT, "server and tool: output that they write has the time"),
-    setting(XML_OUTPUT, "server and tool: output that they write is XML"),
+    flag(TAG_OUTPUT, "server and tool: output that they write has the name of its rank"),
+    flag(TIMESTAMP_OUTPUT, "server and tool: output that they write has the time"),
+    flag(XML_OUTPUT, "server and tool: output that they write is XML"),
     setting(
         FILES,
         "the files of parameters, in the order of precedence, with commas; none: no files (environment only)",
@@ -109,10 +132,13 @@ pub const PARAMETERS: &[Parameter] = &[
     log("pmix_client_iof_verbose", "iof"),
     log("pmix_client_pub_verbose", "service"),
     log("pmix_client_spawn_verbose", "job"),
-    setting(
-        LOSS_WINDOW,
-        "server: seconds in which lost connections give one event; 0, the default: each gives one at once",
-    ),
+    Parameter {
+        form: ParameterForm::Seconds,
+        ..setting(
+            LOSS_WINDOW,
+            "server: seconds in which lost connections give one event; 0, the default: each gives one at once",
+        )
+    },
     log("pmix_server_base_verbose", "host"),
     log("pmix_server_connect_verbose", "collective"),
     log("pmix_server_event_verbose", "event"),
@@ -137,12 +163,12 @@ pub const PARAMETERS: &[Parameter] = &[
     setting(PNET_TEST_PLANES, "scheduler's server: the planes of its test fabric, such as plane:d:3:4,plane:s:2"),
     setting(SECURITY_MODULES, "server: munge in the list: clients of other libraries may prove themselves with munge"),
     log("psec_base_verbose", "ptl"),
-    setting(DISABLE_IPV4, "server: clients of other libraries come over IPv6 alone (true or false)"),
-    setting(DISABLE_IPV6, "server: clients of other libraries come over IPv4 alone (true or false)"),
+    flag(DISABLE_IPV4, "server: clients of other libraries come over IPv6 alone (true or false)"),
+    flag(DISABLE_IPV6, "server: clients of other libraries come over IPv4 alone (true or false)"),
     setting(IF_EXCLUDE, "server open to other machines: interfaces that it does not use, by name or subnet"),
     setting(IF_INCLUDE, "server open to other machines: interfaces that it may use, such as ib0,10.1.0.0/16"),
-    setting(IPV4_PORTS, "server: its ports on IPv4, such as 5000-5010,6000"),
-    setting(IPV6_PORTS, "server: its ports on IPv6"),
+    ports(IPV4_PORTS, "server: its ports on IPv4, such as 5000-5010,6000"),
+    ports(IPV6_PORTS, "server: its ports on IPv6"),
     setting(REPORT_URI, "server: the file for its address; - and +: standard output and standard error"),
     log("ptl_base_verbose", "ptl"),
 ];
