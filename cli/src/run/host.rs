@@ -231,6 +231,10 @@ impl Host for LauncherHost {
     /// Other nodes do not exist, so events need no forwarding. The launcher itself hears of ranks that wait for a
     /// debugger.
     fn notify_event(&self, event: Event, reply: Responder<()>) {
+        // The launcher honours no directive for events.
+        if event.needs_a_host() {
+            return reply.fail(Status::ERR_NOT_SUPPORTED);
+        }
         if event.status == Status::READY_FOR_DEBUG
             && let Some(proc) = event.source.clone()
         {
@@ -238,8 +242,7 @@ impl Host for LauncherHost {
             let breakpoint = breakpoint.and_then(|info| info.value.as_str()).unwrap_or_default().to_owned();
             self.tell(News::Stopped { proc, breakpoint });
         }
-        // The launcher honours no directive for events.
-        if event.needs_a_host() { reply.fail(Status::ERR_NOT_SUPPORTED) } else { reply.succeed(()) }
+        reply.succeed(());
     }
 
     /// Answers queries for supported attributes, and passes on those for facts of the launcher. The server answers all

@@ -214,15 +214,25 @@ fn a_rank_hears_of_the_end_of_another_only_by_the_code() {
 
 pub(crate) fn raise_what_nobody_honours() {
     let client = Client::connect().unwrap();
-    let data = Info::new(Key::new("my.own").unwrap(), true);
+    let data = |number: u32| Info::new(Key::new("my.own").unwrap(), number);
     let raise = |info: Info| client.notify_event(Status::from_raw(4711), None, RANGE_NAMESPACE, &[info]).wait();
-    raise(data.clone()).unwrap();
-    let refused = raise(Info { flags: InfoFlags::REQUIRED.bits(), ..data }).unwrap_err();
+    let (sender, heard) = mpsc::channel();
+    let handler = client.register_event_handler(&[Status::from_raw(4711)], &[], move |call| {
+        let _ = sender
+            .send(call.info.iter().find(|info| info.key.as_str() == "my.own").and_then(|info| info.value.as_u32()));
+        call.complete(Status::SUCCESS, Vec::new());
+    });
+    handler.wait().unwrap();
+    raise(data(1)).unwrap();
+    let refused = raise(Info { flags: InfoFlags::REQUIRED.bits(), ..data(2) }).unwrap_err();
     assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
+    raise(data(3)).unwrap();
+    let numbers = [(); 2].map(|()| heard.recv_timeout(Duration::from_secs(60)).unwrap());
+    assert_eq!(numbers, [Some(1), Some(3)]);
     client.finalize().unwrap();
 }
 
-/// Regression: the launcher answered with success.
+/// Regression: the launcher answered with success, and later, handlers got the event before its refusal.
 #[test]
 fn a_required_info_of_an_event_that_nobody_honours_is_refused() {
     let ended = role(&[], "raise what nobody honours").run();

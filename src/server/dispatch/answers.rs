@@ -13,9 +13,10 @@ impl<S: Datastore> ServerCore<S> {
         match purpose {
             Purpose::ClientConnected(peer) => self.admit_or_refuse(peer, reply.status()),
             Purpose::ToolConnected(peer) => self.settle_tool(now, peer, reply),
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Notify(ticket) => {
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => {
                 self.outputs.reply_status(ticket, reply.status());
             }
+            Purpose::Notify(ticket, held) => self.settle_event(now, ticket, held, reply.status()),
             Purpose::RegisterEvents => self.complete_environment(now, id, reply.status()),
             Purpose::Passed(ticket, expected) => self.settle_passed(now, id, (ticket, expected), reply),
             Purpose::MissedFence(operation, proc) => self.caught_up(now, operation, proc, reply),

@@ -36,7 +36,7 @@ impl<S: Datastore> ServerCore<S> {
             Purpose::ClientFinalized(ticket)
             | Purpose::Abort(ticket)
             | Purpose::Passed(ticket, _)
-            | Purpose::Notify(ticket) => Some(ticket.peer()),
+            | Purpose::Notify(ticket, _) => Some(ticket.peer()),
             Purpose::ClientConnected(_)
             | Purpose::ToolConnected(_)
             | Purpose::Operation(_)

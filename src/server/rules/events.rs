@@ -17,8 +17,8 @@ use crate::server::interface::{
     Capabilities, EventDelivery, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId, processes,
 };
 use crate::server::state::{
-    Asker, CallTicket, Codes, EventOrigin, Listener, Participants, Peer, Purpose, RegisteredClient, Remote, Rest,
-    ServerCore, Ticket, Timer, Voice, listener_of,
+    Asker, CallTicket, Codes, EventOrigin, HeldEvent, Listener, Participants, Peer, Purpose, RegisteredClient, Remote,
+    Rest, ServerCore, Ticket, Timer, Voice, listener_of,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
@@ -48,6 +48,12 @@ impl<S: Datastore> ServerCore<S> {
         if (stays_here || !has_host) && event.needs_a_host() {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
+        if event.needs_a_host() {
+            // Nobody has heard of an event that the host refuses.
+            let held = Some(Box::new(HeldEvent { event: event.clone(), origin }));
+            self.ask_host(now, Purpose::Notify(ticket, held), Upcall::NotifyEvent(event));
+            return;
+        }
         let event = Arc::new(event);
         self.distribute(now, &event, origin);
         self.note_group_event(now, &event, Some(ticket.peer()));
@@ -60,7 +66,24 @@ impl<S: Datastore> ServerCore<S> {
             }
             return;
         }
-        self.ask_host(now, Purpose::Notify(ticket), Upcall::NotifyEvent(Arc::unwrap_or_clone(event)));
+        self.ask_host(now, Purpose::Notify(ticket, None), Upcall::NotifyEvent(Arc::unwrap_or_clone(event)));
+    }
+
+    /// The host has answered an event. One that waited for this goes to the processes in range.
+    pub(in crate::server) fn settle_event(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        held: Option<Box<HeldEvent>>,
+        status: Status,
+    ) {
+        if let Some(held) = held.filter(|_| status == Status::SUCCESS) {
+            let HeldEvent { event, origin } = *held;
+            let event = Arc::new(event);
+            self.distribute(now, &event, origin);
+            self.note_group_event(now, &event, Some(ticket.peer()));
+        }
+        self.outputs.reply_status(ticket, status);
     }
 
     /// The authority of a connection's event. Unreachable targets are removed; others must remain.

@@ -243,7 +243,7 @@ impl<S: Datastore> ServerCore<S> {
                     self.abandon_pull(now, upcall);
                     tickets.push((ticket, false));
                 }
-                Some(Purpose::Abort(ticket) | Purpose::Passed(ticket, _) | Purpose::Notify(ticket)) => {
+                Some(Purpose::Abort(ticket) | Purpose::Passed(ticket, _) | Purpose::Notify(ticket, _)) => {
                     tickets.push((ticket, false));
                 }
                 Some(

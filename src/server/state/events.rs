@@ -33,6 +33,13 @@ pub(crate) struct EventOrigin {
     pub(crate) voice: Voice,
 }
 
+/// An event that waits for the host's answer, because only the host may know a required info.
+#[derive(Debug)]
+pub(crate) struct HeldEvent {
+    pub(crate) event: Event,
+    pub(crate) origin: EventOrigin,
+}
+
 /// The authority behind an event. It decides which processes the event reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Voice {

@@ -90,7 +90,7 @@ pub(super) use commit_number::{EVERYTHING, split_number, take_commit_number};
 pub(super) use commit_rest::{CommitRest, PARTS_MAX, PIECE_ENTRIES_MAX};
 pub(super) use deferred::DeferredRequest;
 pub(super) use early_connect::EarlyConnect;
-pub(super) use events::{EventOrigin, Voice, listener_of};
+pub(super) use events::{EventOrigin, HeldEvent, Voice, listener_of};
 pub(super) use forwarding::{AskedPull, FollowingPull};
 pub(super) use group::bootstraps::{Bootstrap, BootstrapArrival, BootstrapId};
 pub(super) use group::group_table::Group;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::events::HeldEvent;
 use super::operation::OperationId;
 use super::outputs::Ticket;
 use super::questions::Questions;
@@ -16,7 +17,8 @@ pub(crate) enum Purpose {
     ToolConnected(PeerId),
     ClientFinalized(Ticket),
     Abort(Ticket),
-    Notify(Ticket),
+    /// An event, and what is left to do with it if the host agrees.
+    Notify(Ticket, Option<Box<HeldEvent>>),
     RegisterEvents,
     /// A request passed up unchanged.
     Passed(Ticket, Expected),
@@ -125,7 +127,7 @@ impl PendingUpcalls {
             Purpose::ClientFinalized(ticket)
             | Purpose::Abort(ticket)
             | Purpose::Passed(ticket, _)
-            | Purpose::Notify(ticket) => ticket.peer() == peer,
+            | Purpose::Notify(ticket, _) => ticket.peer() == peer,
             Purpose::Operation(_) | Purpose::MissedFence(..) | Purpose::DirectModex(_) | Purpose::RegisterEvents => {
                 false
             }

@@ -375,6 +375,22 @@ fn a_pending_wish_ends_with_the_host_in_time() {
     let _ = rig.input(Input::Timeout);
 }
 
+/// Regression: processes of the node heard of an event that the host then refused.
+#[test]
+fn an_event_with_a_required_info_for_the_host_waits_for_its_answer() {
+    let required = Info { flags: InfoFlags::REQUIRED.bits(), ..flag("unknown") };
+    for (answer, heard) in [(Status::ERR_NOT_SUPPORTED, 0), (Status::SUCCESS, 1)] {
+        let mut rig = Rig::new(ALL);
+        let peers = rig.job(2, 2);
+        rig.request(peers[1], register(&[]));
+        let outputs = rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, std::slice::from_ref(&required)));
+        assert_eq!(told(&outputs), []);
+        let (id, _) = upcall(&outputs);
+        let outputs = rig.complete(id, HostReply::Status(answer));
+        assert_eq!((told(&outputs).len(), statuses(&outputs)), (heard, vec![(peers[0], answer)]));
+    }
+}
+
 /// Regression: a required directive that the host alone may know succeeded at a host without a function for it, and for
 /// codes that the host had granted before.
 #[test]

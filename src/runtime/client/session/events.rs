@@ -115,14 +115,19 @@ impl Conversation for Session {
 }
 
 impl Session {
-    /// Sends an event to the processes in its range. This process's handlers are called on the progress thread.
+    /// Sends an event to the processes in its range. This process's handlers are called on the progress thread. If a required
+    /// info is for the host, that is after its answer.
     ///
     /// # Errors
     /// [`CallError`].
     pub fn notify_event(&self, event: Event) -> Result<(), CallError> {
         match self.share(event) {
-            Some(notify) => self.link.call(Call::Exchange(notify)).map(drop),
-            None => Ok(()),
+            (Some(notify), held) => {
+                self.link.call(Call::Exchange(notify))?;
+                held.into_iter().for_each(|event| self.events.raise(event));
+                Ok(())
+            }
+            (None, _) => Ok(()),
         }
     }
 
@@ -136,10 +141,15 @@ impl Session {
         done: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) -> Result<(), EventError> {
         let begun = self.progress.begin(&self.link, |link| match self.share(event) {
-            Some(notify) => {
-                link.start_with(Call::Exchange(notify), Box::new(|result| done(result.map(drop))));
+            (Some(notify), held) => {
+                let events = Arc::clone(&self.events);
+                let answered = move |result: CallResult| {
+                    held.into_iter().filter(|_| result.is_ok()).for_each(|event| events.raise(event));
+                    done(result.map(drop));
+                };
+                link.start_with(Call::Exchange(notify), Box::new(answered));
             }
-            None => link.defer(|| done(Ok(()))),
+            (None, _) => link.defer(|| done(Ok(()))),
         });
         begun.map_err(|error| EventError::Thread(error.kind()))
     }
@@ -149,16 +159,21 @@ impl Session {
         self.events.deliver_here(event);
     }
 
-    /// Raises an event for this process's handlers. Returns the request for other processes.
-    fn share(&self, event: Event) -> Option<Request> {
+    /// Raises an event for this process's handlers. Returns the request for other processes. If the host may refuse the event,
+    /// it is returned, too, to be raised after the answer.
+    fn share(&self, event: Event) -> (Option<Request>, Option<Event>) {
         let Event { status, range, ref info, .. } = event;
         let notify = (range != range::RANGE_PROC_LOCAL && !self.is_alone())
             .then(|| Request::Notify(Notify { status, range, info: info.clone() }));
         let is_valid = event.has_valid_range();
-        if is_valid && (notify.is_none() || event.is_meant_for(self.proc())) {
-            self.events.raise(event);
+        if !is_valid || (notify.is_some() && !event.is_meant_for(self.proc())) {
+            return (notify, None);
         }
-        notify
+        if notify.is_some() && event.needs_a_host() {
+            return (notify, Some(event));
+        }
+        self.events.raise(event);
+        (notify, None)
     }
 }
 
