@@ -89,7 +89,10 @@ impl ParameterFiles {
     /// Those of this process.
     pub(in crate::runtime) fn of_process() -> &'static Self {
         static FOUND: OnceLock<ParameterFiles> = OnceLock::new();
-        FOUND.get_or_init(|| Self::read(&paths()))
+        FOUND.get_or_init(|| match listed_paths() {
+            Some(named) => Self::read(&named, Choice::Named),
+            None => Self::read(&usual_paths(), Choice::Usual),
+        })
     }
 
     #[cfg(test)]
@@ -100,10 +103,10 @@ impl ParameterFiles {
     }
 
     /// Reads files. The first that sets a name counts; in one file, the last line with the name.
-    fn read(paths: &[PathBuf]) -> Self {
+    fn read(paths: &[PathBuf], choice: Choice) -> Self {
         let mut found = Self::default();
         for path in paths {
-            match contents(path) {
+            match contents(path, choice) {
                 Ok(Some(text)) => found.take(path, &text),
                 Ok(None) => {}
                 Err(error) => found.complaints.push(format!("{} is not read: {error}", path.display())),
@@ -274,15 +277,25 @@ fn without_effect(files: &ParameterFiles, variables: &[(OsString, OsString)]) ->
     of_files.chain(of_variables).filter(|(name, place)| !has_effect(name, place)).collect()
 }
 
-/// The files of this process in the order of precedence.
-fn paths() -> Vec<PathBuf> {
-    let is_suspect = has_more_rights_than_its_starter();
-    if let Some(list) = trusted_variable(&format!("{PREFIX}{}", table::FILES)) {
-        return listed(&list);
-    }
-    let home = if is_suspect { None } else { trusted_variable("HOME") };
+/// The files that the user names, in the order of precedence.
+fn listed_paths() -> Option<Vec<PathBuf>> {
+    trusted_variable(&format!("{PREFIX}{}", table::FILES)).map(|list| listed(&list))
+}
+
+/// The files without such a list, in the order of precedence.
+fn usual_paths() -> Vec<PathBuf> {
+    let home = if has_more_rights_than_its_starter() { None } else { trusted_variable("HOME") };
     let of_user = home.map(PathBuf::from).filter(|home| home.is_absolute()).map(|home| home.join(USER_FILE));
     of_user.into_iter().chain([PathBuf::from(SYSTEM_FILE)]).collect()
+}
+
+/// The choice of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// A list has them, so their owners do not matter.
+    Named,
+    /// They have the usual names, at which another user may have put them.
+    Usual,
 }
 
 /// The files of a list with commas or colons.
@@ -299,6 +312,8 @@ fn listed(list: &OsStr) -> Vec<PathBuf> {
 enum FileError {
     #[error("it has more than {FILE_BYTES_MAX} bytes")]
     Size,
+    #[error("another user may have written it; make it yours, and chmod o-w")]
+    Untrusted,
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -321,7 +336,7 @@ impl Contents {
 }
 
 /// The content of a file; `None` if there is none.
-fn contents(path: &Path) -> Result<Option<Contents>, FileError> {
+fn contents(path: &Path, choice: Choice) -> Result<Option<Contents>, FileError> {
     let file = match regular_file::open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -329,16 +344,27 @@ fn contents(path: &Path) -> Result<Option<Contents>, FileError> {
         }
         Err(error) => return Err(error.into()),
     };
-    let is_trusted = is_safe(&file.metadata()?);
+    let metadata = file.metadata()?;
+    // A group may share a file. In a directory that everybody may write, anybody may put one. Only root writes in /etc, and a user
+    // namespace may show root as another user.
+    let is_in_home = choice == Choice::Usual && path != Path::new(SYSTEM_FILE);
+    if is_in_home && !is_safe(&metadata, OTHERS_WRITE) {
+        return Err(FileError::Untrusted);
+    }
+    let is_trusted = is_safe(&metadata, GROUP_WRITES | OTHERS_WRITE);
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > FILE_BYTES_MAX { Err(FileError::Size) } else { Ok(Some(Contents { bytes, is_trusted })) }
 }
 
-fn is_safe(file: &Metadata) -> bool {
-    let is_of_others_to_write = file.mode() & 0o022 != 0;
-    !is_of_others_to_write && [0, nix::unistd::geteuid().as_raw()].contains(&file.uid())
+/// Whether a file belongs to this user or root, and nobody may write it by these bits of its mode.
+fn is_safe(file: &Metadata, writers: u32) -> bool {
+    file.mode() & writers == 0 && [0, nix::unistd::geteuid().as_raw()].contains(&file.uid())
 }
+
+/// Bits of a mode: all members of the group may write, and all users.
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
 
 /// Why a line is ignored.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -390,7 +416,7 @@ mod tests {
         for (path, bytes) in paths.iter().zip(files) {
             std::fs::write(path, bytes).unwrap();
         }
-        ParameterFiles::read(&paths)
+        ParameterFiles::read(&paths, Choice::Named)
     }
 
     #[test]
@@ -428,11 +454,39 @@ mod tests {
         let [pipe, large, absent] = ["pipe", "large", "absent"].map(|name| directory.path().join(name));
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         std::fs::write(&large, b"# \n".repeat(FILE_BYTES_MAX)).unwrap();
-        let found = ParameterFiles::read(&[directory.path().into(), pipe, large, absent, "/dev/zero".into()]);
+        let found =
+            ParameterFiles::read(&[directory.path().into(), pipe, large, absent, "/dev/zero".into()], Choice::Named);
         let reasons = ["not a regular file", "not a regular file", "more than 65536 bytes", "not a regular file"];
         assert_eq!(found.complaints.len(), reasons.len(), "{:?}", found.complaints);
         for (complaint, reason) in found.complaints.iter().zip(reasons) {
             assert!(complaint.ends_with(reason), "{complaint}");
+        }
+    }
+
+    /// Regression: in a `~/.pmix` that everybody may write, another user could choose files that a server writes.
+    #[test]
+    fn the_file_of_the_home_is_read_only_if_no_stranger_can_have_written_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "psec = munge\n").unwrap();
+        let read_with = |mode, choice| {
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            let found = ParameterFiles::read(std::slice::from_ref(&path), choice);
+            (found.value("psec").is_some(), found.complaints.len())
+        };
+        for (mode, choice, expected) in [
+            (0o644, Choice::Usual, (true, 0)),
+            (0o664, Choice::Usual, (true, 0)),
+            (0o646, Choice::Usual, (false, 1)),
+            (0o646, Choice::Named, (true, 0)),
+        ] {
+            assert_eq!(read_with(mode, choice), expected, "{mode:o}");
+        }
+        // Only root may give a file away.
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+            assert_eq!(read_with(0o644, Choice::Usual), (false, 1));
+            assert_eq!(read_with(0o644, Choice::Named), (true, 0));
         }
     }
 
@@ -444,7 +498,7 @@ mod tests {
         std::fs::write(&path, "psec = munge\nmodex_server_one = a.0;tcp4://1.2.3.4:5\n").unwrap();
         let read_with = |mode| {
             std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
-            ParameterFiles::read(std::slice::from_ref(&path))
+            ParameterFiles::read(std::slice::from_ref(&path), Choice::Named)
         };
         for mode in [0o666, 0o620, 0o602] {
             let found = read_with(mode);
