@@ -27,6 +27,7 @@ pub const AREAS: [Area; 12] = [
         name: "collective",
         subject: "fences, connects and groups",
         modules: &[
+            "modex::client::endpoint_exchange",
             "modex::server::rules::connect",
             "modex::server::rules::fence",
             "modex::server::rules::group",

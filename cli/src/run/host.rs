@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use crossbeam::channel::Sender;
-use modex::types::{Info, Namespace, ProcId, Status, Time};
+use modex::types::{Info, InfoFlags, Namespace, ProcId, Status, Time};
 use modex::{
     AbortUpcall, Capabilities, Event, Host, HostFacts, IofPull, IofPush, JobControl, Log, Moment, QueryInfo, Requester,
     Responder, Spawn, keys,
@@ -230,14 +230,15 @@ impl Host for LauncherHost {
 
     /// Other nodes do not exist, so events need no forwarding. The launcher itself hears of ranks that wait for a
     /// debugger.
-    fn notify_event(&self, event: Event, reply: Responder<()>) {
-        // The launcher honours no directive for events.
+    fn notify_event(&self, mut event: Event, reply: Responder<()>) {
+        let is_stop = event.status == Status::READY_FOR_DEBUG;
+        // The launcher honours no other directive for events.
+        let honoured = event.info.iter_mut().filter(|info| is_stop && info.key.as_str() == keys::BREAKPOINT.name());
+        honoured.for_each(|info| info.flags &= !InfoFlags::REQUIRED.bits());
         if event.needs_a_host() {
             return reply.fail(Status::ERR_NOT_SUPPORTED);
         }
-        if event.status == Status::READY_FOR_DEBUG
-            && let Some(proc) = event.source.clone()
-        {
+        if is_stop && let Some(proc) = event.source.clone() {
             let breakpoint = event.info.iter().find(|info| info.key.as_str() == keys::BREAKPOINT.name());
             let breakpoint = breakpoint.and_then(|info| info.value.as_str()).unwrap_or_default().to_owned();
             self.tell(News::Stopped { proc, breakpoint });

@@ -20,6 +20,16 @@ pub(super) struct LifeEvent {
     pub(super) infos: Vec<Info>,
 }
 
+impl LifeEvent {
+    /// The process in whose name the event is raised, if it is not the launcher. PRRTE raises the end of a job in the name of rank 0, and
+    /// daemons of debuggers look for their job there.
+    pub(super) fn source(&self) -> Option<ProcId> {
+        let job = self.infos.iter().find(|info| info.key.as_str() == keys::NSPACE.name())?.value.as_str()?;
+        let namespace = Namespace::new(job).ok().filter(|_| self.status == Status::EVENT_JOB_END)?;
+        Some(ProcId::new(namespace, 0))
+    }
+}
+
 /// The end of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RankEnd {
@@ -100,9 +110,14 @@ pub(super) fn of_start(namespace: &Namespace, is_complete: bool, time: u64) -> L
     LifeEvent { status, range: RANGE_SESSION, infos: about_job(namespace, time) }
 }
 
-/// All ranks of a job that wait for a debugger have reached this place.
-pub(super) fn of_stop(namespace: &Namespace, breakpoint: &str, time: u64) -> LifeEvent {
+/// All ranks of a job that wait for a debugger have reached this place. Debuggers ask for the events of the job, or as at PRRTE for those
+/// of the launcher.
+pub(super) fn of_stop(launcher: &ProcId, namespace: &Namespace, breakpoint: &str, time: u64) -> LifeEvent {
     let mut infos = about_job(namespace, time);
+    let job = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
+    let affected = [job, launcher.clone()].map(Value::from).to_vec();
+    let affected = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements: affected }));
+    infos.push(info(keys::EVENT_AFFECTED_PROCS.name(), affected));
     infos.push(info(keys::BREAKPOINT.name(), breakpoint.into()));
     LifeEvent { status: Status::READY_FOR_DEBUG, range: RANGE_SESSION, infos }
 }

@@ -117,6 +117,13 @@ pub(crate) fn spawn_stopped_in_init() {
     assert_eq!((status, value(&infos, keys::BREAKPOINT.name())), (Status::READY_FOR_DEBUG, Some(&"pmix-init".into())));
     let all = ProcId { namespace: job, rank: Rank::Wildcard };
     assert_eq!(value(&infos, keys::EVENT_AFFECTED_PROC.name()), Some(&all.clone().into()));
+    let Some(Value::DataArray(affected)) = value(&infos, keys::EVENT_AFFECTED_PROCS.name()) else {
+        panic!("{infos:?}")
+    };
+    assert!(
+        affected.elements.contains(&client.server().clone().into()),
+        "PRRTE's example waits for events of its server"
+    );
     let target = [info(keys::EVENT_CUSTOM_RANGE.name(), all)];
     client.notify_event(Status::DEBUGGER_RELEASE, None, RANGE_CUSTOM, &target).wait().unwrap();
     assert_eq!(next(&events).0, Status::EVENT_JOB_END);
@@ -130,7 +137,8 @@ pub(crate) fn wait_for_a_debugger() {
     let told = client.get_value(&job, keys::DEBUG_STOP_IN_INIT.name(), &GetOptions::new()).unwrap();
     assert_eq!(told.into_value().unwrap().as_bool(), Some(true));
     let events = listen(&client, &[Status::DEBUGGER_RELEASE]);
-    let place = [info(keys::BREAKPOINT.name(), "pmix-init")];
+    let required = InfoFlags::REQUIRED.bits();
+    let place = [Info { flags: required, ..info(keys::BREAKPOINT.name(), "pmix-init") }];
     client.notify_event(Status::READY_FOR_DEBUG, None, RANGE_RM, &place).wait().unwrap();
     assert_eq!(next(&events).0, Status::DEBUGGER_RELEASE);
     println!("released");

@@ -20,7 +20,7 @@ impl LaunchedJob {
     /// All ranks of a job that wait for a debugger have reached this place.
     pub(super) fn report_stop(&self, job: u32, breakpoint: &str) {
         if let Some(namespace) = self.jobs.namespace(job) {
-            self.raise(&life_events::of_stop(namespace, breakpoint, seconds_since_epoch()));
+            self.raise(&life_events::of_stop(self.server.proc(), namespace, breakpoint, seconds_since_epoch()));
         }
     }
 
@@ -96,9 +96,10 @@ impl LaunchedJob {
         if event.range == RANGE_SESSION {
             self.hold.tell(event);
         }
-        let (status, source) = (event.status, Some(self.server.proc()));
+        let status = event.status;
+        let source = event.source().unwrap_or_else(|| self.server.proc().clone());
         let log = move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot raise an event");
-        let pending = self.server.notify_event(status, source, event.range, &event.infos);
+        let pending = self.server.notify_event(status, Some(&source), event.range, &event.infos);
         let begun = pending.then(move |result| {
             if let Err(error) = result {
                 log(&error);
