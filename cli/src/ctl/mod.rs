@@ -19,7 +19,7 @@ pub(super) use words::{WordError, ranks};
 #[command(after_long_help = HELP)]
 pub(super) struct CtlOptions {
     /// Job, as `modex ps` names it
-    #[arg(value_name = "JOB", required_unless_present = "Target")]
+    #[arg(value_name = "JOB", required_unless_present_any = ["pid", "uri", "file", "server"])]
     job: Option<String>,
     #[command(flatten)]
     target: Target,

@@ -25,7 +25,7 @@ use lines::{Outputs, Shown};
 #[command(after_long_help = HELP)]
 pub(super) struct OutputOptions {
     /// Job, as `modex ps` names it
-    #[arg(value_name = "JOB", required_unless_present = "Target")]
+    #[arg(value_name = "JOB", required_unless_present_any = ["pid", "uri", "file", "server"])]
     job: Option<String>,
     #[command(flatten)]
     target: Target,

@@ -344,7 +344,8 @@ pub(crate) fn spawn_for_a_tool() {
     client.finalize().unwrap();
 }
 
-/// Regression: the tool got the output of its own job only with `PMIX_FWD_STDOUT`, and that of further jobs only by a pull.
+/// Regression: the tool got the output of its own job only with `PMIX_FWD_STDOUT`, and that of further jobs only by a
+/// pull.
 #[test]
 fn a_tool_gets_the_output_of_its_job_and_of_the_jobs_that_this_spawns() {
     let launcher = started(&["-n", "1", "--stdin", "tools"], "read a");

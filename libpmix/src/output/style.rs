@@ -164,8 +164,8 @@ impl OutputStyle {
         self.has_time
     }
 
-    /// A line, with its prefix or as XML. The forms are those of OpenPMIx 4.2 and 5.0, and XML is well-formed. A last line
-    /// without a newline gets one after a prefix, so that the next source begins a line.
+    /// A line, with its prefix or as XML. The forms are those of OpenPMIx 4.2 and 5.0, and XML is well-formed. With a
+    /// prefix the last line ends with a newline, too, so that the next source begins a line.
     pub(crate) fn line(
         &self,
         source: &ProcId,

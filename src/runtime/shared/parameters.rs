@@ -208,7 +208,7 @@ fn seconds(text: &str) -> Option<Duration> {
 }
 
 impl Parameter {
-    /// Why the value that is set now has no effect, and the values that have one. `None` if it has an effect or there is none.
+    /// Why the value that is set now has no effect. `None` if it has one, or if there is no value.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let value = parameter_value(self.name)?;
@@ -345,8 +345,8 @@ fn contents(path: &Path, choice: Choice) -> Result<Option<Contents>, FileError> 
         Err(error) => return Err(error.into()),
     };
     let metadata = file.metadata()?;
-    // A group may share a file. In a directory that everybody may write, anybody may put one. Only root writes in /etc, and a user
-    // namespace may show root as another user.
+    // A group may share a file. In a directory that everybody may write, anybody may put one. Only root writes in /etc,
+    // and a user namespace may show root as another user.
     let is_in_home = choice == Choice::Usual && path != Path::new(SYSTEM_FILE);
     if is_in_home && !is_safe(&metadata, OTHERS_WRITE) {
         return Err(FileError::Untrusted);

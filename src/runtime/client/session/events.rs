@@ -115,8 +115,8 @@ impl Conversation for Session {
 }
 
 impl Session {
-    /// Sends an event to the processes in its range. This process's handlers are called on the progress thread. If a required
-    /// info is for the host, that is after its answer.
+    /// Sends an event to the processes in its range. This process's handlers are called on the progress thread. If a
+    /// required info is for the host, that is after its answer.
     ///
     /// # Errors
     /// [`CallError`].
@@ -159,8 +159,8 @@ impl Session {
         self.events.deliver_here(event);
     }
 
-    /// Raises an event for this process's handlers. Returns the request for other processes. If the host may refuse the event,
-    /// it is returned, too, to be raised after the answer.
+    /// Raises an event for this process's handlers. Returns the request for other processes. If the host may refuse the
+    /// event, it is returned, too, to be raised after the answer.
     fn share(&self, event: Event) -> (Option<Request>, Option<Event>) {
         let Event { status, range, ref info, .. } = event;
         let notify = (range != range::RANGE_PROC_LOCAL && !self.is_alone())
