@@ -23,7 +23,7 @@
 //! | `plane` | the devices and switches of a plane, and the queries |
 //! | `structure` | the distances of switches |
 //! | `groups` | lists of numbers by number, without a vector for each |
-//! | `nodes` | the nodes' devices as inventories |
+//! | `nodes` | the nodes' devices as inventories; the part of a fabric for some nodes |
 //! | `assignment` | the endpoints of a job's processes |
 //! | `attributes` | a fabric in the standard's keys |
 //! | `cost_request` | costs in this library's keys |

@@ -159,9 +159,9 @@ impl Kept {
     /// The applications keep the hardware of their nodes.
     fn settle(&mut self, newest: &Hardware) {
         for applications in self.applications.chunk_by_mut(|one, other| one.hardware.is_same(&other.hardware)) {
-            let nodes = applications.iter().flat_map(|placed| placed.application.layout.node_names()).collect();
+            let nodes = || applications.iter().flat_map(|placed| placed.application.layout.node_names());
             let Some(PlacedApplication { hardware, .. }) = applications.first() else { continue };
-            let kept = hardware.kept_for(&nodes, newest);
+            let kept = hardware.kept_for(nodes, newest);
             applications.iter_mut().for_each(|placed| placed.hardware = kept.clone());
         }
         self.measure();

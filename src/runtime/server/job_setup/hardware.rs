@@ -31,18 +31,20 @@ impl Hardware {
     }
 
     /// The hardware of some nodes at a later time: the `newest`, if nothing has changed there. Otherwise their part of this.
-    pub(super) fn kept_for(&self, nodes: &BTreeSet<&str>, newest: &Self) -> Self {
-        let is_as_before = |node: &&str| {
-            self.fabric.has_same_devices(&newest.fabric, node)
+    pub(super) fn kept_for<'n, I: Iterator<Item = &'n str>>(&self, nodes: impl Fn() -> I, newest: &Self) -> Self {
+        let has_same_fabric = self.fabric.is_same(&newest.fabric);
+        let is_as_before = |node: &str| {
+            (has_same_fabric || self.fabric.has_same_devices(&newest.fabric, node))
                 && self.inventories.stored(node) == newest.inventories.stored(node)
         };
-        if nodes.iter().all(is_as_before) {
+        if nodes().all(is_as_before) {
             return newest.clone();
         }
         if self.size_bytes > 0 {
             return self.clone();
         }
-        let (fabric, inventories) = (self.fabric.part(nodes), self.inventories.part(nodes));
+        let nodes: BTreeSet<&str> = nodes().collect();
+        let (fabric, inventories) = (self.fabric.part(&nodes), self.inventories.part(&nodes));
         let size_bytes = (fabric.device_count() + 1) * DEVICE_BYTES + inventories.size_bytes();
         Self { fabric: CurrentFabric::new(fabric).handle(), inventories: Arc::new(inventories), size_bytes }
     }
