@@ -205,10 +205,11 @@ impl<'a> JobFabric<'a> {
             let place = |rank| self.place_of(rank);
             let distance = |place, device: Device<'_>| self.distance(&hardware.inventories, place, device);
             let nodes = nodes_of(applications).into_iter();
-            let assigned = hardware.fabric.assign(nodes, &self.of_processes, place, distance);
+            let mut assigned = hardware.fabric.assign(nodes, &self.of_processes, place, distance);
             let earlier = u32::try_from(lists.len()).unwrap_or(u32::MAX);
             lists.extend(assigned.lists);
-            numbers.extend(assigned.numbers.into_iter().map(|(rank, number)| (rank, number.saturating_add(earlier))));
+            assigned.numbers.values_mut().for_each(|number| *number = number.saturating_add(earlier));
+            numbers.append(&mut assigned.numbers);
             self.note_lost(hardware, assigned.devices.into_iter());
         }
         let nodes = self.newest.fabric.facts_of_nodes(nodes_of(self.applications).into_iter());
