@@ -103,7 +103,7 @@ const EXCLUDED_FABRIC: &str = "server: exceptions from the variables of this fab
 /// Every parameter that has an effect, in the order of the names. The others are known to OpenPMIx alone.
 pub const PARAMETERS: &[Parameter] = &[
     log("bfrops_base_verbose", "ptl"),
-    setting(FORWARD_ENVARS, "server: variables of its environment that every job gets"),
+    setting(FORWARD_ENVARS, "server: variables of its environment that every job gets whose setup asks for variables"),
     log("gds_base_verbose", "gds"),
     flag(TAG_OUTPUT, "server and tool: output that they write has the name of its rank"),
     flag(TIMESTAMP_OUTPUT, "server and tool: output that they write has the time"),
