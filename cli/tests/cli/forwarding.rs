@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -62,16 +63,30 @@ fn a_tool_shows_a_copy_of_what_ranks_print_and_gives_them_input() {
 
 #[test]
 fn input_goes_to_all_ranks_and_output_to_some() {
-    let mut launcher = started(&["-n", "3", "--stdin", "tools"], "read a; echo \"$PMIX_RANK $a\"");
+    let text = "while read a && test $a = tick; do echo tick; done; echo \"$PMIX_RANK $a\"";
+    let mut launcher = started(&["-n", "3", "--stdin", "tools"], text);
     assert_eq!([launcher.line(), launcher.line()], ["ready\n"; 2]);
-    let watching = output(&launcher, &["-r", "0,2"]).start();
+    let mut watching = output(&launcher, &["-r", "0,2"]).start();
+    // The ranks go on until the tool watches them.
+    let mut ticking = output(&launcher, &["-r", "0", "--stdin"]).open_input().start();
+    let (mut ticks, is_watched) = (ticking.child.stdin.take().unwrap(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| while !is_watched.load(Ordering::Relaxed) && ticks.write_all(b"tick\n").is_ok() {});
+        assert_eq!(watching.line(), "tick\n");
+        is_watched.store(true, Ordering::Relaxed);
+    });
     let ended = output(&launcher, &["-r", "1", "--stdin"]).input("one\n").run();
     assert_eq!((ended.code(), ended.out.as_str()), (Some(0), "1 one\n"), "{ended:?}");
     let ended = output(&launcher, &["--stdin"]).input("all\n").run();
     assert!(ended.code() == Some(0) && ended.out.contains("0 all\n"), "{ended:?}");
     let watched = watching.finish();
     assert!(watched.code() == Some(0) && !watched.out.contains("1 one"), "{watched:?}");
-    assert_eq!(sorted(&launcher.finish().success()), ["0 all", "1 one", "2 all"]);
+    // The end of this input would be the end of the rank's.
+    drop(ticks);
+    assert_eq!(ticking.finish().code(), Some(0));
+    let mut printed = launcher.finish().success();
+    printed = printed.replace("tick\n", "");
+    assert_eq!(sorted(&printed), ["0 all", "1 one", "2 all"]);
 }
 
 #[test]
