@@ -1,6 +1,6 @@
 //! The endpoints of a job's processes, and the facts about its nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::attributes::{PlaneDevices, coordinates_of, endpoint, switch_peers};
 use super::plane::{Device, Plane};
@@ -9,17 +9,6 @@ use crate::types::{DataArray, DataType, Info, Value};
 
 /// Bytes of all lists of ranks at switches. The lists of a larger job would exceed everything else that it needs.
 pub const SWITCH_PEERS_BYTES_MAX: usize = 1 << 20;
-
-/// The endpoints of processes.
-#[derive(Debug, Default, PartialEq)]
-pub struct Assignment {
-    /// Distinct lists of endpoints, without the numbers of processes.
-    pub lists: Vec<Value>,
-    /// The list of each process, counted from 1. Processes of nodes without devices are not among them.
-    pub numbers: BTreeMap<u32, u32>,
-    /// Plane and number of each device with an endpoint.
-    pub devices: BTreeSet<(usize, u32)>,
-}
 
 /// An endpoint of a process or a node, without its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,30 +22,6 @@ pub struct DeviceEndpoint {
 }
 
 impl Fabric {
-    /// Gives each process the endpoints that are `taken` for it, else one in each plane. `place` is where a process runs: many processes
-    /// have the same. `distance` is that of a place and a device, if it is known.
-    ///
-    /// The endpoint in a plane is at the closest device. Among equally close ones, the processes that are as close to them take turns. A
-    /// process has its closest endpoints first.
-    #[must_use]
-    pub fn assign<'n, P: Ord + Copy>(
-        &self,
-        nodes: impl Iterator<Item = (&'n str, Vec<u32>)>,
-        taken: &BTreeMap<u32, Vec<DeviceEndpoint>>,
-        place: impl Fn(u32) -> P,
-        distance: impl Fn(P, Device<'_>) -> Option<u32>,
-    ) -> Assignment {
-        let mut given = Assignment::default();
-        for (node, ranks) in nodes {
-            let devices = self.devices_by_plane(node);
-            if !devices.is_empty() {
-                let processes = ranks.iter().map(|rank| (*rank, place(*rank)));
-                given.add_node(self, &devices, processes, taken, &distance);
-            }
-        }
-        given
-    }
-
     /// Coordinates and switch peers of each node of a job with devices. The nodes have their ranks.
     #[must_use]
     pub fn facts_of_nodes<'n>(&self, nodes: impl Iterator<Item = (&'n str, Vec<u32>)>) -> Vec<(&'n str, Vec<Info>)> {
@@ -67,15 +32,6 @@ impl Fabric {
         let mut facts =
             |devices: &[PlaneDevices<'_>]| std::iter::once(coordinates_of(devices)).chain(peers.next()).collect();
         nodes.iter().map(|(node, devices, _)| (*node, facts(devices))).collect()
-    }
-
-    /// The array of endpoints for an owner. Their bytes are empty, or the number of the owner's earlier ones at the same device: 4 bytes,
-    /// least significant first.
-    #[must_use]
-    pub fn endpoints(&self, endpoints: &[DeviceEndpoint]) -> Value {
-        let device = |of: &DeviceEndpoint| Some((self.planes().get(of.plane)?.device(of.device)?, of.earlier));
-        let elements = endpoints.iter().filter_map(device).map(|(device, earlier)| endpoint(device, earlier)).collect();
-        Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements }))
     }
 
     /// The wanted devices of a node, by plane. Planes without any are left out.
@@ -99,38 +55,11 @@ impl Fabric {
     }
 }
 
-impl Assignment {
-    /// Adds the processes of a node, each with its place.
-    fn add_node<P: Ord + Copy>(
-        &mut self,
-        fabric: &Fabric,
-        planes: &[PlaneDevices<'_>],
-        processes: impl Iterator<Item = (u32, P)>,
-        taken: &BTreeMap<u32, Vec<DeviceEndpoint>>,
-        distance: impl Fn(P, Device<'_>) -> Option<u32>,
-    ) {
-        let mut turns = Turns::default();
-        let mut known: BTreeMap<Vec<DeviceEndpoint>, u32> = BTreeMap::new();
-        for (rank, place) in processes {
-            let of_wishes = taken.get(&rank).filter(|taken| !taken.is_empty());
-            let chosen = of_wishes.cloned().unwrap_or_else(|| {
-                let closest = || Closest::of_each_plane(planes, |device| distance(place, device));
-                let devices = turns.take(place, 1, closest);
-                devices.into_iter().map(|(plane, device)| DeviceEndpoint { plane, device, earlier: 0 }).collect()
-            });
-            let number = match known.get(&chosen) {
-                Some(number) => *number,
-                None => {
-                    self.lists.push(fabric.endpoints(&chosen));
-                    self.devices.extend(chosen.iter().map(|endpoint| (endpoint.plane, endpoint.device)));
-                    let number = u32::try_from(self.lists.len()).unwrap_or(u32::MAX);
-                    known.insert(chosen, number);
-                    number
-                }
-            };
-            self.numbers.insert(rank, number);
-        }
-    }
+/// The array of endpoints at devices, without their owner. Their bytes are empty, or the number of the owner's earlier ones at the same
+/// device: 4 bytes, least significant first.
+pub fn endpoints_at<'f>(endpoints: impl Iterator<Item = (Device<'f>, u32)>) -> Value {
+    let elements = endpoints.map(|(device, earlier)| endpoint(device, earlier)).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements }))
 }
 
 /// Devices by their distance from a place.

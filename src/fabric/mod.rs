@@ -71,7 +71,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
-pub use assignment::{Assignment, Closest, DeviceEndpoint, SWITCH_PEERS_BYTES_MAX, Turns, numbered};
+pub use assignment::{Closest, DeviceEndpoint, SWITCH_PEERS_BYTES_MAX, Turns, endpoints_at, numbered};
 pub(crate) use attributes::FabricList;
 pub use attributes::{KEYS, LISTED_MAX, PlaneDevices};
 pub(crate) use cost_request::{CostRequest, is_malformed};

@@ -20,6 +20,7 @@ mod fabric_jobs;
 mod grants;
 mod hardware;
 mod harvest;
+mod known_devices;
 mod layout;
 mod models;
 mod patterns;

@@ -5,14 +5,15 @@
 //! fabric, nodes and ranks, endpoints of the wishes --> modex.fabric.job: values of the description
 //! ```
 //!
-//! Each application has its endpoints from the hardware at its setup, so a later change moves none of them. Facts about nodes are those of the
-//! newest hardware.
+//! Each application has its endpoints from the hardware at its setup, so a later change moves none of them. Devices have numbers that stay
+//! (`known_devices`), so the answer does not depend on the time of the later setups. Facts about nodes are those of the newest hardware.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::application::{PlacedApplication, Wanted};
 use super::hardware::Hardware;
+use super::known_devices::{DeviceLists, KnownDevices};
 use super::layout::Layout;
 use crate::fabric::{Closest, Device, DeviceEndpoint, Fabric, Plane, PlaneDevices, Turns, numbered};
 use crate::gds::job_record::endpoints_of;
@@ -86,11 +87,12 @@ pub(super) struct JobFabric<'a> {
     /// The arrays of each wish.
     given: BTreeMap<Key, Vec<Info>>,
     /// Each node of a wish.
-    nodes: BTreeMap<WishKey, WishNode<'a>>,
-    /// The endpoints of the job's wishes, as numbers of the application's hardware.
+    nodes: BTreeMap<WishKey, WishNode>,
+    /// The devices of each node.
+    known: BTreeMap<&'a str, KnownDevices<'a>>,
+    /// The endpoints of the job's wishes, by known devices.
     of_processes: BTreeMap<u32, Vec<DeviceEndpoint>>,
-    /// The same of nodes, with the hardware of the last application.
-    of_nodes: BTreeMap<String, (&'a Hardware, Vec<DeviceEndpoint>)>,
+    of_nodes: BTreeMap<&'a str, Vec<DeviceEndpoint>>,
     /// Node and name of devices with endpoints that the newest fabric lacks.
     lost: BTreeSet<(&'a str, &'a str)>,
     /// The endpoints and nodes of all wishes so far.
@@ -104,13 +106,26 @@ type WishKey = (Key, Option<String>, Option<String>, String);
 
 /// A node of a wish. Applications share its devices.
 #[derive(Default)]
-struct WishNode<'a> {
-    /// The hardware of the turns.
-    hardware: Option<&'a Hardware>,
-    turns: Turns<Option<ProcessPlace>>,
+struct WishNode {
+    lists: DeviceLists,
+    turns: Turns<TurnPlace>,
+    /// The names of its devices in the newest array.
+    names: Option<String>,
     /// The endpoints of the node itself.
     of_node: u64,
 }
+
+/// A node whose processes get endpoints without a wish.
+#[derive(Default)]
+struct UnaskedNode {
+    lists: DeviceLists,
+    turns: Turns<TurnPlace>,
+    /// The numbers of the lists of endpoints.
+    numbers: BTreeMap<Vec<DeviceEndpoint>, u32>,
+}
+
+/// A list of devices, and the place of a process.
+type TurnPlace = (usize, Option<ProcessPlace>);
 
 /// The number of an application, and that of a place of it.
 type ProcessPlace = (usize, usize);
@@ -130,6 +145,7 @@ impl<'a> JobFabric<'a> {
             places: applications.iter().enumerate().flat_map(of_application).collect(),
             given: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            known: BTreeMap::new(),
             of_processes: BTreeMap::new(),
             of_nodes: BTreeMap::new(),
             lost: BTreeSet::new(),
@@ -160,7 +176,7 @@ impl<'a> JobFabric<'a> {
         let layout = &application.layout;
         self.count(&hardware.fabric, layout, wanted)?;
         let nodes = layout.nodes().filter(|(_, ranks)| wanted.of_node > 0 || !ranks.is_empty());
-        let nodes: Vec<(&str, Vec<u32>)> = nodes.collect();
+        let nodes: Vec<(&'a str, Vec<u32>)> = nodes.collect();
         if nodes.is_empty() || wanted.of_process > 0 && nodes.iter().all(|(_, ranks)| ranks.is_empty()) {
             return Err(FabricShortage::NoOwner);
         }
@@ -200,17 +216,12 @@ impl<'a> JobFabric<'a> {
     /// The values for the job's description. Empty if no node of the job has a device.
     pub(super) fn values(&mut self) -> Vec<Info> {
         let (mut lists, mut numbers) = (Vec::new(), BTreeMap::new());
-        for applications in self.applications.chunk_by(|one, other| one.hardware.is_same(&other.hardware)) {
-            let Some(PlacedApplication { hardware, .. }) = applications.first() else { continue };
-            let place = |rank| self.place_of(rank);
-            let distance = |place, device: Device<'_>| self.distance(&hardware.inventories, place, device);
-            let nodes = nodes_of(applications).into_iter();
-            let mut assigned = hardware.fabric.assign(nodes, &self.of_processes, place, distance);
-            let earlier = u32::try_from(lists.len()).unwrap_or(u32::MAX);
-            lists.extend(assigned.lists);
-            assigned.numbers.values_mut().for_each(|number| *number = number.saturating_add(earlier));
-            numbers.append(&mut assigned.numbers);
-            self.note_lost(hardware, assigned.devices.into_iter());
+        let mut nodes: BTreeMap<&str, UnaskedNode> = BTreeMap::new();
+        for PlacedApplication { application, hardware } in self.applications {
+            for (node, ranks) in application.layout.nodes() {
+                let of_node = nodes.entry(node).or_default();
+                numbers.extend(self.numbers_of_node(hardware, (node, &ranks), of_node, &mut lists));
+            }
         }
         let nodes = self.newest.fabric.facts_of_nodes(nodes_of(self.applications).into_iter());
         let of_nodes = nodes.into_iter().map(|(node, values)| {
@@ -226,13 +237,50 @@ impl<'a> JobFabric<'a> {
         &self.lost
     }
 
-    /// Notes devices with endpoints, by plane and number, that the newest fabric lacks.
-    fn note_lost(&mut self, hardware: &'a Hardware, devices: impl Iterator<Item = (usize, u32)>) {
-        if hardware.is_same(self.newest) {
-            return;
+    /// The list of endpoints of each process of a node. New lists are added.
+    fn numbers_of_node(
+        &mut self,
+        hardware: &'a Hardware,
+        (node, ranks): (&'a str, &[u32]),
+        of_node: &mut UnaskedNode,
+        lists: &mut Vec<Value>,
+    ) -> Vec<(u32, u32)> {
+        let devices = hardware.fabric.wanted_devices(node, |_, _| true);
+        if devices.is_empty() {
+            return Vec::new();
         }
-        let found = devices.filter_map(|(plane, device)| hardware.fabric.planes().get(plane)?.device(device));
-        let lost = found.filter(|device| endpoint_at(&self.newest.fabric, *device, 0).is_none());
+        let devices = self.known.entry(node).or_default().numbered(&devices);
+        let list = of_node.lists.number_of(&devices);
+        let mut given = Vec::with_capacity(ranks.len());
+        for &rank in ranks {
+            let of_wishes = self.of_processes.get(&rank).filter(|taken| !taken.is_empty());
+            let chosen = of_wishes.cloned().unwrap_or_else(|| {
+                let place = self.place_of(rank);
+                let distance = |device: Device<'_>| self.distance(&hardware.inventories, place, device);
+                let closest = || Closest::of_each_plane(&devices, distance);
+                let taken = of_node.turns.take((list, place), 1, closest).into_iter();
+                taken.map(|(plane, device)| DeviceEndpoint { plane, device, earlier: 0 }).collect()
+            });
+            if let Some(number) = of_node.numbers.get(&chosen) {
+                given.push((rank, *number));
+                continue;
+            }
+            self.note_lost(hardware, node, chosen.iter().map(|endpoint| endpoint.device));
+            lists.extend(self.known.get(node).map(|known| known.endpoints(&chosen)));
+            let number = u32::try_from(lists.len()).unwrap_or(u32::MAX);
+            of_node.numbers.insert(chosen, number);
+            given.push((rank, number));
+        }
+        given
+    }
+
+    /// Notes known devices of a node with endpoints that the newest fabric lacks.
+    fn note_lost(&mut self, hardware: &Hardware, node: &str, devices: impl Iterator<Item = u32>) {
+        let Some(known) = self.known.get(node).filter(|_| !hardware.is_same(self.newest)) else { return };
+        let planes = self.newest.fabric.planes();
+        let is_lost =
+            |device: &Device<'_>| planes.iter().all(|plane| plane.device_by_name(device.node, device.name).is_none());
+        let lost = devices.filter_map(|device| known.device(device)).filter(is_lost);
         self.lost.extend(lost.map(|device| (device.node, device.name)));
     }
 
@@ -246,36 +294,33 @@ impl<'a> JobFabric<'a> {
         &mut self,
         (id, wanted): (&Key, &Wanted),
         hardware: &'a Hardware,
-        (node, ranks): (&str, &[u32]),
+        (node, ranks): (&'a str, &[u32]),
         devices: &[PlaneDevices<'a>],
     ) -> Vec<Info> {
         let kind = wanted.kind.as_ref().map(|(kind, _)| kind.clone());
         let key = (id.clone(), wanted.plane.clone(), kind, node.to_owned());
         let mut of_wish = self.nodes.remove(&key).unwrap_or_default();
-        let is_first = of_wish.hardware.is_none_or(|earlier| !earlier.is_same(hardware));
-        if is_first {
-            // Turns have the numbers of one hardware.
-            (of_wish.hardware, of_wish.turns) = (Some(hardware), Turns::default());
-        }
+        let devices = &self.known.entry(node).or_default().numbered(devices);
         let taken = Turns::default().take((), count(wanted.of_node), || vec![Closest::of(devices, |_| None)]);
         let taken = taken.get(count(of_wish.of_node)..).unwrap_or_default();
         of_wish.of_node = of_wish.of_node.max(wanted.of_node);
-        self.note_lost(hardware, taken.iter().copied());
-        let mut of_node = self.endpoints_of_node(node, hardware);
-        let given = endpoints(&hardware.fabric, taken, &mut of_node, Rank::LocalNode);
-        self.of_nodes.insert(node.to_owned(), (hardware, of_node));
+        self.note_lost(hardware, node, taken.iter().map(|(_, device)| *device));
+        let earlier = self.of_nodes.entry(node).or_default();
+        let given = self.known.get(node).and_then(|known| endpoints(known, taken, earlier, Rank::LocalNode));
+        let names = devices.iter().flat_map(|(_, _, devices)| devices).map(|device| device.name);
+        let names = names.collect::<Vec<_>>().join(",");
         let mut arrays = Vec::new();
-        if is_first || given.is_some() {
-            let names = devices.iter().flat_map(|(_, _, devices)| devices).map(|device| device.name);
-            let names = names.collect::<Vec<_>>().join(",");
+        if given.is_some() || of_wish.names.as_ref() != Some(&names) {
             let name = info(keys::HOSTNAME.name(), node.into());
-            let facts = [name, info(keys::FABRIC_DEVICE_NAME.name(), names.into())].into_iter().chain(given);
+            let facts = [name, info(keys::FABRIC_DEVICE_NAME.name(), names.as_str().into())].into_iter().chain(given);
             arrays.push(info(keys::NODE_INFO_ARRAY.name(), Value::info_array(facts.collect())));
+            of_wish.names = Some(names);
         }
+        let list = of_wish.lists.number_of(devices);
         let count = if wanted.is_of_planes() { 1 } else { count(wanted.of_process) };
         for &rank in ranks {
             let place = self.place_of(rank);
-            let taken = of_wish.turns.take(place, count, || {
+            let taken = of_wish.turns.take((list, place), count, || {
                 let distance = |device: Device<'_>| self.distance(&hardware.inventories, place, device);
                 // A wish without numbers has one endpoint in each of its planes.
                 if wanted.is_of_planes() {
@@ -285,7 +330,7 @@ impl<'a> JobFabric<'a> {
                 }
             });
             let earlier = self.of_processes.entry(rank).or_default();
-            let given = endpoints(&hardware.fabric, &taken, earlier, Rank::from(rank));
+            let given = self.known.get(node).and_then(|known| endpoints(known, &taken, earlier, Rank::from(rank)));
             arrays.extend(given.map(|given| {
                 let facts = vec![info(keys::RANK.name(), Value::ProcRank(rank.into())), given];
                 info(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts))
@@ -293,18 +338,6 @@ impl<'a> JobFabric<'a> {
         }
         self.nodes.insert(key, of_wish);
         arrays
-    }
-
-    /// Takes out the earlier endpoints of a node, as numbers of this hardware. Those at lost devices are left out.
-    fn endpoints_of_node(&mut self, node: &str, hardware: &Hardware) -> Vec<DeviceEndpoint> {
-        let Some((earlier, endpoints)) = self.of_nodes.remove(node) else { return Vec::new() };
-        if earlier.is_same(hardware) {
-            return endpoints;
-        }
-        let device =
-            |of: &DeviceEndpoint| Some((earlier.fabric.planes().get(of.plane)?.device(of.device)?, of.earlier));
-        let devices = endpoints.iter().filter_map(device);
-        devices.filter_map(|(device, earlier)| endpoint_at(&hardware.fabric, device, earlier)).collect()
     }
 
     /// The place of a process, if it is known.
@@ -342,14 +375,6 @@ fn nodes_of(applications: &[PlacedApplication]) -> Vec<(&str, Vec<u32>)> {
         }
     }
     nodes
-}
-
-/// An endpoint at the same device of another fabric; `None` if it lacks the device.
-fn endpoint_at(fabric: &Fabric, device: Device<'_>, earlier: u32) -> Option<DeviceEndpoint> {
-    let named = |plane: &Plane| plane.device_by_name(device.node, device.name).map(|device| device.index);
-    let mut planes = fabric.planes().iter().enumerate();
-    let (plane, device) = planes.find_map(|(number, plane)| Some((number, named(plane)?)))?;
-    Some(DeviceEndpoint { plane, device, earlier })
 }
 
 fn wanted_devices<'a>(hardware: &'a Hardware, wanted: &Wanted, node: &str) -> Vec<PlaneDevices<'a>> {
@@ -413,9 +438,14 @@ fn count(wanted: u64) -> usize {
 }
 
 /// New endpoints of an owner as an info; `None` without any. They are added to the earlier ones.
-fn endpoints(fabric: &Fabric, taken: &[(usize, u32)], earlier: &mut Vec<DeviceEndpoint>, owner: Rank) -> Option<Info> {
+fn endpoints(
+    known: &KnownDevices<'_>,
+    taken: &[(usize, u32)],
+    earlier: &mut Vec<DeviceEndpoint>,
+    owner: Rank,
+) -> Option<Info> {
     let taken = numbered(taken, earlier);
-    let list = (!taken.is_empty()).then(|| endpoints_of(fabric.endpoints(&taken), owner.to_raw()));
+    let list = (!taken.is_empty()).then(|| endpoints_of(known.endpoints(&taken), owner.to_raw()));
     earlier.extend(taken);
     list.map(|list| Info::new(Key::from_static(keys::FABRIC_ENDPT.name()), list))
 }

@@ -803,25 +803,62 @@ fn a_change_of_the_fabric_moves_no_endpoints_of_earlier_applications() {
     }
 }
 
+/// Regression: after an inventory that changed and changed back, two applications had one fabric again. Their turns went on from each other,
+/// so the later answer moved endpoints of the second one.
+#[test]
+fn a_change_that_is_taken_back_moves_no_endpoints() {
+    let applications: [(&str, &[Delivered]); 5] = [
+        ("n0", &[("n0", &["eth0", "eth1"]), ("n1", &["eth0"])]),
+        ("n1", &[]),
+        ("n0", &[("n1", &["eth9"])]),
+        ("n0", &[("n1", &["eth0"]), ("n0", &["other"])]),
+        ("n0", &[("n0", &["eth0", "eth1"])]),
+    ];
+    for wishes in [&[][..], &[wish(&[endpoints_wanted(1)])]] {
+        for count in 1..=applications.len() {
+            let found = devices_after_changes(&applications[..count], wishes);
+            assert_eq!(found, ["eth0", "eth0", "eth1", "other", "eth0"][..count], "{count} applications");
+        }
+    }
+}
+
+/// A node's endpoint at a device, and the number of those before it there.
+fn of_node(device: &str, number: u8) -> (String, Vec<u8>) {
+    let number = if number == 0 { vec![] } else { vec![number, 0, 0, 0] };
+    (device.to_owned(), [vec![0xfd, 0xff, 0xff, 0xff], number].concat())
+}
+
+/// The endpoints in the answer to a wish for a node with these devices. Each rank is an application.
+fn given_to_node(fixture: &Fixture, (rank, names): (u32, &[&str]), id: &str, count: u64) -> Endpoints {
+    deliver_devices(&fixture.server, "test000", names);
+    let parts = [part(keys::ALLOC_FABRIC_ID.name(), id), part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(count))];
+    let wish = part(keys::ALLOC_FABRIC.name(), Value::info_array(parts.to_vec()));
+    let infos = [wish, part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
+    let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+    let values: Vec<Info> = given.iter().flat_map(super::values_of).collect();
+    let named = values.iter().find(|value| value.key.as_str() == id).unwrap();
+    let arrays = elements(elements(&named.value).next().map(|description| &description.value).unwrap());
+    let lists = arrays.flat_map(|array| elements(&array.value));
+    let lists = lists.filter(|info| info.key.as_str() == "pmix.fab.endpt");
+    lists.flat_map(|list| endpoints_in(&list.value)).collect()
+}
+
+/// Regression: the endpoint of a device that was lost and came back was given twice.
+#[test]
+fn a_device_that_comes_back_keeps_its_endpoints() {
+    let fixture = Fixture::new();
+    let found = [("a", "eth0"), ("b", "other"), ("c", "eth0")].into_iter().zip(0..);
+    let found = found.flat_map(|((id, name), rank)| given_to_node(&fixture, (rank, &[name]), id, 1));
+    assert_eq!(found.collect::<Endpoints>(), [of_node("eth0", 0), of_node("other", 0), of_node("eth0", 1)]);
+}
+
 /// A node's endpoints at one device have distinct numbers, also after a change of the fabric.
 #[test]
 fn further_endpoints_of_a_node_are_those_of_the_changed_fabric() {
     let fixture = Fixture::new();
     for (rank, count, names) in [(0, 2, &["eth0"][..]), (1, 4, &["dev0", "eth0"])] {
-        deliver_devices(&fixture.server, "test000", names);
-        let of_node = part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(count));
-        let infos = [wish(&[of_node]), part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
-        let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
-        let values: Vec<Info> = given.iter().flat_map(super::values_of).collect();
-        let net = values.iter().find(|value| value.key.as_str() == "net").unwrap();
-        let arrays = elements(elements(&net.value).next().map(|description| &description.value).unwrap());
-        let lists = arrays.flat_map(|array| elements(&array.value));
-        let lists = lists.filter(|info| info.key.as_str() == "pmix.fab.endpt");
-        let found: Vec<_> = lists.flat_map(|list| endpoints_in(&list.value)).collect();
-        let at = |device: &str, number: u8| {
-            let number = if number == 0 { vec![] } else { vec![number, 0, 0, 0] };
-            (device.to_owned(), [vec![0xfd, 0xff, 0xff, 0xff], number].concat())
-        };
+        let found = given_to_node(&fixture, (rank, names), "net", count);
+        let at = of_node;
         let first = vec![at("eth0", 0), at("eth0", 1)];
         let further = vec![at("dev0", 0), at("eth0", 2)];
         assert_eq!(found, if rank == 0 { first } else { [first, further].concat() });
