@@ -1,6 +1,6 @@
 //! A further `PMIx_server_init` or `PMIx_tool_init` of a process: it raises a count, and changes nothing else.
 
-use modex::types::{Info, InfoFlags, Status};
+use modex::types::{Info, InfoFlags, Status, Value};
 
 use super::guard::Failure;
 
@@ -9,7 +9,8 @@ use super::guard::Failure;
 /// # Errors
 /// `ERR_NOT_SUPPORTED`. A line of the log names the directive.
 pub(super) fn refuse_new(earlier: &[Info], infos: impl IntoIterator<Item = Info>) -> Result<(), Failure> {
-    let is_known = |info: &Info| earlier.iter().any(|earlier| earlier.key == info.key && earlier.value == info.value);
+    let is_known =
+        |info: &Info| earlier.iter().any(|earlier| earlier.key == info.key && is_same(&earlier.value, &info.value));
     let mut required = infos.into_iter().filter(|info| info.flags().contains(InfoFlags::REQUIRED));
     match required.find(|info| !is_known(info)) {
         None => Ok(()),
@@ -24,10 +25,21 @@ pub(super) fn refuse_new(earlier: &[Info], infos: impl IntoIterator<Item = Info>
     }
 }
 
+/// Whether two values of a directive are the same one, perhaps of different types.
+pub(super) fn is_same(one: &Value, other: &Value) -> bool {
+    let text = |value: &Value| match value {
+        Value::ProcNamespace(namespace) => Some(namespace.as_str().to_owned()),
+        value => value.as_str().map(str::to_owned),
+    };
+    one == other
+        || (one.as_u32().is_some() && one.as_u32() == other.as_u32())
+        || (text(one).is_some() && text(one) == text(other))
+}
+
 #[cfg(test)]
 mod tests {
     use modex::keys;
-    use modex::types::Key;
+    use modex::types::{Key, Rank};
 
     use super::*;
 
@@ -40,5 +52,7 @@ mod tests {
             [rank(1, required), rank(2, 0), rank(2, required)].map(refusal),
             [None, None, Some(Status::ERR_NOT_SUPPORTED)]
         );
+        let of_other_type = Value::ProcRank(Rank::Process(1));
+        assert_eq!(refusal(Info { value: of_other_type, ..rank(1, required) }), None);
     }
 }

@@ -156,6 +156,9 @@ pub(super) fn finalize() -> Result<(), Failure> {
         let _changes = process::begin();
         process::change(|state| {
             state.tool_count = state.tool_count.checked_sub(1).ok_or(Failure(Status::ERR_INIT))?;
+            if state.tool_count == 0 {
+                state.tool_directives.clear();
+            }
             Ok::<_, Failure>(state.client_count == 0 && state.tool_count == 0)
         })?
     };

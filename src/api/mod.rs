@@ -45,8 +45,8 @@ pub use crate::runtime::{
     EventCall, EventError, FabricShortage, FabricSource, FabricSourceError, FactError, FenceReply, Fetched, GroupError,
     Host, HostFacts, LocalHost, LongestTurn, Moment, NoRandomBytes, NotAvailable, PartialAnswer, PatternError,
     PmiChannel, PortShortage, ProofError, Prover, Responder, SetupError, StartError, StartedFence, StaticPorts,
-    StaticPortsError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource,
-    Unanswered, UpcallAnswer, Variable, Work,
+    StaticPortsError, Stopped, SystemServer, ToolDirections, ToolError, ToolRole, ToolSupport, TopologySharing,
+    TopologySource, Unanswered, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,

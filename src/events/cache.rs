@@ -35,12 +35,14 @@ pub struct EventCacheLimits {
     pub bytes_max: usize,
     /// Time that an event is kept.
     pub age_max: Duration,
+    /// Removed events of this size and above wait for [`EventCache::take_spent`].
+    pub spent_bytes_min: usize,
 }
 
 impl Default for EventCacheLimits {
-    /// The numbers of OpenPMIx, and a bound on memory that it does not have.
+    /// The numbers of OpenPMIx, and a bound on memory that it does not have. Each removed event is freed at once.
     fn default() -> Self {
-        Self { events_max: 512, bytes_max: 16 << 20, age_max: Duration::from_secs(120) }
+        Self { events_max: 512, bytes_max: 16 << 20, age_max: Duration::from_secs(120), spent_bytes_min: usize::MAX }
     }
 }
 
@@ -159,7 +161,7 @@ impl<O> EventCache<O> {
 
     fn remove(&mut self, index: usize) {
         let Some(Kept { owner, bytes, event, .. }) = self.kept.remove(index) else { return };
-        if bytes >= LARGE_BYTES_MIN {
+        if bytes >= self.limits.spent_bytes_min {
             self.spent.push(event);
         }
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -171,8 +173,6 @@ impl<O> EventCache<O> {
     }
 }
 
-/// Size of an event whose memory takes long to free.
-const LARGE_BYTES_MIN: usize = 256 << 10;
 /// Limit of the targets that are awaited one by one. An event with more is kept for its whole time.
 const AWAITED_MAX: usize = 1024;
 

@@ -254,7 +254,7 @@ fn a_registration_under_way_misses_nothing_and_sees_nothing_twice() {
 
 #[test]
 fn events_are_kept_in_bounds() {
-    let limits = EventCacheLimits { events_max: 3, bytes_max: 4096, age_max: Duration::from_secs(120) };
+    let limits = EventCacheLimits { events_max: 3, bytes_max: 4096, ..EventCacheLimits::default() };
     let mut cache = EventCache::new(limits);
     let kept = |cache: &EventCache<()>| cache.iter().map(|kept| kept.number).collect::<Vec<_>>();
     for second in 0..4 {
@@ -295,7 +295,8 @@ fn an_event_that_all_its_targets_have_got_is_dropped() {
 /// The tree of 100,000 targets took the server's thread milliseconds to make and to free, for each event of a client.
 #[test]
 fn an_event_for_very_many_is_kept_for_its_time_and_freed_by_another_thread() {
-    let mut cache = EventCache::new(EventCacheLimits { events_max: 1, ..EventCacheLimits::default() });
+    let limits = EventCacheLimits { events_max: 1, ..EventCacheLimits::default() };
+    let mut cache = EventCache::new(EventCacheLimits { spent_bytes_min: 256 << 10, ..limits });
     let to = |count| {
         let targets: Vec<ProcId> = (0..count).map(|rank| proc("job", rank)).collect();
         Arc::new(Event {
@@ -311,6 +312,12 @@ fn an_event_for_very_many_is_kept_for_its_time_and_freed_by_another_thread() {
     assert_eq!(cache.take_spent().len(), 1);
     cache.push(Time::ZERO, to(2), (), None);
     assert_eq!(cache.take_spent().len(), 0, "a small one is freed at once");
+    // Regression: a client kept each large event for ever, because it has no such thread.
+    let mut of_client = EventCache::new(limits);
+    for _ in 0..2 {
+        of_client.push(Time::ZERO, to(20_000), (), None);
+    }
+    assert_eq!(of_client.take_spent().len(), 0);
 }
 
 #[test]

@@ -26,11 +26,10 @@ impl Spawn {
         wanted.fold(0, |all, (_, channel)| all | channel)
     }
 
-    /// Whether the job or an application asks for output, by `PMIX_FWD_STDOUT` or its like.
+    /// Whether the job asks for output that each host has (`PMIX_FWD_STDOUT`, `PMIX_FWD_STDERR`).
     pub(crate) fn asks_for_output(&self) -> bool {
-        let mut infos = self.job.iter().chain(self.apps.iter().flat_map(|app| &app.info));
-        let is_channel = |info: &Info| CHANNELS_FOR_TOOLS.iter().any(|(key, _)| info.key.as_str() == key.name());
-        infos.any(|info| is_channel(info) && info.value.as_bool() == Some(true))
+        let is_channel = |info: &Info| [keys::FWD_STDOUT.name(), keys::FWD_STDERR.name()].contains(&info.key.as_str());
+        self.job.iter().any(|info| is_channel(info) && info.value.as_bool() == Some(true))
     }
 
     /// Whether tools that watch the spawner get the job's output. `PMIX_IOF_INHERIT` decides. Without it, a spawn that

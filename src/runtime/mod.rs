@@ -64,7 +64,7 @@ pub use server::job_setup::{
 pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;
 pub use server::pmi::{PmiChannel, PmiRefusal};
-pub use server::server_handle::tool_support::ToolSupport;
+pub use server::server_handle::tool_support::{ToolRole, ToolSupport};
 pub use server::server_handle::{ServerHandle, ServerOptions, StartError};
 pub use server::topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};
 pub use server::transport_keys::TRANSPORT_KEY_VARIABLE;

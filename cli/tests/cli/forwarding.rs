@@ -71,7 +71,11 @@ fn input_goes_to_all_ranks_and_output_to_some() {
     let mut ticking = output(&launcher, &["-r", "0", "--stdin"]).open_input().start();
     let (mut ticks, is_watched) = (ticking.child.stdin.take().unwrap(), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| while !is_watched.load(Ordering::Relaxed) && ticks.write_all(b"tick\n").is_ok() {});
+        scope.spawn(|| {
+            while !is_watched.load(Ordering::Relaxed) {
+                ticks.write_all(b"tick\n").unwrap();
+            }
+        });
         assert_eq!(watching.line(), "tick\n");
         is_watched.store(true, Ordering::Relaxed);
     });

@@ -13,6 +13,7 @@ use crate::argument::{CText, Count, Items, Marked, Out};
 use crate::client_request::ClientRequest;
 use crate::guard::{Failure, guard, guard_or, guard_with_stack};
 use crate::process::{self, Member, Membership};
+use crate::repeated_init::is_same;
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::{descriptors, from_c, munge, spoken, stand_in, stdin, to_c, tool, turns};
 
@@ -149,17 +150,6 @@ fn fact(member: &Member, key: &Key) -> Option<Value> {
             client.find(Some(proc), Some(key.clone()), &optional).ok()?.into_value().ok()
         }
     }
-}
-
-/// Whether two values say the same, whatever types programs give them.
-fn is_same(fact: &Value, given: &Value) -> bool {
-    let text = |value: &Value| match value {
-        Value::ProcNamespace(namespace) => Some(namespace.as_str().to_owned()),
-        value => value.as_str().map(str::to_owned),
-    };
-    fact == given
-        || (fact.as_u32().is_some() && fact.as_u32() == given.as_u32())
-        || (text(fact).is_some() && text(fact) == text(given))
 }
 
 fn connect() -> Result<Client, Failure> {

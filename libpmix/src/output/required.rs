@@ -20,6 +20,8 @@ pub(crate) enum UnmetOutput {
     OtherPlace { key: String },
     #[error("the value of the required {key} is no path")]
     NoPath { key: String },
+    #[error("the value of the required {key} is neither true nor false")]
+    NoFlag { key: String },
     #[error("output is required in {}, and can't be written there: {reason}; name another place", .path.display())]
     Unwritable { path: PathBuf, reason: io::Error },
 }
@@ -28,7 +30,7 @@ impl AsStatus for UnmetOutput {
     fn status(&self) -> Status {
         match self {
             Self::NoFile { .. } | Self::OtherPlace { .. } => Status::ERR_NOT_SUPPORTED,
-            Self::NoPath { .. } => Status::ERR_BAD_PARAM,
+            Self::NoPath { .. } | Self::NoFlag { .. } => Status::ERR_BAD_PARAM,
             Self::Unwritable { .. } => Status::ERR_FILE_OPEN_FAILURE,
         }
     }
@@ -50,7 +52,6 @@ impl OutputStyle {
     fn check_met(&self, info: &Info) -> Result<(), UnmetOutput> {
         let name = info.key.as_str();
         let key = || name.to_owned();
-        let is_set = info.value.as_bool() == Some(true);
         let has_file = matches!(self.destination, Some(Destination::File(_)));
         if names_destination(name) {
             let Value::String(_) = info.value else { return Err(UnmetOutput::NoPath { key: key() }) };
@@ -61,6 +62,10 @@ impl OutputStyle {
             let directory = self.directory_of(&place);
             return check_directory(&directory).map_err(|reason| UnmetOutput::Unwritable { path: directory, reason });
         }
+        if !OutputStyle::is_directive(name) {
+            return Ok(());
+        }
+        let is_set = info.value.as_bool().ok_or_else(|| UnmetOutput::NoFlag { key: key() })?;
         let needs_place = [keys::IOF_FILE_ONLY.name(), keys::OUTPUT_NOCOPY.name()].contains(&name);
         let is_met = match name {
             _ if !is_set => true,
@@ -92,6 +97,8 @@ fn check_directory(path: &Path) -> io::Result<()> {
     for ancestor in path.ancestors() {
         let ancestor = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
         match fs::metadata(ancestor) {
+            // A link that leads nowhere.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && ancestor.is_symlink() => return Err(error),
             Ok(found) if !found.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
             Ok(_) => return Ok(eaccess(ancestor, AccessFlags::W_OK | AccessFlags::X_OK)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

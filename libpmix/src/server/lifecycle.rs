@@ -11,7 +11,7 @@ use modex::storage_systems::MountTable;
 use modex::types::{AsStatus, Info, InfoFlags, ProcId, Status, Value};
 use modex::{
     AddressReport, BuildError, FabricSource, Host, OutputSettings, Server, ServerBuilder, SocketAccess, StartError,
-    StaticPorts, ToolAdmission, ToolSupport, TopologySharing,
+    StaticPorts, ToolAdmission, ToolRole, ToolSupport, TopologySharing,
 };
 use nix::unistd::{geteuid, getpid};
 
@@ -134,8 +134,6 @@ struct Options {
     /// Whether tools are admitted; without a word of the host, its role decides.
     admits_tools: Option<bool>,
     tools: ToolSupport,
-    /// Whether a role is marked as required.
-    requires_tools: bool,
     tcp: TcpSettings,
     /// Whether this server logs for all servers of its job.
     is_gateway: bool,
@@ -204,7 +202,8 @@ impl Options {
                 continue;
             }
             let value = from_c::value(info.value())?;
-            options.requires_tools |= ROLES.contains(&name) && info.flags & InfoFlags::REQUIRED.bits() != 0;
+            let role = ROLES.into_iter().find(|(key, _)| *key == name && is_required && value.as_bool() == Some(true));
+            options.tools.required.extend(role.map(|(_, role)| role));
             options.requires_staging |= name == STORAGE_DIRECTIVES && info.flags & InfoFlags::REQUIRED.bits() != 0;
             options.set(name, &value)?;
         }
@@ -228,7 +227,7 @@ impl Options {
         if self.admits_tools != Some(false) || !self.is_found_by_role() {
             return Ok(());
         }
-        if self.requires_tools {
+        if !self.tools.required.is_empty() {
             tracing::error!(
                 "the PMIx server can't be started: its role needs tools, and PMIX_SERVER_TOOL_SUPPORT is false"
             );
@@ -327,7 +326,7 @@ impl Options {
     /// Admission of tools: without a function of the host, tools that bring a name.
     fn tool_support(&self) -> ToolSupport {
         let admission = if self.admits_tools() { ToolAdmission::Named } else { ToolAdmission::Refused };
-        ToolSupport { admission, requires_roles: self.requires_tools, ..self.tools.clone() }
+        ToolSupport { admission, ..self.tools.clone() }
     }
 
     /// Takes a tool's name, and admits tools that bring a name. A tool writes output, unless told otherwise.
@@ -503,11 +502,11 @@ const OTHER_OPTIONS: [&str; 13] = [
 ];
 
 /// The roles by which tools find a server.
-const ROLES: [&str; 4] = [
-    keys::SERVER_SESSION_SUPPORT.name(),
-    keys::SERVER_SYSTEM_SUPPORT.name(),
-    keys::SERVER_SCHEDULER.name(),
-    keys::SERVER_SYS_CONTROLLER.name(),
+const ROLES: [(&str, ToolRole); 4] = [
+    (keys::SERVER_SESSION_SUPPORT.name(), ToolRole::Session),
+    (keys::SERVER_SYSTEM_SUPPORT.name(), ToolRole::System),
+    (keys::SERVER_SCHEDULER.name(), ToolRole::Scheduler),
+    (keys::SERVER_SYS_CONTROLLER.name(), ToolRole::Controller),
 ];
 
 /// Whether the server inside a tool reads this info.

@@ -78,8 +78,7 @@ impl LocalOutput {
         if given.is_empty() {
             return Ok(());
         }
-        let mut jobs = self.jobs.lock();
-        let mut job = jobs.get(namespace).map(|job| JobOutput::clone(job)).unwrap_or_default();
+        let mut job = self.jobs.lock().get(namespace).map(|job| JobOutput::clone(job)).unwrap_or_default();
         for info in given {
             if info.key.as_str() == keys::JOB_SIZE.name() {
                 job.process_count = info.value.as_u32().unwrap_or(job.process_count);
@@ -87,9 +86,10 @@ impl LocalOutput {
                 job.style.take(info.key.as_str(), &info.value);
             }
         }
+        // This looks at directories, so the lock is not held.
         job.style.refuse_unmet(given)?;
         job.is_copied = self.is_local_by_default() && !job.style.is_file_only;
-        jobs.insert(namespace.clone(), Arc::new(job));
+        self.jobs.lock().insert(namespace.clone(), Arc::new(job));
         Ok(())
     }
 

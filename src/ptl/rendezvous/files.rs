@@ -25,10 +25,9 @@ pub enum Publicity {
 pub struct Announcement {
     /// The files; their directories are made if they are missing.
     pub paths: Vec<PathBuf>,
-    /// Files by which tools find the server of a role.
-    pub roles: Vec<PathBuf>,
-    /// Whether a role whose name another file has is an error.
-    pub requires_roles: bool,
+    /// Files by which tools find the server of a role. The flag says whether the role is required: it is an error then if another file has
+    /// the name.
+    pub roles: Vec<(PathBuf, bool)>,
     /// The contents.
     pub contents: Contents,
     /// Their readers.
@@ -64,7 +63,7 @@ impl Files {
     /// [`RendezvousError`].
     pub fn write(announcement: &Announcement) -> Result<Self, RendezvousError> {
         let mut files = Self::default();
-        let roles = announcement.roles.iter().map(|path| (path, announcement.requires_roles));
+        let roles = announcement.roles.iter().map(|(path, is_required)| (path, *is_required));
         for (path, is_required) in announcement.paths.iter().map(|path| (path, false)).chain(roles) {
             if files.paths().any(|written| written == path) {
                 continue;

@@ -21,9 +21,8 @@ fn contents(address: &str) -> Contents {
 
 fn announcement(paths: &[&Path], address: &str) -> Announcement {
     let paths = paths.iter().map(|path| path.to_path_buf()).collect();
-    let (roles, requires_roles) = (Vec::new(), false);
     let (publicity, seconds) = (Publicity::Owner, 1_795_225_471);
-    Announcement { paths, roles, requires_roles, contents: contents(address), publicity, seconds }
+    Announcement { paths, roles: Vec::new(), contents: contents(address), publicity, seconds }
 }
 
 fn write(path: &Path) -> Result<Files, RendezvousError> {
@@ -123,7 +122,7 @@ fn a_required_role_needs_its_name() {
     let (role, other) = (directory.path().join("pmix.sys.n"), directory.path().join("pmix.n.tool"));
     fs::create_dir(&role).unwrap();
     let of_role =
-        |requires_roles| Announcement { roles: vec![role.clone()], requires_roles, ..announcement(&[&other], ADDRESS) };
+        |is_required| Announcement { roles: vec![(role.clone(), is_required)], ..announcement(&[&other], ADDRESS) };
     let error = Files::write(&of_role(true)).unwrap_err();
     assert!(error.is_in_the_way(), "{error}");
     assert_eq!(names(directory.path()), std::slice::from_ref(&role));

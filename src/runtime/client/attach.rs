@@ -191,6 +191,11 @@ where
     }
 }
 
+/// The refusal of a server. A status that is no error comes from another program.
+fn refused(status: Status) -> Result<Joined, UnreachableReason> {
+    if status.is_error() { Ok(Joined::Refused(status)) } else { Err(UnreachableReason::NoServer) }
+}
+
 /// A process that wants to connect, and its server.
 pub(super) struct Newcomer {
     pub(super) role: Role,
@@ -247,7 +252,7 @@ impl Attempt {
         let greeted = self.greet(who, &peer_profile, &mut stream)?;
         let Greeted::Welcome { proc, server, index, rest } = greeted else {
             let Greeted::Refused(status) = greeted else { return Err(UnreachableReason::Garbled) };
-            return Ok(Joined::Refused(status));
+            return refused(status);
         };
         if !stream.carries_descriptors() {
             stream.check_tcp_server(who.trust)?;
@@ -259,7 +264,7 @@ impl Attempt {
         let link = Link::new(state, self.clock);
         let own = match self.open_store(who, &proc, &link)? {
             Ok(own) => own,
-            Err(status) => return Ok(Joined::Refused(status)),
+            Err(status) => return refused(status),
         };
         // Tools of every library reach the TCP address.
         let address = who.fallback.as_ref().unwrap_or(&who.server.address).clone();

@@ -1,5 +1,5 @@
-//! Values that the members of a group contributed when it was formed (`PMIX_GROUP_INFO`, and the endpoint data of a group by
-//! invitation), for Gets of this process.
+//! Values that the members of a group contributed when it was formed, for Gets of this process. They come from `PMIX_GROUP_INFO`, or are
+//! the endpoint data of a group by invitation.
 //!
 //! OpenPMIx 6 keeps such values for ever, and finds them by the group's context number. So the newest values outlive
 //! their group here too, up to a limit.
@@ -55,11 +55,19 @@ impl GroupInfo {
         let mut groups = self.groups.lock();
         groups.retain(|old| old.group != group || old.context_id != context_id);
         end(&mut groups, group);
-        let is_full = groups.iter().filter(|old| !old.has_ended).map(|old| old.given.len()).sum::<usize>() >= MAX;
-        if given.is_empty() || is_full {
+        if given.is_empty() {
             return;
         }
         let size_bytes = given.iter().map(size_bytes).fold(0, usize::saturating_add);
+        let live = || groups.iter().filter(|old| !old.has_ended);
+        let live_bytes = live().map(|old| old.size_bytes).fold(size_bytes, usize::saturating_add);
+        if live().map(|old| old.given.len()).sum::<usize>() >= MAX || live_bytes > LIVE_BYTES_MAX {
+            tracing::warn!(
+                group = %group.escape_ascii(),
+                "this process keeps no values of the group's members, because it has too many of other groups; end some of these"
+            );
+            return;
+        }
         groups.push(Contributions { group: group.to_vec(), context_id, has_ended: false, given, size_bytes });
         // Release pairs with the Acquire in `find`.
         self.is_any.store(true, Ordering::Release);
@@ -114,6 +122,9 @@ fn described_in(reply: &Reply) -> Option<(&[Info], Option<u64>)> {
 
 /// Limit of the values of all groups that have not ended.
 const MAX: usize = 1 << 16;
+
+/// Limit of the bytes of these values.
+const LIVE_BYTES_MAX: usize = 64 << 20;
 
 /// Limit of the values of ended groups: the local context numbers of some 10,000 members.
 const ENDED_BYTES_MAX: usize = 4 << 20;
@@ -189,6 +200,20 @@ mod tests {
         assert_eq!(port(&group_info, numbered(4), 0), None);
         group_info.take_of_reply(b"g", &of(6, 9));
         assert_eq!(every_way(6), [Some(9); 3]);
+    }
+
+    #[test]
+    fn values_of_many_groups_are_bounded() {
+        let group_info = GroupInfo::default();
+        let large = || Value::ByteObject(vec![7; LIVE_BYTES_MAX / 2]);
+        let is_there = |id: u64| group_info.find(numbered(id), &proc(0), &PORT).is_some();
+        for (id, name) in (0..3).zip([b"a", b"b", b"c"]) {
+            group_info.take_of_reply(name, &group(Some(id), vec![given(0, vec![info("port", large())])]));
+        }
+        assert_eq!([0, 1, 2].map(is_there), [true, false, false]);
+        group_info.end(b"a");
+        group_info.take_of_reply(b"d", &group(Some(3), vec![given(0, vec![info("port", large())])]));
+        assert!(is_there(3));
     }
 
     #[test]

@@ -153,7 +153,8 @@ impl Session {
             return Ok(());
         }
         let mut answer = self.answer_event(&id, leader.as_ref(), Status::GROUP_INVITE_ACCEPTED);
-        answer.info.extend(self.own_endpoints());
+        // Without a leader, all processes of the session get the answer.
+        answer.info.extend(leader.as_ref().and_then(|_| self.own_endpoints()));
         let groups = Arc::clone(self.groups());
         let hear = move |(acceptance, heard): &mut (Acceptance, Option<Construction>), call: &EventCall| {
             if heard.is_none() {

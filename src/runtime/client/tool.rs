@@ -412,8 +412,7 @@ fn join_as(
     let newcomer = Newcomer { role, server: offer, fallback: None, hostname: Some(hostname()), info, prover, trust };
     match Attempt::start(time_max).join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
-        Ok(Joined::Refused(status)) if status.is_error() => Err(ToolError::Refused { address, status }),
-        Ok(Joined::Refused(_)) => Err(ToolError::Unreachable { address, reason: UnreachableReason::NoServer }),
+        Ok(Joined::Refused(status)) => Err(ToolError::Refused { address, status }),
         Err(reason) => Err(ToolError::Unreachable { address, reason }),
     }
 }

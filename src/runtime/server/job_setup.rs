@@ -474,7 +474,8 @@ impl NamespaceRegistration {
     pub fn conclude(self, is_described: bool) {
         let Self { setup, namespace, has_credential, taken } = self;
         if is_described && has_credential {
-            setup.jobs.lock().entry(namespace.clone()).or_default().has_credential = true;
+            // The job may have been deregistered meanwhile.
+            setup.jobs.lock().get_mut(&namespace).into_iter().for_each(|job| job.has_credential = true);
         }
         let Some(taken) = taken else { return };
         if !is_described {

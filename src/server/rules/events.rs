@@ -49,7 +49,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
         if event.needs_a_host() {
-            // Nobody has heard of an event that the host refuses.
+            // No process hears of an event that the host refuses.
             let held = Some(Box::new(HeldEvent { event: event.clone(), origin }));
             self.ask_host(now, Purpose::Notify(ticket, held), Upcall::NotifyEvent(event));
             return;

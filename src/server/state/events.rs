@@ -51,6 +51,9 @@ pub(crate) enum Voice {
     OfSet,
 }
 
+/// Size of an event whose memory takes long to free. A thread of the runtime frees it.
+const LARGE_BYTES_MIN: usize = 256 << 10;
+
 impl Voice {
     pub(crate) const fn user(self) -> Option<u32> {
         match self {
@@ -88,7 +91,10 @@ impl Default for Events {
             pending: BTreeMap::new(),
             last_pending: 0,
             withdrawn: Vec::new(),
-            cache: EventCache::new(EventCacheLimits::default()),
+            cache: EventCache::new(EventCacheLimits {
+                spent_bytes_min: LARGE_BYTES_MIN,
+                ..EventCacheLimits::default()
+            }),
         }
     }
 }

@@ -107,8 +107,10 @@ impl Session {
         answer: Option<&[RankData]>,
     ) -> ControlFlow<Result<Fetched<'_>, FetchError>, GetRequest> {
         let decision = resolve(request, &self.proc, answer.map_or(Round::First, Round::Answered), &SessionStores(self));
+        // The owner may have put another value since it gave its group one.
+        let asks_anew = request.directives.refresh && matches!(decision, Decision::Ask(_));
         if matches!(decision, Decision::Ask(_) | Decision::NotFound(_))
-            && let Some(value) = self.given(request).or_else(|| self.about_server(request))
+            && let Some(value) = self.given(request).filter(|_| !asks_anew).or_else(|| self.about_server(request))
         {
             return ControlFlow::Break(as_put(Fetched::owned(value), request));
         }

@@ -831,7 +831,8 @@ fn of_node(device: &str, number: u8) -> (String, Vec<u8>) {
 /// The endpoints in the answer to a wish for a node with these devices. Each rank is an application.
 fn given_to_node(fixture: &Fixture, (rank, names): (u32, &[&str]), id: &str, count: u64) -> Endpoints {
     deliver_devices(&fixture.server, "test000", names);
-    let parts = [part(keys::ALLOC_FABRIC_ID.name(), id), part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(count))];
+    let parts =
+        [part(keys::ALLOC_FABRIC_ID.name(), id), part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(count))];
     let wish = part(keys::ALLOC_FABRIC.name(), Value::info_array(parts.to_vec()));
     let infos = [wish, part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
     let given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();

@@ -26,12 +26,25 @@ pub struct ToolSupport {
     pub is_scheduler: bool,
     /// It is the system controller, in the node's directory.
     pub is_controller: bool,
-    /// Whether a role is required: the server does not start if another user has the name of its file.
-    pub requires_roles: bool,
+    /// Required roles: the server does not start if another user has the name of the file of one of them.
+    pub required: Vec<ToolRole>,
     /// An extra file with any name.
     pub file: Option<PathBuf>,
     /// A report of the server's address, with or without tools.
     pub report: Option<AddressReport>,
+}
+
+/// A role by which tools find a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolRole {
+    /// [`ToolSupport::is_session`].
+    Session,
+    /// [`ToolSupport::is_system`].
+    System,
+    /// [`ToolSupport::is_scheduler`].
+    Scheduler,
+    /// [`ToolSupport::is_controller`].
+    Controller,
 }
 
 impl ToolSupport {
@@ -65,7 +78,6 @@ impl ToolSupport {
         Files::remove_abandoned(&options.session_tmpdir, |name| names.is_tool_file(name));
         Files::write(&Announcement {
             roles: self.roles(&names, options),
-            requires_roles: self.requires_roles,
             paths: self.paths(&names, options)?,
             contents,
             publicity: if self.any_user { Publicity::Everybody } else { Publicity::Owner },
@@ -81,14 +93,16 @@ impl ToolSupport {
         Ok(paths)
     }
 
-    fn roles(&self, names: &Names, options: &ServerOptions) -> Vec<PathBuf> {
-        let in_system = |name: String| options.system_tmpdir.join(name);
-        let mut roles: Vec<PathBuf> =
-            self.is_session.then(|| options.session_tmpdir.join(names.session())).into_iter().collect();
-        roles.extend(self.is_system.then(|| in_system(names.system())));
-        roles.extend(self.is_scheduler.then(|| in_system(names.scheduler())));
-        roles.extend(self.is_controller.then(|| in_system(names.controller())));
-        roles
+    fn roles(&self, names: &Names, options: &ServerOptions) -> Vec<(PathBuf, bool)> {
+        let (session, system) = (&options.session_tmpdir, &options.system_tmpdir);
+        let roles = [
+            (self.is_session, ToolRole::Session, session.join(names.session())),
+            (self.is_system, ToolRole::System, system.join(names.system())),
+            (self.is_scheduler, ToolRole::Scheduler, system.join(names.scheduler())),
+            (self.is_controller, ToolRole::Controller, system.join(names.controller())),
+        ];
+        let has_it = |(has_it, role, path)| if has_it { Some((path, self.required.contains(&role))) } else { None };
+        roles.into_iter().filter_map(has_it).collect()
     }
 }
 
