@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use modex::keys;
-use modex::runtime;
+use modex::runtime::{self, Look};
 use modex::types::AsStatus;
 use modex::types::{ProcId, Status};
 use modex::{Client, Tool, ToolDirections, ToolError};
@@ -151,12 +151,8 @@ pub extern "C-unwind" fn PMIx_tool_set_server<'a>(
         let is_patient = of(keys::WAIT_FOR_CONNECTION.name()).and_then(|value| value.as_bool()) == Some(true);
         let seconds = of(keys::TIMEOUT.name()).and_then(|value| value.as_u64()).filter(|&seconds| seconds > 0);
         let time_max = if is_patient { seconds.map(Duration::from_secs) } else { Some(Duration::ZERO) };
-        let is_found = runtime::wait_for_server(time_max, |may_search| {
-            let _changes = process::begin();
-            process::forget_lost()?;
-            let is_attached = process::change(|state| state.roster().choose(&server));
-            Ok::<_, Failure>(is_attached || choose_own(&server)? || (may_search && follow_back(&server)))
-        })?;
+        let look = |look| Ok::<_, Failure>(choose(&server)? || follow_back(&server, look)?);
+        let is_found = runtime::wait_for_server(time_max, look)?;
         match (is_found, is_patient) {
             (true, _) => Ok(()),
             (false, true) => Err(Failure(Status::ERR_TIMEOUT)),
@@ -197,17 +193,48 @@ fn choose_own(server: &ProcId) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Attaches to a launcher that has attached to the server inside this tool. The launcher is found by its namespace,
-/// under which it has left a file. Returns whether that worked.
-fn follow_back(server: &ProcId) -> bool {
-    let may_have_come = process::read(|state| state.server.is_some());
-    if !may_have_come {
-        return false;
+/// Makes a server the primary one. Returns whether it is attached, or this tool itself.
+fn choose(server: &ProcId) -> Result<bool, Failure> {
+    let _changes = process::begin();
+    process::forget_lost()?;
+    Ok(process::change(|state| state.roster().choose(server)) || choose_own(server)?)
+}
+
+/// Attaches to a launcher that has attached to the server inside this tool, and chooses it. Launchers of PRRTE serve this tool on
+/// their own connection. Others are found by their namespace, under which they have left a file. Returns whether that
+/// worked. The launcher has no more time than the call.
+fn follow_back(launcher: &ProcId, look: Look) -> Result<bool, Failure> {
+    let Some(role) = process::read(|state| state.server.clone()) else { return Ok(false) };
+    let server = role.server();
+    if let Ok(Some(client)) = server.client_of_launcher(launcher) {
+        keep(client, false);
+        return choose(launcher);
     }
-    let directions = ToolDirections { namespace: Some(server.namespace.clone()), ..ToolDirections::default() };
-    let directives = Directives { directions, is_optional: true, ..Directives::default() };
-    let attached = attach(directives);
-    attached.is_ok_and(|attached| process::change(|state| state.roster().choose(server) && attached.server() == server))
+    let has_come = || matches!(server.data_form(&launcher.namespace), Ok(Some(_)));
+    if !look.may_search || !has_come() {
+        return Ok(false);
+    }
+    let time_max = look.left.map(|left| left.max(ANSWER_TIME_MIN));
+    let namespace = Some(launcher.namespace.clone());
+    let directions = ToolDirections { namespace, time_max, ..ToolDirections::default() };
+    // The lock for changes is not held, because the launcher may not answer.
+    let attached = attach(Directives { directions, is_optional: true, ..Directives::default() });
+    Ok(attached.is_ok() && choose(launcher)?)
+}
+
+/// A launcher that has come has so much time for an answer, also if the call does not wait.
+const ANSWER_TIME_MIN: Duration = Duration::from_secs(1);
+
+/// Adds a new connection to the list, unless the tool has ended meanwhile.
+fn keep(client: Client, is_primary: bool) -> Arc<Membership> {
+    let attached = Arc::new(Membership::of_tool(client));
+    process::change(|state| {
+        if state.client.is_some() {
+            state.is_unnamed = false;
+            state.roster().add(Arc::clone(&attached), is_primary);
+        }
+    });
+    attached
 }
 
 fn alone_as(proc: ProcId) -> Result<Arc<Membership>, Failure> {
@@ -238,14 +265,7 @@ pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Fail
             Some(known)
         })
     };
-    let add = |client| {
-        let attached = Arc::new(Membership::of_tool(client));
-        process::change(|state| {
-            state.is_unnamed = false;
-            state.roster().add(Arc::clone(&attached), is_primary);
-        });
-        attached
-    };
+    let add = |client| keep(client, is_primary);
     let servers = process::change(|state| state.roster().servers());
     let attached = Tool::find_or_connect(&directions, &runtime::environment(), &servers, find, add);
     attached.map_err(|error| missing_server(&error, is_optional))

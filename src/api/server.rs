@@ -7,13 +7,14 @@ use crate::fabric::FabricHandle;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::{DataForm, JobSetup, LongestTurn, OwnProcess, ServerHandle, Work};
+use crate::runtime::{self, DataForm, JobSetup, LongestTurn, OwnProcess, ServerHandle, Work};
 use crate::server::{
     Capabilities, Delivery, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts,
     ProcessSet, RegisterClient, RegisterNamespace, requires_more_than,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
 
+use super::client::Client;
 use super::pending::Pending;
 use super::server_call::{Begun, ServerCall, ServerError, done, refused};
 
@@ -118,6 +119,17 @@ impl Server {
     #[doc(hidden)]
     pub fn data_form(&self, namespace: &Namespace) -> Result<Option<DataForm>, ServerError> {
         Ok(self.handle.data_form(namespace)?)
+    }
+
+    /// A client of a launcher that is connected to this server and serves this process on the same connection, as launchers of PRRTE do.
+    /// `None`: it is not connected, or is no such launcher.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`].
+    #[doc(hidden)]
+    pub fn client_of_launcher(&self, launcher: &ProcId) -> Result<Option<Client>, ServerError> {
+        let end = self.handle.open_launcher(launcher)?;
+        Ok(end.map(|end| Client::of(Arc::new(runtime::to_launcher(self.proc().clone(), launcher.clone(), end)))))
     }
 
     /// Takes the longest turn so far. From then on [`Server::work`] reports the longest of the turns that follow.

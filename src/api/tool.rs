@@ -209,9 +209,10 @@ impl Tool {
         let by_namespace = ToolDirections { namespace: Some(server.namespace.clone()), ..ToolDirections::default() };
         let environment = environment(self.environment.as_ref());
         let is_located = || matches!(runtime::locate(&by_namespace, &environment), Ok(Some(found)) if found == *server);
-        let is_found = runtime::wait_for_server(time_max, |may_search| {
+        let attach = |time_max| self.attach(&ToolDirections { time_max, ..by_namespace.clone() }).is_ok();
+        let is_found = runtime::wait_for_server(time_max, |look| {
             let is_there = self.set_primary(server).is_ok();
-            let is_attached = !is_there && may_search && is_located() && self.attach(&by_namespace).is_ok();
+            let is_attached = !is_there && look.may_search && is_located() && attach(look.left);
             Ok::<_, AttachError>(is_there || (is_attached && self.set_primary(server).is_ok()))
         })?;
         is_found.then_some(()).ok_or_else(|| AttachError::TimedOut { server: server.clone() })

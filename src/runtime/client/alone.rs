@@ -11,6 +11,7 @@ use crate::keys;
 use crate::proto::{Dialect, RankData};
 use crate::ptl::{Stream, StreamLimits};
 use crate::runtime::shared::clock::Clock;
+use crate::runtime::shared::launcher_end::LauncherEnd;
 use crate::runtime::shared::local::hostname;
 use crate::runtime::shared::peer_profile::PeerProfile;
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Value};
@@ -43,6 +44,17 @@ pub fn alone_as(proc: ProcId) -> io::Result<Session> {
     received.receive(&job_of_one(&proc, &host));
     let state = LinkState::new(stream, proc.clone(), 0, PeerProfile::ours(), received);
     Ok(Session::new(proc.clone(), proc, Some(host), None, Link::new(state, Clock::start())).into_alone())
+}
+
+/// Makes a session with a launcher, through the launcher's own connection to a server of this process.
+#[must_use]
+pub fn to_launcher(proc: ProcId, launcher: ProcId, end: LauncherEnd) -> Session {
+    let host = hostname();
+    let LauncherEnd { socket, dialect } = end;
+    let stream = Stream::new(socket, StreamLimits::default());
+    let received = ReceivedData::new(host.clone(), dialect);
+    let state = LinkState::new(stream, proc.clone(), 0, PeerProfile::of_launcher(dialect), received);
+    Session::new(proc, launcher, Some(host), None, Link::new(state, Clock::start()))
 }
 
 /// The known values of the job and of its process.

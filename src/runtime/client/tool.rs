@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use self::search::{Chosen, Places};
-pub use self::wait::wait_for_server;
+pub use self::wait::{Look, wait_for_server};
 use super::attach::{self, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
 use super::session::Session;
 use crate::keys;

@@ -9,6 +9,7 @@ use super::handshake::{
     Unproven,
 };
 use super::job_info::JobInfoError;
+use super::launcher_channel::{LauncherChannel, Passed};
 use super::loop_messages::Decoded;
 use super::memory_quota::MemoryUse;
 use super::missed_output::MissedOutput;
@@ -18,7 +19,7 @@ use super::request_quota::Account;
 use super::turns::Share;
 use crate::gds::Store;
 use crate::pmi::CommandError;
-use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
+use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::RemovalNotice;
 use crate::proto::request::RequestDecodeError;
@@ -63,6 +64,8 @@ pub(super) struct Connection {
     replies: Replies,
     /// A large request on its way through the decoder.
     large: Large,
+    /// The way of a launcher's messages to a session of this process.
+    channel: Option<LauncherChannel>,
     /// Whether the last request takes another turn.
     is_unfinished: bool,
     /// Number of handled requests.
@@ -84,6 +87,15 @@ enum Large {
     /// In the decoder; its size in bytes.
     Away(usize),
     Decoded(Box<Decoded>),
+}
+
+/// Passes a message to the session of this process for which it is meant.
+fn is_passed_on(channel: &mut Option<LauncherChannel>, frame: &Frame<'_>) -> bool {
+    let passed = channel.as_ref().map_or(Passed::NotMeant, |channel| channel.take(frame));
+    if passed == Passed::Ended {
+        *channel = None;
+    }
+    passed != Passed::NotMeant
 }
 
 enum Stage {
@@ -215,6 +227,7 @@ impl Connection {
             gets_output: false,
             replies: Replies::default(),
             large: Large::None,
+            channel: None,
             is_unfinished: false,
             request_count: 0,
             woken: Vec::new(),
@@ -513,10 +526,15 @@ impl Connection {
         }
         let Stage::Known(Known { codec, inbox, .. }) = &mut self.stage else { return self.next_command(id, store) };
         if let Some(frame) = inbox.next_large_frame(LARGE_BYTES_MIN) {
-            self.large = Large::Waiting(frame);
+            if !is_passed_on(&mut self.channel, &frame.frame()) {
+                self.large = Large::Waiting(frame);
+            }
             return Ok(None);
         }
         let Some(frame) = inbox.next_frame()? else { return Ok(None) };
+        if is_passed_on(&mut self.channel, &frame) {
+            return Ok(None);
+        }
         let tag = frame.header.tag;
         if tag == Tag::HEARTBEAT {
             return Ok(Some(Input::Heartbeat(id)));
@@ -641,6 +659,16 @@ impl Connection {
             self.stream.queue_copied(vec![(Vec::new(), SharedBytes::whole(&event))])?;
         }
         Ok(())
+    }
+
+    /// Passes the launcher's answers to a session of this process from now on.
+    pub(super) fn set_channel(&mut self, channel: LauncherChannel) {
+        self.channel = Some(channel);
+    }
+
+    /// Queues a request of this process.
+    pub(super) fn queue_request(&mut self, bytes: Vec<u8>) -> Result<(), Dropped> {
+        Ok(self.stream.queue(bytes, None)?)
     }
 
     /// Queues a notice of a removed value.

@@ -6,8 +6,9 @@ use super::connection::{Connection, Dropped};
 use super::connection_limits::ConnectionLimits;
 use super::decoder::{Content, Decoder, UnencodedReply};
 use super::job_info::{Described, DescriptionRequest, JobAnswer, JobInfoAnswers, PutOff};
+use super::launcher_channel::LauncherChannel;
 use super::listeners::Listeners;
-use super::loop_messages::Decoded;
+use super::loop_messages::{Decoded, LoopSender};
 use super::memory_quota::{MemoryQuota, MemoryUse};
 use super::newcomers::PendingHandshakes;
 use super::pmi::{PmiEntry, PmiJobs, PmiRefusal};
@@ -25,6 +26,7 @@ use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::data_form::DataForm;
+use crate::runtime::shared::launcher_end::LauncherEnd;
 use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{EventDelivery, Forwarded, Garbage, Input, JobData, PeerId, Reason, Refusal};
@@ -666,6 +668,27 @@ impl Connections {
         if let Some(bytes) = self.written_events.write(delivery, codec) {
             self.write(id, |connection| connection.notify(bytes, unasked_bytes_max));
         }
+    }
+
+    /// Begins to pass requests of this process to a launcher. `None`: it is one of this library, or already has a channel.
+    pub(super) fn open_launcher(&mut self, id: PeerId, loop_sender: &LoopSender) -> Option<LauncherEnd> {
+        let connection = self.connections.get_mut(&id)?;
+        let dialect = connection.codec().filter(|codec| !codec.is_ours())?.reading().0;
+        match LauncherChannel::begin(loop_sender.clone(), id) {
+            Ok((channel, socket)) => {
+                connection.set_channel(channel);
+                Some(LauncherEnd { socket, dialect })
+            }
+            Err(error) => {
+                tracing::warn!(%error, "this process can't begin to talk to its launcher");
+                None
+            }
+        }
+    }
+
+    /// Sends a request of this process to a launcher.
+    pub(super) fn ask_launcher(&mut self, id: PeerId, bytes: Vec<u8>) {
+        self.write(id, |connection| connection.queue_request(bytes));
     }
 
     /// Tells a client about a removed value.

@@ -22,6 +22,7 @@ use super::poller::Waker;
 use super::request_quota::Duty;
 use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::events::Job;
+use crate::runtime::shared::launcher_end::LauncherEnd;
 use crate::runtime::shared::message_codec::MessageEncodeError;
 use crate::runtime::shared::prover::ProofError;
 use crate::runtime::shared::threads::without_signals;
@@ -62,6 +63,11 @@ pub(super) enum LoopMessage {
     MeasureOutput(Sender<usize>),
     /// Another thread asks for the form of data for the processes of a namespace. There is none without a connection.
     FindDataForm(Namespace, Sender<Option<DataForm>>),
+    /// Another thread asks for a channel to a launcher, for requests of this process. `None`: no launcher is connected that serves this
+    /// process there.
+    OpenLauncher(ProcId, Sender<Option<LauncherEnd>>),
+    /// A request of this process to the launcher of this connection.
+    ToLauncher(PeerId, Vec<u8>),
     /// Close everything and end.
     Shutdown,
 }

@@ -19,6 +19,7 @@ pub(super) mod host_thread;
 pub(super) mod job_info;
 pub(super) mod job_queue;
 pub(super) mod job_setup;
+pub(super) mod launcher_channel;
 pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
 pub(super) mod loop_messages;

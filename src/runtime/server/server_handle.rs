@@ -51,6 +51,7 @@ use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::kernel_inventory::kernel_inventory;
+use crate::runtime::shared::launcher_end::LauncherEnd;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::parameters::{LOSS_WINDOW, parameter_seconds};
 use crate::runtime::shared::prover::{ProofError, Prover};
@@ -321,6 +322,17 @@ impl ServerHandle {
     pub fn data_form(&self, namespace: &Namespace) -> Result<Option<DataForm>, Stopped> {
         let (sender, answer) = bounded(1);
         self.loop_sender.send(LoopMessage::FindDataForm(namespace.clone(), sender)).map_err(|_| Stopped)?;
+        answer.recv().map_err(|_| Stopped)
+    }
+
+    /// A channel for this process's requests to a launcher that is connected to this server. `None`: it is not connected, or does not
+    /// serve this process there, as launchers of this library.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn open_launcher(&self, launcher: &ProcId) -> Result<Option<LauncherEnd>, Stopped> {
+        let (sender, answer) = bounded(1);
+        self.loop_sender.send(LoopMessage::OpenLauncher(launcher.clone(), sender)).map_err(|_| Stopped)?;
         answer.recv().map_err(|_| Stopped)
     }
 

@@ -279,6 +279,12 @@ impl ServerLoop {
                     let form = self.core.peer_in(&namespace).and_then(|peer| self.connections.data_form(peer));
                     let _ = asker.send(form);
                 }
+                LoopMessage::OpenLauncher(proc, asker) => {
+                    let sender = self.host.loop_sender();
+                    let found = self.core.launcher_of(&proc);
+                    let _ = asker.send(found.and_then(|peer| self.connections.open_launcher(peer, sender)));
+                }
+                LoopMessage::ToLauncher(peer, bytes) => self.connections.ask_launcher(peer, bytes),
                 LoopMessage::Shutdown => return self.is_ending = true,
             }
             self.note(task);
@@ -714,6 +720,8 @@ impl ServerLoop {
                 | LoopMessage::CountRequests(_)
                 | LoopMessage::MeasureOutput(_)
                 | LoopMessage::FindDataForm(..)
+                | LoopMessage::OpenLauncher(..)
+                | LoopMessage::ToLauncher(..)
                 | LoopMessage::Shutdown => {}
             }
         }
@@ -794,6 +802,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::CountRequests(_) => "the number of requests of each rank",
         LoopMessage::MeasureOutput(_) => "the bytes of output that wait",
         LoopMessage::FindDataForm(..) => "the form of data for a process",
+        LoopMessage::OpenLauncher(..) | LoopMessage::ToLauncher(..) => "a request to a launcher",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
 }

@@ -28,9 +28,13 @@ impl PeerProfile {
     /// The manners of an OpenPMIx server. It writes job information of any size into one message.
     pub(in crate::runtime) fn of_reference(generation: Generation, version: Option<Version>) -> Self {
         let peer = version.filter(|version| version.major > 0).unwrap_or_else(|| Version::first_with(generation));
-        let message_bytes_max = peer.message_bytes_max();
-        let codec = Codec { generation, described: false };
-        Self { dialect: Dialect { codec, peer }, is_ours: false, limits: DecodeLimits::EXCHANGE, message_bytes_max }
+        Self::of_launcher(Dialect { codec: Codec { generation, described: false }, peer })
+    }
+
+    /// The manners of a launcher of OpenPMIx.
+    pub(in crate::runtime) const fn of_launcher(dialect: Dialect) -> Self {
+        let message_bytes_max = dialect.peer.message_bytes_max();
+        Self { dialect, is_ours: false, limits: DecodeLimits::EXCHANGE, message_bytes_max }
     }
 
     /// Whether the server answers which processes run where. Older servers have sent all of it at the start.

@@ -120,6 +120,12 @@ impl<S: Datastore> ServerCore<S> {
         self.peers.iter().find(|(_, peer)| peer.proc().namespace == *namespace).map(|(id, _)| id)
     }
 
+    /// The connection of a launcher that may serve this process there.
+    pub(crate) fn launcher_of(&self, proc: &ProcId) -> Option<PeerId> {
+        let may_serve = |id: &PeerId| self.peers.get(*id).is_some_and(|peer| peer.is_admitted() && peer.may_serve());
+        self.peers.of_process(proc).find(may_serve)
+    }
+
     /// The user of a local process.
     pub(crate) fn user_of(&self, proc: &ProcId) -> Option<u32> {
         self.registry.client(proc).map(|client| client.credentials().uid)

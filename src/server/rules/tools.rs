@@ -22,7 +22,11 @@ impl<S: Datastore> ServerCore<S> {
             let ToolHello { version, ref strangers, .. } = hello;
             let (store, strangers) = (StoreOffer::Socket, strangers.clone());
             let client = Hello { proc: proc.clone(), credentials, store, version, strangers };
-            return self.connect(now, id, client);
+            self.connect(now, id, client);
+            if let Some(peer) = self.peers.get_mut(id).filter(|_| hello.kind == ToolKind::Tool) {
+                peer.note_tool();
+            }
+            return;
         }
         if !self.config.capabilities.contains(Capabilities::TOOL_CONNECTED) {
             let claimed = hello.claimed.clone();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::shares::UserShares;
 use crate::proto::Version;
-use crate::server::interface::{Credentials, Hello, PeerId, StoreOffer, ToolHello};
+use crate::server::interface::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 use crate::types::{Namespace, ProcId};
 
 /// The stage of a connection.
@@ -28,6 +28,7 @@ pub(crate) struct Peer {
     version: Version,
     stage: PeerStage,
     is_tool: bool,
+    may_serve: bool,
     reads_entries: bool,
     /// Processes with large data whose complete values it has got once.
     fully_described: BTreeSet<ProcId>,
@@ -38,7 +39,8 @@ impl Peer {
     fn client(hello: Hello) -> Self {
         let Hello { proc, credentials, store, version, .. } = hello;
         let (stage, fully_described) = (PeerStage::Arriving, BTreeSet::new());
-        Self { proc, credentials, store, version, stage, is_tool: false, reads_entries: true, fully_described }
+        let (is_tool, may_serve, reads_entries) = (false, false, true);
+        Self { proc, credentials, store, version, stage, is_tool, may_serve, reads_entries, fully_described }
     }
 
     /// A tool. The host has already admitted it, and it gets all data over the socket.
@@ -50,6 +52,7 @@ impl Peer {
             version: hello.version,
             stage: PeerStage::Admitted,
             is_tool: true,
+            may_serve: hello.kind == ToolKind::Tool,
             reads_entries: hello.reads_entries,
             fully_described: BTreeSet::new(),
         }
@@ -80,6 +83,16 @@ impl Peer {
     /// Whether it came as a tool without an announcement of the host.
     pub(crate) const fn is_tool(&self) -> bool {
         self.is_tool
+    }
+
+    /// Whether it came as a tool, announced or not, and not as a launcher. So do PRRTE's launchers, which are servers.
+    pub(crate) const fn may_serve(&self) -> bool {
+        self.may_serve
+    }
+
+    /// An announced client came as a tool.
+    pub(crate) const fn note_tool(&mut self) {
+        self.may_serve = true;
     }
 
     /// Whether its process is one of this job.

@@ -1,0 +1,124 @@
+//! Requests of this process to a launcher on the connection that the launcher has made to this process's server.
+//!
+//! Launchers of OpenPMIx and PRRTE serve the tool that has started them there, also before they serve anybody else. A client
+//! session of this process is one end of a socket pair. Two threads pass its messages on.
+//!
+//! ```text
+//! session ── socket pair ── thread ── loop ──► launcher    requests, with other numbers
+//! session ◄─ socket pair ── thread ◄─ queue ── launcher    answers, events, output
+//! ```
+//!
+//! - **P1** Numbers of requests from [`FIRST`] on are those of the session. The launcher chooses smaller ones for its own.
+//! - **P2** The loop never waits: a session that does not read is cut off.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+
+use crossbeam::channel::{Sender, TrySendError, bounded};
+
+use super::loop_messages::{LoopMessage, LoopSender};
+use crate::proto::frame::{Frame, FrameHeader};
+use crate::proto::Tag;
+use crate::runtime::shared::message_codec::message_buffer;
+use crate::runtime::shared::threads::spawn;
+use crate::server::PeerId;
+
+/// The way of the launcher's messages to the session.
+#[derive(Debug)]
+pub(super) struct LauncherChannel(Sender<Vec<u8>>);
+
+impl LauncherChannel {
+    /// Begins to pass messages on. The channel ends with the connection or the session.
+    pub(super) fn begin(loop_sender: LoopSender, id: PeerId) -> io::Result<(Self, UnixStream)> {
+        let (reading, socket) = UnixStream::pair()?;
+        let mut writing = reading.try_clone()?;
+        let (sender, frames) = bounded::<Vec<u8>>(FRAMES_MAX);
+        spawn("modex-to-tool", move || {
+            for bytes in frames {
+                if writing.write_all(&bytes).is_err() {
+                    break;
+                }
+            }
+            // It fails if the session has gone already.
+            let _ = writing.shutdown(Shutdown::Both);
+        })?;
+        spawn("modex-to-launcher", move || pass_on(reading, &loop_sender, id))?;
+        Ok((Self(sender), socket))
+    }
+
+    /// Passes a message of the launcher to the session, if it is one for the session.
+    pub(super) fn take(&self, frame: &Frame<'_>) -> Passed {
+        let tag = match frame.header.tag {
+            tag @ (Tag::NOTIFICATION | Tag::OUTPUT | Tag::REMOVAL) => tag,
+            Tag(number) if (FIRST..u32::MAX).contains(&number) => Tag(number - FIRST),
+            _ => return Passed::NotMeant,
+        };
+        match self.0.try_send(with_tag(frame, tag)) {
+            Ok(()) => Passed::Taken,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Passed::Ended,
+        }
+    }
+}
+
+/// The fate of a message of the launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passed {
+    /// It is on its way to the session.
+    Taken,
+    /// It is for the server.
+    NotMeant,
+    /// It was for a session that has gone, or does not read.
+    Ended,
+}
+
+/// Reads the session's messages and gives them to the loop.
+fn pass_on(mut socket: UnixStream, loop_sender: &LoopSender, id: PeerId) {
+    let (mut inbox, mut buffer) = (message_buffer(), vec![0; BUFFER_BYTES]);
+    while let Ok(count @ 1..) = socket.read(&mut buffer) {
+        inbox.feed(buffer.get(..count).unwrap_or_default());
+        while let Ok(Some(frame)) = inbox.next_frame() {
+            let tag = match frame.header.tag {
+                tag if tag < Tag::DYNAMIC_FIRST => tag,
+                Tag(number) => Tag(number.saturating_add(FIRST)),
+            };
+            if loop_sender.send(LoopMessage::ToLauncher(id, with_tag(&frame, tag))).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn with_tag(frame: &Frame<'_>, tag: Tag) -> Vec<u8> {
+    [&FrameHeader { tag, padding: 0, ..frame.header }.encode(), frame.payload].concat()
+}
+
+/// Number of the session's first request at the launcher.
+const FIRST: u32 = 0x4000_0000;
+/// Messages that may wait for the session.
+const FRAMES_MAX: usize = 4096;
+const BUFFER_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::frame;
+
+    #[test]
+    fn answers_and_notices_go_to_the_session_and_requests_to_the_server() {
+        let (sender, frames) = bounded(1);
+        let channel = LauncherChannel(sender);
+        let take = |number: u32| {
+            let bytes = frame::encode(0, Tag(number), b"text").unwrap();
+            let mut inbox = message_buffer();
+            inbox.feed(&bytes);
+            channel.take(&inbox.next_frame().unwrap().unwrap())
+        };
+        for (number, expected) in [(FIRST + 101, 101), (0, 0), (2, 2)] {
+            assert_eq!(take(number), Passed::Taken);
+            assert_eq!(frames.recv().unwrap(), frame::encode(0, Tag(expected), b"text").unwrap());
+        }
+        assert_eq!([take(101), take(1)], [Passed::NotMeant; 2]);
+        assert_eq!([take(0), take(0)], [Passed::Taken, Passed::Ended]);
+    }
+}
