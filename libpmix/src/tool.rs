@@ -1,9 +1,10 @@
 //! Tools: their first connection, and their end. See `tool_servers` for more connections.
 
+use std::io;
 use std::sync::Arc;
 
 use modex::runtime;
-use modex::types::{AsStatus, ProcId, Status};
+use modex::types::{AsStatus, Namespace, ProcId, Status};
 use modex::{Client, ToolDirections, ToolError};
 
 use super::argument::{Count, Marked, Out};
@@ -123,6 +124,7 @@ fn attach_to_parent(directives: &Directives) -> Result<(), Failure> {
 fn connect(directives: &Directives) -> Result<Client, Failure> {
     let alone = || match &directives.directions.name {
         Some(proc) => Client::alone_as(proc.clone()),
+        None if directives.directions.is_launcher || directives.is_server => Client::alone().and_then(without_dots),
         None => Client::alone(),
     };
     let alone = || alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE));
@@ -134,6 +136,13 @@ fn connect(directives: &Directives) -> Result<Client, Failure> {
         Err(_) if directives.is_optional => none_required().and_then(|()| alone()),
         outcome => outcome,
     }
+}
+
+/// A tool as a server: launchers of OpenPMIx read the namespace of an address up to its first dot.
+fn without_dots(named: Client) -> io::Result<Client> {
+    let ProcId { namespace, rank } = named.proc();
+    let namespace = Namespace::new(&namespace.as_str().replace('.', "-")).map_err(io::Error::other)?;
+    Client::alone_as(ProcId { namespace, rank: *rank })
 }
 
 /// Logs a refusal.
