@@ -286,6 +286,31 @@ fn the_first_server_that_admits_the_tool_is_taken_and_decoys_are_passed_over() {
     tool.finalize().unwrap();
 }
 
+/// Regression: a server that did not answer held the wait for 60 seconds, whatever its limit.
+#[test]
+fn a_wait_for_a_server_that_does_not_answer_has_a_limit() {
+    let place = tempfile::tempdir().unwrap();
+    let server = serve(place.path(), "one", assigning());
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("mute.0;tcp4://{}", mute.local_addr().unwrap());
+    let file = place.path().join(format!("{}mute", stem(place.path())));
+    fs::write(file, decoy(&address, std::process::id())).unwrap();
+    let named = ToolDirections { namespace: Some(namespace("one")), ..at(place.path()) };
+    let tool = tool().session_tmpdir(place.path()).system_tmpdir(place.path()).directions(named).connect().unwrap();
+    let waiting = std::thread::Builder::new().spawn(move || {
+        let waited = tool.wait_for_primary(&ProcId::new(namespace("mute"), 0), Some(Duration::from_secs(1)));
+        (waited.map_err(|error| error.status()), tool)
+    });
+    // The mute server hears the tool, which then gives up.
+    let (mut stream, _) = mute.accept().unwrap();
+    stream.set_read_timeout(Some(modex::runtime::CONNECT_TIME_MAX / 2)).unwrap();
+    assert!(stream.read_to_end(&mut Vec::new()).is_ok(), "the tool goes on waiting");
+    let (waited, tool) = waiting.unwrap().join().unwrap();
+    assert_eq!(waited, Err(Status::ERR_TIMEOUT));
+    tool.finalize().unwrap();
+    drop(server);
+}
+
 #[test]
 fn a_search_finds_no_server_that_the_tool_has_already() {
     let place = tempfile::tempdir().unwrap();

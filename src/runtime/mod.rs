@@ -37,7 +37,7 @@ mod shared;
 pub use server::poller;
 
 #[doc(hidden)] // For the C library.
-pub use server::attribute_support::attributes_of_library;
+pub use server::attribute_support::{OF_INIT, attributes_of_library};
 
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;
@@ -50,7 +50,8 @@ pub use client::invite::{Formed, GroupCallback};
 pub use client::session::Session;
 pub use client::started_fence::StartedFence;
 pub use client::tool::{
-    Look, SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address, wait_for_server,
+    Look, SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address,
+    wait_for_server,
 };
 pub use server::connection_limits::ConnectionLimits;
 pub use server::fabric_source::{FabricSource, FabricSourceError};

@@ -419,3 +419,14 @@ fn a_debugger_of_either_library_starts_a_launcher_that_waits() {
     assert_eq!(missing.text(), "PMIx_Spawn: PMIX_ERR_JOB_EXE_NOT_FOUND\n", "{}", missing.transcript());
     assert!(missing.err.contains("/no/such: No such file"), "{}", missing.transcript());
 }
+
+/// Regression: the tool waited for an answer of the launcher, which serves others than the tool after its release alone.
+#[test]
+fn a_tool_releases_a_launcher_that_serves_it_on_the_launchers_connection() {
+    let [ours, stock] = libraries();
+    let place = place();
+    let of_stock = stock.directory.as_ref().map_or_else(String::new, |directory| directory.display().to_string());
+    let debugger = consumer(&ours, program("late_launcher"), place.path());
+    let ended = debugger.arg(format!("LD_LIBRARY_PATH={of_stock}")).run().success();
+    assert_eq!(ended.text(), "released\nthe launcher has ended\n", "{}", ended.transcript());
+}

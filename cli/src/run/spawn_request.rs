@@ -33,6 +33,15 @@ pub(crate) enum SpawnRefusal {
         /// The directive.
         key: String,
     },
+    /// Directives for a launcher that are required, and that its program does not read.
+    #[error(
+        "it requires {key}, which a launcher that waits for its tool reads alone; add PMIX_SPAWN_TOOL and \
+         PMIX_DEBUG_STOP_IN_INIT"
+    )]
+    Unread {
+        /// The directive.
+        key: &'static str,
+    },
     /// A directive of the wrong type.
     #[error("the value of {key} has the wrong type")]
     WrongType {
@@ -137,9 +146,11 @@ impl SpawnRefusal {
     /// The answer for the requester.
     pub(super) const fn status(&self) -> Status {
         match self {
-            Self::Required { .. } | Self::NothingRedirected | Self::Merged | Self::NoInit { .. } => {
-                Status::ERR_NOT_SUPPORTED
-            }
+            Self::Required { .. }
+            | Self::Unread { .. }
+            | Self::NothingRedirected
+            | Self::Merged
+            | Self::NoInit { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Daemons(refusal) => refusal.status(),
             Self::WrongType { .. }
             | Self::NoTime { .. }
@@ -248,7 +259,7 @@ pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) 
         return Err(SpawnRefusal::NoRoom { wanted, room });
     }
     check_required(&request.job, |key| is_known(key) || KNOWN_OF_JOB.contains(&key) || KNOWN_OF_SPAWN.contains(&key))?;
-    find(&request.job, keys::LAUNCH_DIRECTIVES).try_for_each(|info| launch_directives(&info.value).map(drop))?;
+    find(&request.job, keys::LAUNCH_DIRECTIVES).try_for_each(|info| check_launch_directives(info, request))?;
     let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
     let mut work = Work::default();
     check_hosts(&request.job, directory, surroundings, &mut work)?;
@@ -291,6 +302,17 @@ pub(super) fn launch_directives(value: &Value) -> Result<Vec<Info>, SpawnRefusal
         _ => Err(wrong()),
     });
     infos.collect()
+}
+
+/// Only a launcher that waits for a tool reads directives for its own job. Whether the program is a launcher is unknown.
+fn check_launch_directives(info: &Info, request: &Spawn) -> Result<(), SpawnRefusal> {
+    let directives = launch_directives(&info.value)?;
+    let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
+    let name = keys::LAUNCHER_RNDZ_URI.name().as_bytes();
+    let is_address = |entry: &Text| entry.as_bytes().strip_prefix(name).is_some_and(|rest| rest.starts_with(b"="));
+    let is_read = is_held_tool(&request.job) || request.apps.iter().all(|app| app.environment.iter().any(is_address));
+    let is_unmet = !is_read && (is_required(info) || directives.iter().any(is_required));
+    if is_unmet { Err(SpawnRefusal::Unread { key: keys::LAUNCH_DIRECTIVES.name() }) } else { Ok(()) }
 }
 
 fn read_app(
@@ -736,6 +758,17 @@ mod tests {
             processes_max: 2,
             info,
         }
+    }
+
+    /// Regression: required directives for a launcher that does not wait for its tool were taken, and nothing read them.
+    #[test]
+    fn directives_for_a_launcher_need_one_that_waits() {
+        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..info(keys::DEBUG_STOP_IN_INIT, true) };
+        let directives = info(keys::LAUNCH_DIRECTIVES, Value::info_array(vec![required]));
+        let held = [directives.clone(), info(keys::SPAWN_TOOL, true), info(keys::DEBUG_STOP_IN_INIT, true)];
+        let refusal = read_of(vec![directives], vec![app("/bin/true", vec![])]).map(|_| ()).unwrap_err();
+        assert_eq!(refusal.status(), Status::ERR_NOT_SUPPORTED, "{refusal}");
+        assert!(read_of(held.to_vec(), vec![app("/bin/true", vec![])]).is_ok());
     }
 
     fn read_of(job: Vec<Info>, apps: Vec<types::App>) -> Result<Vec<App>, SpawnRefusal> {

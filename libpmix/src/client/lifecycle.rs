@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use modex::keys;
-use modex::runtime::has_more_rights_than_its_starter;
+use modex::runtime::{OF_INIT, has_more_rights_than_its_starter};
 use modex::types::{Info, Key, Status, Value};
 use modex::{Client, ConnectError};
 
@@ -97,21 +97,8 @@ const FACTS: [&str; 6] = [
     keys::SERVER_RANK.name(),
 ];
 
-/// Directives about a programming model: each library in a process declares its own.
-const OF_MODEL: [&str; 8] = [
-    keys::PROGRAMMING_MODEL.name(),
-    keys::MODEL_LIBRARY_NAME.name(),
-    keys::MODEL_LIBRARY_VERSION.name(),
-    keys::THREADING_MODEL.name(),
-    keys::MODEL_NUM_THREADS.name(),
-    keys::MODEL_NUM_CPUS.name(),
-    keys::MODEL_CPU_TYPE.name(),
-    keys::MODEL_AFFINITY_POLICY.name(),
-];
-
 fn refuse_required(infos: &[Info]) -> Result<(), Failure> {
-    let understood = [&OF_MODEL[..], &[keys::EXTERNAL_PROGRESS.name()]].concat();
-    match keys::first_unmet(infos, &understood) {
+    match keys::first_unmet(infos, &OF_INIT) {
         None => Ok(()),
         Some(key) => {
             tracing::error!(key = key.as_str(), "PMIx_Init does not honour a required directive; leave it out");
@@ -124,7 +111,7 @@ fn refuse_required(infos: &[Info]) -> Result<(), Failure> {
 fn refuse_contradiction(member: &Member, infos: &[Info]) -> Result<(), Failure> {
     let earlier = process::read(|state| state.init_directives.clone());
     let contradicts = |info: &&Info| match info.key.as_str() {
-        key if OF_MODEL.contains(&key) || key == keys::EXTERNAL_PROGRESS.name() => false,
+        key if OF_INIT.contains(&key) => false,
         key if FACTS.contains(&key) => fact(member, &info.key).is_some_and(|fact| !is_same(&fact, &info.value)),
         key => earlier.iter().any(|earlier| earlier.key.as_str() == key && earlier.value != info.value),
     };

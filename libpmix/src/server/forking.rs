@@ -19,7 +19,7 @@ use modex::keys::{self, TypedKey};
 use modex::proto::Spawn;
 use modex::ptl::LAUNCHER_SERVER_NAME;
 use modex::types::codes::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
-use modex::types::{App, AsStatus, Info, Namespace, ProcId, Status, Text, Value};
+use modex::types::{App, AsStatus, Info, InfoFlags, Namespace, ProcId, Status, Text, Value};
 use modex::{Capabilities, EnvironmentChange, Host, Server};
 use nix::fcntl::OFlag;
 use nix::libc;
@@ -72,6 +72,7 @@ pub(crate) fn spawn(request: &Spawn) -> Result<Namespace, Status> {
     let process = state::current().map_err(|failure| failure.0)?;
     let is_nohup = is_set(request, keys::NOHUP);
     refuse_unmet(request, is_nohup)?;
+    refuse_unread(request)?;
     let apps = counted(request)?;
     let job = new_name(process.server())?;
     register(&process, &job, request, &apps)?;
@@ -106,6 +107,42 @@ fn refuse_unmet(request: &Spawn, is_nohup: bool) -> Result<(), Status> {
         }
         None => Ok(()),
     }
+}
+
+/// Only a launcher that knows the address of this tool reads directives for its own job. Whether the program is a launcher is
+/// unknown.
+fn refuse_unread(request: &Spawn) -> Result<(), Status> {
+    let key = keys::LAUNCH_DIRECTIVES.name();
+    for info in request.job.iter().filter(|info| info.key.as_str() == key) {
+        let directives = infos_in(&info.value).ok_or_else(|| {
+            tracing::error!(key, "the value of this directive is no array of infos");
+            Status::ERR_BAD_PARAM
+        })?;
+        let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
+        let is_read = is_held_tool(request) || request.apps.iter().all(knows_a_tool);
+        if !is_read && (is_required(info) || directives.into_iter().any(is_required)) {
+            tracing::error!(
+                key,
+                "only a launcher that waits for this tool reads this directive; add PMIX_SPAWN_TOOL and PMIX_DEBUG_STOP_IN_INIT, or \
+                 PMIX_LAUNCHER_RNDZ_URI among the variables of the program"
+            );
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+    }
+    Ok(())
+}
+
+/// The infos in an array of them.
+fn infos_in(value: &Value) -> Option<Vec<&Info>> {
+    let Value::DataArray(array) = value else { return None };
+    let infos = array.elements.iter().map(|element| if let Value::Info(info) = element { Some(&**info) } else { None });
+    infos.collect()
+}
+
+/// Whether the program's variables have the address of a tool.
+fn knows_a_tool(app: &App) -> bool {
+    let name = keys::LAUNCHER_RNDZ_URI.name().as_bytes();
+    app.environment.iter().any(|entry| entry.as_bytes().strip_prefix(name).is_some_and(|rest| rest.starts_with(b"=")))
 }
 
 /// The applications with their numbers of processes.
@@ -300,5 +337,35 @@ fn text_of(request: &Spawn, app: &App, key: TypedKey<str>) -> Option<OsString> {
     match &found.value {
         Value::String(text) => Some(OsString::from_vec(text.as_bytes().to_vec())),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modex::types::Key;
+
+    use super::*;
+
+    /// Regression: required directives for a launcher succeeded, though nothing read them, and so did a value of another type.
+    #[test]
+    fn directives_for_a_launcher_need_one_that_waits() {
+        let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
+        let required = |info: Info| Info { flags: InfoFlags::REQUIRED.bits(), ..info };
+        let stop = || info(keys::DEBUG_STOP_IN_INIT.name(), Value::from(true));
+        let directives = |infos: Vec<Info>| info(keys::LAUNCH_DIRECTIVES.name(), Value::info_array(infos));
+        let refused = |job: Vec<Info>, variable: Option<&str>| {
+            let environment = variable.into_iter().map(Text::from).collect();
+            refuse_unread(&Spawn::new(job, vec![App { environment, ..App::default() }])).err()
+        };
+        let unread = Some(Status::ERR_NOT_SUPPORTED);
+        assert_eq!(refused(vec![directives(vec![required(stop())])], None), unread);
+        assert_eq!(refused(vec![required(directives(vec![stop()]))], None), unread);
+        assert_eq!(refused(vec![directives(vec![stop()])], None), None);
+        let is_tool = info(keys::SPAWN_TOOL.name(), Value::from(true));
+        assert_eq!(refused(vec![required(directives(vec![])), is_tool.clone()], None), unread);
+        assert_eq!(refused(vec![required(directives(vec![])), is_tool, stop()], None), None);
+        assert_eq!(refused(vec![required(directives(vec![]))], Some("PMIX_LAUNCHER_RNDZ_URI=a.0;tcp4://b:1")), None);
+        let text = info(keys::LAUNCH_DIRECTIVES.name(), Value::from("x"));
+        assert_eq!(refused(vec![text], None), Some(Status::ERR_BAD_PARAM));
     }
 }

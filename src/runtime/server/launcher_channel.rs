@@ -18,8 +18,8 @@ use std::os::unix::net::UnixStream;
 use crossbeam::channel::{Sender, TrySendError, bounded};
 
 use super::loop_messages::{LoopMessage, LoopSender};
-use crate::proto::frame::{Frame, FrameHeader};
 use crate::proto::Tag;
+use crate::proto::frame::{Frame, FrameHeader};
 use crate::runtime::shared::message_codec::message_buffer;
 use crate::runtime::shared::threads::spawn;
 use crate::server::PeerId;
