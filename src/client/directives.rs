@@ -267,6 +267,19 @@ pub fn time_limit(infos: &[Info]) -> Result<Option<Duration>, DirectiveError> {
     infos.iter().rev().find(|info| info.key.as_str() == attribute::TIMEOUT).map_or(Ok(None), timeout)
 }
 
+/// Infos of `PMIx_Init`. Those about a programming model differ between the libraries in a process: each declares its own.
+pub const UNDERSTOOD_OF_INIT: [&str; 9] = [
+    keys::EXTERNAL_PROGRESS.name(),
+    keys::PROGRAMMING_MODEL.name(),
+    keys::MODEL_LIBRARY_NAME.name(),
+    keys::MODEL_LIBRARY_VERSION.name(),
+    keys::THREADING_MODEL.name(),
+    keys::MODEL_NUM_THREADS.name(),
+    keys::MODEL_NUM_CPUS.name(),
+    keys::MODEL_CPU_TYPE.name(),
+    keys::MODEL_AFFINITY_POLICY.name(),
+];
+
 /// The directives of the leader of an invitation.
 pub const UNDERSTOOD_OF_INVITATIONS: [&str; 3] =
     [keys::TIMEOUT.name(), keys::GROUP_OPTIONAL.name(), keys::GROUP_ASSIGN_CONTEXT_ID.name()];

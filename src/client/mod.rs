@@ -63,8 +63,8 @@ pub use call::{
     Anomaly, Call, CallError, CallId, ClientConfig, ClientInput, ClientOutput, LossReason, Outcome, Unsendable,
 };
 pub use directives::{
-    DirectiveError, FenceDirectives, GetDirectives, RealmDirective, UNDERSTOOD_OF_INVITATIONS, refuse_required,
-    time_limit,
+    DirectiveError, FenceDirectives, GetDirectives, RealmDirective, UNDERSTOOD_OF_INIT, UNDERSTOOD_OF_INVITATIONS,
+    refuse_required, time_limit,
 };
 pub use endpoint_exchange::own_endpoints;
 pub use invitation::{

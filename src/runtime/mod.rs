@@ -37,7 +37,7 @@ mod shared;
 pub use server::poller;
 
 #[doc(hidden)] // For the C library.
-pub use server::attribute_support::{OF_INIT, attributes_of_library};
+pub use server::attribute_support::attributes_of_library;
 
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;

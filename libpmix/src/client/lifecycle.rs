@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use modex::client::UNDERSTOOD_OF_INIT;
 use modex::keys;
-use modex::runtime::{OF_INIT, has_more_rights_than_its_starter};
+use modex::runtime::has_more_rights_than_its_starter;
 use modex::types::{Info, Key, Status, Value};
 use modex::{Client, ConnectError};
 
@@ -98,7 +99,7 @@ const FACTS: [&str; 6] = [
 ];
 
 fn refuse_required(infos: &[Info]) -> Result<(), Failure> {
-    match keys::first_unmet(infos, &OF_INIT) {
+    match keys::first_unmet(infos, &UNDERSTOOD_OF_INIT) {
         None => Ok(()),
         Some(key) => {
             tracing::error!(key = key.as_str(), "PMIx_Init does not honour a required directive; leave it out");
@@ -111,7 +112,7 @@ fn refuse_required(infos: &[Info]) -> Result<(), Failure> {
 fn refuse_contradiction(member: &Member, infos: &[Info]) -> Result<(), Failure> {
     let earlier = process::read(|state| state.init_directives.clone());
     let contradicts = |info: &&Info| match info.key.as_str() {
-        key if OF_INIT.contains(&key) => false,
+        key if UNDERSTOOD_OF_INIT.contains(&key) => false,
         key if FACTS.contains(&key) => fact(member, &info.key).is_some_and(|fact| !is_same(&fact, &info.value)),
         key => earlier.iter().any(|earlier| earlier.key.as_str() == key && earlier.value != info.value),
     };

@@ -354,8 +354,15 @@ mod tests {
         let stop = || info(keys::DEBUG_STOP_IN_INIT.name(), Value::from(true));
         let directives = |infos: Vec<Info>| info(keys::LAUNCH_DIRECTIVES.name(), Value::info_array(infos));
         let refused = |job: Vec<Info>, variable: Option<&str>| {
-            let environment = variable.into_iter().map(Text::from).collect();
-            refuse_unread(&Spawn::new(job, vec![App { environment, ..App::default() }])).err()
+            let app = App {
+                command: None,
+                argv: Vec::new(),
+                environment: variable.into_iter().map(Text::from).collect(),
+                working_directory: None,
+                processes_max: 1,
+                info: Vec::new(),
+            };
+            refuse_unread(&Spawn::new(job, vec![app])).err()
         };
         let unread = Some(Status::ERR_NOT_SUPPORTED);
         assert_eq!(refused(vec![directives(vec![required(stop())])], None), unread);

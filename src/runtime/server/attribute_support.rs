@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::client::UNDERSTOOD_OF_INVITATIONS;
+use crate::client::{UNDERSTOOD_OF_INIT, UNDERSTOOD_OF_INVITATIONS};
 use crate::events::Event;
 use crate::proto::Get;
 use crate::runtime::server::job_setup::{
@@ -46,7 +46,7 @@ pub(super) struct HostAttributes {
 const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     (Level::Client, "PMIx_Fabric_register", &[&[keys::TIMEOUT.name()]]),
     (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD, &Get::OF_HARDWARE]),
-    (Level::Client, "PMIx_Init", &[&OF_INIT]),
+    (Level::Client, "PMIx_Init", &[&UNDERSTOOD_OF_INIT]),
     (Level::Client, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),
     (Level::Client, "PMIx_Group_invite", &[&UNDERSTOOD_OF_INVITATIONS]),
     (Level::Client, "PMIx_Group_join", &[&[keys::TIMEOUT.name()]]),
@@ -154,19 +154,6 @@ pub fn attributes_of_library(function: &str) -> BTreeSet<&'static str> {
     let rows = OF_LIBRARY.iter().filter(|(_, name, _)| *name == function);
     rows.flat_map(|(.., lists)| lists.concat()).collect()
 }
-
-/// Infos of `PMIx_Init`. Those about a programming model differ between the libraries in a process: each declares its own.
-pub const OF_INIT: [&str; 9] = [
-    keys::EXTERNAL_PROGRESS.name(),
-    keys::PROGRAMMING_MODEL.name(),
-    keys::MODEL_LIBRARY_NAME.name(),
-    keys::MODEL_LIBRARY_VERSION.name(),
-    keys::THREADING_MODEL.name(),
-    keys::MODEL_NUM_THREADS.name(),
-    keys::MODEL_NUM_CPUS.name(),
-    keys::MODEL_CPU_TYPE.name(),
-    keys::MODEL_AFFINITY_POLICY.name(),
-];
 
 /// Infos about output that a C server writes itself.
 const OF_WRITTEN_OUTPUT: [&str; 19] = [
