@@ -28,6 +28,7 @@ pub const AREAS: [Area; 12] = [
         subject: "fences, connects and groups",
         modules: &[
             "modex::client::endpoint_exchange",
+            "modex::runtime::client::group_info",
             "modex::server::rules::connect",
             "modex::server::rules::fence",
             "modex::server::rules::group",
@@ -159,7 +160,9 @@ pub const AREAS: [Area; 12] = [
             "modex::runtime::server::server_handle::tool_support",
             "modex::server::rules::tools",
             "pmix::parent",
+            "pmix::repeated_init",
             "pmix::tool",
+            "pmix::tool_directions",
             "pmix::tool_servers",
         ],
     },
@@ -169,6 +172,7 @@ pub const AREAS: [Area; 12] = [
         modules: &[
             "modex::runtime::client::session::topology",
             "modex::runtime::server::topology",
+            "modex::topo::inventory",
             "pmix::hwloc",
             "pmix::server::topology_options",
             "pmix::topology",
