@@ -94,7 +94,16 @@ impl FabricJobs {
         };
         found.is_hosts |= is_hosts;
         let placed = PlacedApplication { application: Arc::new(application), hardware: newest.clone() };
+        let runs = placed.application.layout.sorted_runs();
         let (applications, dropped) = found.add(placed, limits);
+        if dropped.first().is_some_and(|again| again.application.layout.sorted_runs() != runs) {
+            tracing::warn!(
+                namespace = %job,
+                forgotten = dropped.len(),
+                "a setup begins the job anew, because it shares processes with an earlier application or exceeds a limit; the earlier \
+                 application and the later ones are forgotten. Give each setup its own processes"
+            );
+        }
         let (secret, job) = (found.secret.clone(), job.clone());
         kept.push_front(found);
         shrink(kept);

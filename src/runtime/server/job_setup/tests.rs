@@ -866,6 +866,21 @@ fn further_endpoints_of_a_node_are_those_of_the_changed_fabric() {
     }
 }
 
+/// Regression: an application that had a process of an earlier one was forgotten without a word.
+#[test]
+fn a_setup_that_shares_a_part_of_the_processes_says_so() {
+    let lines = WarnLines::default();
+    tracing::subscriber::with_default(lines.clone(), || {
+        let fixture = fixture_with_fabric();
+        for ranks in ["0,1", "2", "0,1", "1,3"] {
+            let infos = [part("pmix.nmap", "test000"), part("pmix.pmap", ranks)];
+            fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+        }
+    });
+    let said = lines.0.lock();
+    assert_eq!(said.iter().filter(|line| line.contains("begins the job anew")).count(), 1, "{said:?}");
+}
+
 /// The processes at the device may run, so the setup of another application does not fail.
 #[test]
 fn endpoints_at_a_lost_device_stay_and_the_log_names_it() {
