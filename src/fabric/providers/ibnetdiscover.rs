@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::provider::{Fault, Provider, ProviderError, check_name, id_of_port, u32_of};
@@ -48,19 +48,25 @@ struct Subnet<'t> {
     adapters: BTreeMap<&'t str, (String, usize)>,
     /// Ports at the other ends of switches' cables, except those of switches, and the line of each.
     ends: Vec<(End<'t>, usize)>,
-    /// Described ports, except those of switches.
-    ports: BTreeSet<End<'t>>,
+    /// Described ports, with the other ends of their cables and their lines.
+    ports: BTreeMap<End<'t>, (End<'t>, usize)>,
 }
 
-/// The id of an adapter or router, and the number of its port.
+/// The id of a switch, adapter or router, and the number of its port.
 type End<'t> = (&'t str, &'t str);
 
 impl Provider for IbNetDiscover {
     fn describe(&self, text: &str) -> Result<FabricDescription, ProviderError> {
         let subnet = Subnet::read(text)?;
         // The program writes each cable in the sections of both ends. Otherwise the text was cut.
-        if let Some(((id, port), line)) = subnet.ends.iter().find(|(end, _)| !subnet.ports.contains(end)) {
-            return Err(Fault::Unknown { name: format!("\"{id}\"[{port}]") }.on_line(*line));
+        if let Some((end, line)) = subnet.ends.iter().find(|(end, _)| !subnet.ports.contains_key(end)) {
+            return Err(Fault::Unknown { name: shown(*end) }.on_line(*line));
+        }
+        let back = |end: &End<'_>| subnet.ports.get(end).map(|(back, _)| *back);
+        let is_crossed = |(own, (end, _)): &(&End<'_>, &(End<'_>, usize))| back(end).is_some_and(|back| back != **own);
+        if let Some((_, (end, line))) = subnet.ports.iter().find(is_crossed) {
+            let other = back(end).map(shown).unwrap_or_default();
+            return Err(Fault::Cable { end: shown(*end), other }.on_line(*line));
         }
         let number = |line: usize, id: &str| {
             let unknown = || Fault::Unknown { name: id.to_owned() }.on_line(line);
@@ -78,6 +84,11 @@ impl Provider for IbNetDiscover {
         let plane = PlaneDescription { name: NAME.to_owned(), vendor, switches: subnet.switches, links, devices };
         Ok(FabricDescription { identifier: NAME.to_owned(), planes: vec![plane] })
     }
+}
+
+/// A port as the text has it.
+fn shown((id, port): End<'_>) -> String {
+    format!("\"{id}\"[{port}]")
 }
 
 impl<'t> Subnet<'t> {
@@ -131,8 +142,8 @@ impl<'t> Subnet<'t> {
         if !is_number(port) || !is_number(peer_port) {
             return Err(form());
         }
-        if section.kind != Kind::Switch {
-            self.ports.insert((section.id, port));
+        if let Some((_, before)) = self.ports.insert((section.id, port), ((peer, peer_port), line)) {
+            return Err(Fault::Twice { name: shown((section.id, port)), before });
         }
         match section.kind {
             Kind::Switch if peer.starts_with("S-") && peer != section.id => {

@@ -115,6 +115,14 @@ pub enum Fault {
         /// The name.
         name: String,
     },
+    /// The two ends of a cable name different ports.
+    #[error("the cable leads to {end}, and from there to {other}")]
+    Cable {
+        /// The other end of the cable.
+        end: String,
+        /// The port that the other end names.
+        other: String,
+    },
     /// A switch is above itself.
     #[error("switch '{name}' is in a loop: it is above itself")]
     Loop {

@@ -73,6 +73,10 @@ fn read_line<'t>(text: &'t str, line: usize, devices: &mut Devices<'t>) -> Resul
     if let Some((port, _)) = path.strip_prefix("ports/").and_then(|path| path.split_once('/')) {
         check_name("device", &format!("{name}:{port}"))?;
     }
+    let of_address = |character: char| character.is_ascii_hexdigit() || [':', '.'].contains(&character);
+    if ["address", "node_guid", "sys_image_guid"].contains(&path) && !content.trim().chars().all(of_address) {
+        return Err(form());
+    }
     let earlier = devices.entry((class, node, name)).or_default().insert(path, (content.trim(), line));
     match earlier {
         None => Ok(()),

@@ -431,6 +431,11 @@ fn a_wrong_subnet_is_refused_with_the_line() {
     assert_eq!(of("Switch 8"), "line 1: \"Switch 8\" has none of the known forms");
     assert_eq!(of("hello"), "line 1: \"hello\" has none of the known forms");
     assert_eq!(of(switch), "plane 'infiniband' has no devices");
+    let again = SUBNET.replace("[4][ext 2]", "[3]");
+    assert_eq!(of(&again), "line 11: '\"S-0000000000002000\"[3]' was described before, on line 10");
+    let crossed = SUBNET.replace("[1](1001) \t\"S-0000000000002000\"[1]", "[1](1001) \t\"S-0000000000002000\"[3]");
+    let expected = "the cable leads to \"S-0000000000002000\"[3], and from there to \"S-0000000000002001\"[3]";
+    assert_eq!(of(&crossed), format!("line 28: {expected}"));
     let twice = "Ca 1 \"H-1\" # \"n0 hca0\"\n[1](2) \"S-1\"[1]\nCa 1 \"H-2\" # \"n0 hca0\"\n[1](3) \"S-1\"[2]\n";
     assert_eq!(of(&format!("{switch}{twice}")), "node 'n0' has two devices with the name 'hca0:1'");
 }
@@ -486,6 +491,10 @@ fn names_that_no_list_can_hold_are_refused_with_their_line_or_device() {
     for name in ["", "eth 0", "eth,0", "eth\u{7f}", &long] {
         let error = of_listing("n1", name);
         assert!(error.starts_with(&format!("line 2: no device can have the name {:?}", excerpt(name))), "{error}");
+    }
+    for odd in ["net/eth0/address:zz", "infiniband/mlx5_0/node_guid:xyz"] {
+        let line = format!("n0: /sys/class/{odd}");
+        assert_eq!(error(SysListing.read(&line)), format!("line 1: {line:?} has none of the known forms"));
     }
     let port = error(SysListing.read("n0: /sys/class/infiniband/mlx5_0/ports/a b/state:4"));
     assert!(port.starts_with("line 1: no device can have the name \"mlx5_0:a b\""), "{port}");
