@@ -55,6 +55,10 @@ impl OutputStyle {
         let has_file = matches!(self.destination, Some(Destination::File(_)));
         if names_destination(name) {
             let Value::String(_) = info.value else { return Err(UnmetOutput::NoPath { key: key() }) };
+            // PMIX_IOF_LOCAL_OUTPUT = false: this process writes nothing.
+            if self.is_local == Some(false) {
+                return Err(UnmetOutput::NoFile { key: key() });
+            }
             let named = Self::of([info]).destination;
             let Some(place) = named.filter(|named| self.destination.as_ref() == Some(named)) else {
                 return Err(UnmetOutput::OtherPlace { key: key() });
@@ -128,6 +132,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let plain = directory.path().join("plain");
         fs::write(&plain, "").unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
         let path = |path: PathBuf| path.to_str().unwrap().to_owned();
         let (file, into) = (keys::IOF_OUTPUT_TO_FILE.name(), keys::IOF_OUTPUT_TO_DIRECTORY.name());
         let only = || info(keys::IOF_FILE_ONLY.name(), true);
@@ -150,6 +156,9 @@ mod tests {
             (vec![info(file, text(path(directory.path().join("%n/%r/f")))), pattern()], None),
             (vec![info(file, "relative")], None),
             (vec![info(file, true)], Some(Status::ERR_BAD_PARAM)),
+            (vec![info(keys::IOF_FILE_ONLY.name(), 1_u32)], Some(Status::ERR_BAD_PARAM)),
+            (vec![fine(), info(keys::IOF_LOCAL_OUTPUT.name(), false)], Some(Status::ERR_NOT_SUPPORTED)),
+            (vec![info(into, text(path(link.clone())))], Some(Status::ERR_FILE_OPEN_FAILURE)),
         ] {
             assert_eq!(refusal(&infos), expected, "{infos:?}");
         }
