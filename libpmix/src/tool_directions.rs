@@ -41,6 +41,8 @@ impl Directives {
                 rank = rank_of(&info.value)?;
             } else if is(keys::EXTERNAL_PROGRESS.name()) {
                 // No server needs it: `turns::choose` reads it.
+            } else if is(keys::CONNECTION_ORDER.name()) {
+                refuse_order(info)?;
             } else if !read.set_place(info)? && !read.set_flag(info)? {
                 read.directions.info.push(info.clone());
             }
@@ -156,6 +158,16 @@ fn rank_of(value: &Value) -> Result<Rank, Failure> {
     if rank.process().is_some() { Ok(rank) } else { Err(BAD) }
 }
 
+/// The order of the search is fixed. A server's host could not change it.
+fn refuse_order(info: &Info) -> Result<(), Failure> {
+    if info.flags().contains(InfoFlags::REQUIRED) {
+        tracing::error!("PMIX_CONNECTION_ORDER is not supported; name the server, or do not require the order");
+        return Err(Failure(Status::ERR_NOT_SUPPORTED));
+    }
+    tracing::warn!("PMIX_CONNECTION_ORDER is ignored: the order of the search is fixed");
+    Ok(())
+}
+
 const BAD: Failure = Failure(Status::ERR_BAD_PARAM);
 
 #[cfg(test)]
@@ -214,6 +226,18 @@ mod tests {
         };
         assert_eq!(read("one.0;tcp4://127.0.0.1:1"), Ok(Some("/file".into())));
         assert_eq!(read("two.0;tcp4://127.0.0.1:2"), Err(Status::ERR_BAD_PARAM));
+    }
+
+    /// Regression: it went to the server's host, which can't honour it.
+    #[test]
+    fn a_required_order_of_the_search_is_refused() {
+        let of = |flags| {
+            let order = Info::new(Key::from_static(keys::CONNECTION_ORDER.name()), "pmix.cnct.sched");
+            Directives::read(&[Info { flags, ..order }])
+                .map(|read| read.directions.info.len())
+                .map_err(|failure| failure.0)
+        };
+        assert_eq!([0, InfoFlags::REQUIRED.bits()].map(of), [Ok(0), Err(Status::ERR_NOT_SUPPORTED)]);
     }
 
     #[test]
