@@ -438,20 +438,35 @@ fn field_names(json: &Json, names: &mut Vec<String>) {
 }
 
 const MACHINE: &str = "<topology version='2.0'><object type='Machine' cpuset='0x1'><object type='Core' cpuset='0x1'>\
-    <object type='PU' os_index='0' cpuset='0x1'/></object><object type='OSDev' name='eth\u{1b}0' osdev_type='2'/></object></topology>";
+    <object type='PU' os_index='0' cpuset='0x1'/></object><object type='OSDev' name='eth0' osdev_type='2'/></object></topology>";
 
-/// The segment of a node's topology belongs to no job, and the report shows what it is.
-#[test]
-fn the_topology_of_a_node_and_an_inventory_are_shown() {
+/// A segment with a topology, its only file in a directory, and the directory.
+fn machine(xml: &str) -> (SharedMachine, PathBuf, TempDir) {
     let directory = TempDir::new().unwrap();
     let options = SegmentOptions {
         backing: BackingKind::File,
         directory: Some(directory.path().to_owned()),
         ..SegmentOptions::new("", "server.0")
     };
-    let topology = Topology { xml: Some(Text::from(MACHINE)), support: Vec::new() };
-    let _shared = SharedMachine::publish(&topology, &options).unwrap();
+    let topology = Topology { xml: Some(Text::from(xml)), support: Vec::new() };
+    let shared = SharedMachine::publish(&topology, &options).unwrap();
     let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    (shared, path, directory)
+}
+
+/// Its inventory leaves the device out. The terminal gets no control character.
+#[test]
+fn a_device_with_an_odd_name_is_shown_with_a_warning() {
+    let (_shared, path, _directory) = machine(&MACHINE.replace("eth0", "eth\u{1b}0"));
+    let shown = inspect(&["--file", utf8(&path), "--topology"]);
+    assert!(shown.status.success() && stderr(&shown).contains("eth\\u{1b}0"), "{shown:?}");
+    assert!(stdout(&shown).contains("eth\\u{1b}0") && !stdout(&shown).contains('\u{1b}'), "{shown:?}");
+}
+
+/// The segment of a node's topology belongs to no job, and the report shows what it is.
+#[test]
+fn the_topology_of_a_node_and_an_inventory_are_shown() {
+    let (_shared, path, directory) = machine(MACHINE);
     let segment = segment(&["--file", utf8(&path), "--topology"]);
     assert_eq!((&segment["namespace"], &segment["is_layout_ours"]), (&json!("modex.topology"), &json!(true)));
     let hardware = &segment["hardware"];
@@ -462,7 +477,7 @@ fn the_topology_of_a_node_and_an_inventory_are_shown() {
     assert_eq!(hardware["devices"][0]["kinds"], json!(["network"]));
     assert_eq!(hardware["objects"][2]["kind"], json!("PU"));
     let shown = text(&["--file", utf8(&path), "--topology"]);
-    assert!(shown.contains("Parts") && shown.contains("eth\\u{1b}0"), "{shown}");
+    assert!(shown.contains("Parts") && shown.contains("eth0"), "{shown}");
 
     let blob = Inventory::of("n7", &Machine::of_xml(MACHINE).unwrap()).encode().unwrap();
     let file = directory.path().join("blob");
@@ -497,7 +512,7 @@ fn the_inventories_of_all_nodes_that_a_server_knows_are_shown() {
 
     let shown = inspect(&[]);
     assert!(shown.contains("server cluster-server:0, process "), "{shown}");
-    assert!(shown.contains("eth\\u{1b}0") && shown.contains("plane000"), "{shown}");
+    assert!(shown.contains("eth0") && shown.contains("plane000"), "{shown}");
     server.close(Duration::ZERO);
 }
 

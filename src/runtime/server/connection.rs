@@ -661,6 +661,11 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether a session of this process talks to the launcher.
+    pub(super) fn has_channel(&self) -> bool {
+        self.channel.as_ref().is_some_and(|channel| !channel.is_over())
+    }
+
     /// Passes the launcher's answers to a session of this process from now on.
     pub(super) fn set_channel(&mut self, channel: LauncherChannel) {
         self.channel = Some(channel);

@@ -672,7 +672,7 @@ impl Connections {
 
     /// Begins to pass requests of this process to a launcher. `None`: it is one of this library, or already has a channel.
     pub(super) fn open_launcher(&mut self, id: PeerId, loop_sender: &LoopSender) -> Option<LauncherEnd> {
-        let connection = self.connections.get_mut(&id)?;
+        let connection = self.connections.get_mut(&id).filter(|connection| !connection.has_channel())?;
         let dialect = connection.codec().filter(|codec| !codec.is_ours())?.reading().0;
         match LauncherChannel::begin(loop_sender.clone(), id) {
             Ok((channel, socket)) => {

@@ -9,11 +9,13 @@
 //! ```
 //!
 //! - **P1** Numbers of requests from [`FIRST`] on are those of the session. The launcher chooses smaller ones for its own.
-//! - **P2** The loop never waits: a session that does not read is cut off.
+//! - **P2** The loop never waits: a session that does not read is cut off, with at most 64 MiB that wait for it.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crossbeam::channel::{Sender, TrySendError, bounded};
 
@@ -24,27 +26,51 @@ use crate::runtime::shared::message_codec::message_buffer;
 use crate::runtime::shared::threads::spawn;
 use crate::server::PeerId;
 
-/// The way of the launcher's messages to the session.
+/// The way of the launcher's messages to the session. Its drop ends the session.
 #[derive(Debug)]
-pub(super) struct LauncherChannel(Sender<Vec<u8>>);
+pub(super) struct LauncherChannel {
+    frames: Sender<Vec<u8>>,
+    state: Arc<ChannelState>,
+    socket: UnixStream,
+}
+
+#[derive(Debug, Default)]
+struct ChannelState {
+    /// Bytes that wait for the session.
+    waiting_bytes: AtomicUsize,
+    /// Whether the session has gone.
+    is_over: AtomicBool,
+}
 
 impl LauncherChannel {
     /// Begins to pass messages on. The channel ends with the connection or the session.
     pub(super) fn begin(loop_sender: LoopSender, id: PeerId) -> io::Result<(Self, UnixStream)> {
         let (reading, socket) = UnixStream::pair()?;
-        let mut writing = reading.try_clone()?;
+        let (mut writing, own) = (reading.try_clone()?, reading.try_clone()?);
         let (sender, frames) = bounded::<Vec<u8>>(FRAMES_MAX);
+        let state = Arc::new(ChannelState::default());
+        let (written, read) = (Arc::clone(&state), Arc::clone(&state));
         spawn("modex-to-tool", move || {
             for bytes in frames {
                 if writing.write_all(&bytes).is_err() {
                     break;
                 }
+                // Relaxed: the count guards nothing else.
+                written.waiting_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
             }
             // It fails if the session has gone already.
             let _ = writing.shutdown(Shutdown::Both);
         })?;
-        spawn("modex-to-launcher", move || pass_on(reading, &loop_sender, id))?;
-        Ok((Self(sender), socket))
+        spawn("modex-to-launcher", move || {
+            pass_on(reading, &loop_sender, id);
+            read.is_over.store(true, Ordering::Relaxed);
+        })?;
+        Ok((Self { frames: sender, state, socket: own }, socket))
+    }
+
+    /// Whether the session has gone.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.is_over.load(Ordering::Relaxed)
     }
 
     /// Passes a message of the launcher to the session, if it is one for the session.
@@ -54,10 +80,22 @@ impl LauncherChannel {
             Tag(number) if (FIRST..u32::MAX).contains(&number) => Tag(number - FIRST),
             _ => return Passed::NotMeant,
         };
-        match self.0.try_send(with_tag(frame, tag)) {
+        let bytes = with_tag(frame, tag);
+        let count = bytes.len();
+        if self.state.waiting_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count) > WAITING_BYTES_MAX {
+            return Passed::Ended;
+        }
+        match self.frames.try_send(bytes) {
             Ok(()) => Passed::Taken,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Passed::Ended,
         }
+    }
+}
+
+impl Drop for LauncherChannel {
+    fn drop(&mut self) {
+        // The thread that writes may wait for the session. It fails if the session has gone already.
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
@@ -77,7 +115,17 @@ fn pass_on(mut socket: UnixStream, loop_sender: &LoopSender, id: PeerId) {
     let (mut inbox, mut buffer) = (message_buffer(), vec![0; BUFFER_BYTES]);
     while let Ok(count @ 1..) = socket.read(&mut buffer) {
         inbox.feed(buffer.get(..count).unwrap_or_default());
-        while let Ok(Some(frame)) = inbox.next_frame() {
+        loop {
+            let frame = match inbox.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "this process can't send a message to its launcher, and leaves it");
+                    // It fails if the session has gone already.
+                    let _ = socket.shutdown(Shutdown::Both);
+                    return;
+                }
+            };
             let tag = match frame.header.tag {
                 tag if tag < Tag::DYNAMIC_FIRST => tag,
                 Tag(number) => Tag(number.saturating_add(FIRST)),
@@ -97,6 +145,8 @@ fn with_tag(frame: &Frame<'_>, tag: Tag) -> Vec<u8> {
 const FIRST: u32 = 0x4000_0000;
 /// Messages that may wait for the session.
 const FRAMES_MAX: usize = 4096;
+/// Their bytes.
+const WAITING_BYTES_MAX: usize = 64 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
@@ -106,8 +156,9 @@ mod tests {
 
     #[test]
     fn answers_and_notices_go_to_the_session_and_requests_to_the_server() {
-        let (sender, frames) = bounded(1);
-        let channel = LauncherChannel(sender);
+        let (frames_sender, frames) = bounded(1);
+        let (socket, _session) = UnixStream::pair().unwrap();
+        let channel = LauncherChannel { frames: frames_sender, state: Arc::default(), socket };
         let take = |number: u32| {
             let bytes = frame::encode(0, Tag(number), b"text").unwrap();
             let mut inbox = message_buffer();
@@ -120,5 +171,8 @@ mod tests {
         }
         assert_eq!([take(101), take(1)], [Passed::NotMeant; 2]);
         assert_eq!([take(0), take(0)], [Passed::Taken, Passed::Ended]);
+        assert_eq!(frames.recv().unwrap().len(), frame::encode(0, Tag(0), b"text").unwrap().len());
+        channel.state.waiting_bytes.store(WAITING_BYTES_MAX, Ordering::Relaxed);
+        assert_eq!(take(0), Passed::Ended, "too much waits");
     }
 }

@@ -15,7 +15,7 @@ use super::application::{PlacedApplication, Wanted};
 use super::hardware::Hardware;
 use super::known_devices::{DeviceLists, KnownDevices};
 use super::layout::Layout;
-use crate::fabric::{Closest, Device, DeviceEndpoint, Fabric, Plane, PlaneDevices, Turns, numbered};
+use crate::fabric::{Closest, Device, DeviceEndpoint, Plane, PlaneDevices, Turns, numbered};
 use crate::gds::job_record::endpoints_of;
 use crate::gds::registration::endpoints_info;
 use crate::keys;
@@ -124,8 +124,8 @@ struct UnaskedNode {
     numbers: BTreeMap<Vec<DeviceEndpoint>, u32>,
 }
 
-/// A list of devices, and the place of a process.
-type TurnPlace = (usize, Option<ProcessPlace>);
+/// A list of devices, whether each of its planes has an order, and the place of a process.
+type TurnPlace = (usize, bool, Option<ProcessPlace>);
 
 /// The number of an application, and that of a place of it.
 type ProcessPlace = (usize, usize);
@@ -174,7 +174,9 @@ impl<'a> JobFabric<'a> {
     fn add(&mut self, id: &Key, placed: &'a PlacedApplication, wanted: &Wanted) -> Result<(), FabricShortage> {
         let PlacedApplication { application, hardware } = placed;
         let layout = &application.layout;
-        self.count(&hardware.fabric, layout, wanted)?;
+        // Before the look at many nodes.
+        let of_each = if wanted.is_of_planes() { 1 } else { wanted.of_process };
+        self.count_with(layout, wanted, of_each.saturating_mul(layout.process_count()))?;
         let nodes = layout.nodes().filter(|(_, ranks)| wanted.of_node > 0 || !ranks.is_empty());
         let nodes: Vec<(&'a str, Vec<u32>)> = nodes.collect();
         if nodes.is_empty() || wanted.of_process > 0 && nodes.iter().all(|(_, ranks)| ranks.is_empty()) {
@@ -188,6 +190,11 @@ impl<'a> JobFabric<'a> {
             }
             devices.push((node, ranks, found));
         }
+        let of_node = |(_, ranks, found): &(_, Vec<u32>, Vec<PlaneDevices<'_>>)| {
+            let of_each = if wanted.is_of_planes() { found.len() as u64 } else { wanted.of_process };
+            of_each.saturating_mul(ranks.len() as u64)
+        };
+        self.count = self.count_with(layout, wanted, devices.iter().map(of_node).fold(0, u64::saturating_add))?;
         for (node, ranks, devices) in devices {
             let arrays = self.of_node((id, wanted), hardware, (node, &ranks), &devices);
             self.given.entry(id.clone()).or_default().extend(arrays);
@@ -195,17 +202,11 @@ impl<'a> JobFabric<'a> {
         Ok(())
     }
 
-    /// Counts the endpoints of a wish. Each node counts, because it has an array.
-    fn count(&mut self, fabric: &Fabric, layout: &Layout, wanted: &Wanted) -> Result<(), FabricShortage> {
-        let of_process = if wanted.is_of_planes() { fabric.planes().len() as u64 } else { wanted.of_process };
+    /// Refuses endpoints beyond the limit. Each node counts, because it has an array. Returns the count with these endpoints.
+    fn count_with(&self, layout: &Layout, wanted: &Wanted, of_processes: u64) -> Result<u64, FabricShortage> {
         let of_nodes = wanted.of_node.saturating_add(1).saturating_mul(layout.node_count());
-        let of_processes = of_process.saturating_mul(layout.process_count());
         let found = of_processes.saturating_add(of_nodes).saturating_add(self.count);
-        if found > ENDPOINTS_MAX {
-            return Err(FabricShortage::TooMany { found });
-        }
-        self.count = found;
-        Ok(())
+        if found > ENDPOINTS_MAX { Err(FabricShortage::TooMany { found }) } else { Ok(found) }
     }
 
     /// Whether a wish has got what it is for.
@@ -258,7 +259,7 @@ impl<'a> JobFabric<'a> {
                 let place = self.place_of(rank);
                 let distance = |device: Device<'_>| self.distance(&hardware.inventories, place, device);
                 let closest = || Closest::of_each_plane(&devices, distance);
-                let taken = of_node.turns.take((list, place), 1, closest).into_iter();
+                let taken = of_node.turns.take((list, true, place), 1, closest).into_iter();
                 taken.map(|(plane, device)| DeviceEndpoint { plane, device, earlier: 0 }).collect()
             });
             if let Some(number) = of_node.numbers.get(&chosen) {
@@ -320,7 +321,7 @@ impl<'a> JobFabric<'a> {
         let count = if wanted.is_of_planes() { 1 } else { count(wanted.of_process) };
         for &rank in ranks {
             let place = self.place_of(rank);
-            let taken = of_wish.turns.take((list, place), count, || {
+            let taken = of_wish.turns.take((list, wanted.is_of_planes(), place), count, || {
                 let distance = |device: Device<'_>| self.distance(&hardware.inventories, place, device);
                 // A wish without numbers has one endpoint in each of its planes.
                 if wanted.is_of_planes() {

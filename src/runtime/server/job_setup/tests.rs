@@ -866,6 +866,38 @@ fn further_endpoints_of_a_node_are_those_of_the_changed_fabric() {
     }
 }
 
+/// Regression: each plane of the fabric counted for the limit of endpoints, also one without a device of the job. So a large application that
+/// had been set up lost its endpoints in later answers, when another node got a device in another plane.
+#[test]
+fn planes_without_a_device_of_the_job_do_not_count() {
+    let fixture = fixture_with_fabric();
+    let kind = part(keys::ALLOC_FABRIC_TYPE.name(), "test");
+    let ask = |plane: Option<&str>| {
+        let plane = plane.map(|plane| required(part(keys::ALLOC_FABRIC_PLANE.name(), plane)));
+        let parts: Vec<Info> = [required(kind.clone())].into_iter().chain(plane).collect();
+        let infos = [wish(&parts), part("pmix.nmap", "test000"), part("pmix.pmap", "0-140000")];
+        fixture.server.setup_application(&fixture.namespace, &infos).map(|infos| infos.len())
+    };
+    assert!(ask(Some("plane000")).is_ok());
+    assert_eq!(ask(None).unwrap_err().status(), Status::ERR_OUT_OF_RESOURCE, "two planes");
+}
+
+/// Regression: two requests of one name, one of them for an endpoint in each plane, had the number of endpoints of the first.
+#[test]
+fn requests_with_and_without_numbers_share_no_order_of_devices() {
+    let fixture = fixture_with_fabric();
+    let kind = required(part(keys::ALLOC_FABRIC_TYPE.name(), "test"));
+    let mut given = Vec::new();
+    for (rank, parts) in [vec![kind.clone()], vec![kind, endpoints_wanted(3)]].into_iter().enumerate() {
+        let infos = [wish(&parts), part("pmix.nmap", "test000"), part("pmix.pmap", rank.to_string())];
+        given = fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
+    }
+    fixture.server.setup_local_support(&fixture.namespace, &given).unwrap();
+    let description = JobDescription::new(&fixture.namespace).nodes(["test000"]).ranks_by_node([vec![0, 1]]);
+    fixture.server.register_namespace(&fixture.namespace, 2, description.build().unwrap()).wait().unwrap();
+    assert_eq!([0, 1].map(|rank| fixture.endpoints(rank).len()), [2, 3]);
+}
+
 /// Regression: an application that had a process of an earlier one was forgotten without a word.
 #[test]
 fn a_setup_that_shares_a_part_of_the_processes_says_so() {
