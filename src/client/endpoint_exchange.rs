@@ -17,7 +17,7 @@ use crate::types::{Info, Key, ProcId, Scope, Value, footprint};
 const ENDPOINT_BYTES_MAX: usize = 8 << 20;
 
 /// The values that a process has put for other nodes, as an info of an event. `None` if it has put none, or if they take
-/// more bytes than [`ENDPOINT_BYTES_MAX`]. Reserved keys and qualified values are left out.
+/// more than 8 MiB. Reserved keys and qualified values are left out.
 #[must_use]
 pub fn own_endpoints(own: &ProcId, staging: &Staging) -> Option<Info> {
     let is_given = |(key, _): &(&Key, _)| !qualified::public_key(Key::clone(key)).is_reserved();
