@@ -115,6 +115,9 @@ extern crate self as modex; // `tests/support` names this library `modex` in its
 #[cfg(test)]
 #[path = "../tests/support/cases.rs"]
 mod cases;
+#[cfg(test)]
+#[path = "../tests/support/log_lines.rs"]
+mod log_lines;
 
 pub use api::*;
 

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_data_in_the_name_of_another_and_only_members_data_are_taken() {
+    fn data_in_the_name_of_another_process_or_of_no_member_are_ignored() {
         let given =
             [0, 1].map(|rank| own_endpoints(&proc(rank), &staging(rank, &[(Scope::Remote, "port", 1)])).unwrap());
         let mut endpoints = MemberEndpoints::default();

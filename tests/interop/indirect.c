@@ -2,21 +2,8 @@
  * arguments are the command line of that launcher. The debugger prints the events that come. */
 #include <pmix.h>
 #include <pmix_tool.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-static int events[2];
-
-static void check(pmix_status_t status, const char *call)
-{
-    if (status == PMIX_SUCCESS) return;
-    printf("%s: %s\n", call, PMIx_Error_string(status));
-    fflush(stdout);
-    _exit(1);
-}
+#include "debugger.h"
 
 static void on_event(size_t handler, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                      pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *done_data)

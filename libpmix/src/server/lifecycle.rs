@@ -570,40 +570,9 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
 mod tests {
     use modex::runtime::attributes_of_library;
     use modex::types::{Info, Key};
-    use parking_lot::Mutex;
 
     use super::*;
     use crate::to_c;
-
-    /// Counts errors in the log.
-    #[derive(Clone, Default)]
-    struct Errors(Arc<Mutex<Vec<String>>>);
-
-    impl tracing::Subscriber for Errors {
-        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-            *metadata.level() == tracing::Level::ERROR
-        }
-
-        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-            tracing::span::Id::from_u64(1)
-        }
-
-        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-        fn event(&self, event: &tracing::Event<'_>) {
-            let mut line = String::new();
-            event.record(&mut |_: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-                line.push_str(&format!("{value:?} "));
-            });
-            self.0.lock().push(line);
-        }
-
-        fn enter(&self, _: &tracing::span::Id) {}
-
-        fn exit(&self, _: &tracing::span::Id) {}
-    }
 
     /// Regression: a text without a meaning had a second line, which said that the value was of the wrong type.
     #[test]
@@ -616,12 +585,14 @@ mod tests {
             (STORAGE, Value::from("x"), "of a type that this key does not take"),
         ];
         for (name, value, reason) in values {
-            let errors = Errors::default();
+            let log = tempfile::NamedTempFile::new().unwrap();
+            let errors = tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing::Level::ERROR);
+            let errors = errors.with_writer(Arc::new(log.reopen().unwrap())).finish();
             let infos = to_c::infos(&[Info::new(Key::from_static(name), value)]).unwrap();
-            let read = tracing::subscriber::with_default(errors.clone(), || Options::read(infos.whole(), true));
+            let read = tracing::subscriber::with_default(errors, || Options::read(infos.whole(), true));
             assert!(read.is_err(), "{name}");
-            let said = errors.0.lock();
-            assert!(said.len() == 1 && said[0].contains(reason), "{said:?}");
+            let said = std::fs::read_to_string(log.path()).unwrap();
+            assert!(said.lines().count() == 1 && said.contains(reason), "{said:?}");
         }
     }
 

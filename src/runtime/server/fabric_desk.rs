@@ -301,8 +301,8 @@ mod tests {
     use super::*;
     use crate::fabric::FabricDescription;
     use crate::fabric::providers::{Provider, ProviderError, TestFabric};
+    use crate::log_lines::LogLines;
     use crate::runtime::server::poller::{Poller, Token, Waker};
-    use crate::runtime::server::warn_lines::WarnLines;
     use crate::topo::inventory::{Device, Inventory};
     use crate::types::Namespace;
     use crate::types::codes::device_type::DEVTYPE_NETWORK;
@@ -401,8 +401,8 @@ mod tests {
     fn a_device_that_cannot_be_in_a_fabric_is_left_out_and_named_once() {
         let inventories = SharedInventories::default();
         let known = KnownFabric::of_inventories(&inventories);
-        let lines = WarnLines::default();
-        tracing::subscriber::with_default(lines.clone(), || {
+        let lines = LogLines::default();
+        tracing::subscriber::with_default(lines.subscriber(), || {
             let device =
                 |name: &str| Device { device_types: DEVTYPE_NETWORK, name: name.to_owned(), ..Device::default() };
             let devices = vec![device("eth0"), device("a\tb")];
@@ -413,7 +413,7 @@ mod tests {
                 assert_eq!(known.newest().device_count(), node + 2);
             }
         });
-        let lines = lines.0.lock();
+        let lines = lines.taken();
         assert!(lines.len() == 1 && lines[0].contains("\"odd\"") && lines[0].contains("\"a\\tb\""), "{lines:?}");
     }
 

@@ -50,8 +50,6 @@ pub(super) mod turns;
 pub(super) mod usage_desk;
 pub(super) mod usage_queries;
 pub(super) mod user_reports;
-#[cfg(test)]
-mod warn_lines;
 pub(super) mod work;
 pub(super) mod writes;
 pub(super) mod written_events;

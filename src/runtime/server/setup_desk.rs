@@ -91,7 +91,7 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::server::warn_lines::WarnLines;
+    use crate::log_lines::LogLines;
     use crate::topo::inventory::SharedInventories;
     use crate::types::{Key, ProcId, Value};
 
@@ -105,13 +105,13 @@ mod tests {
         let requester = Requester { proc: requester, object: 0, uid: 7, gid: 7 };
         let nameless = Value::info_array(Vec::new());
         let wish = Info { flags: 1, ..Info::new(Key::from_static(keys::ALLOC_FABRIC.name()), nameless) };
-        let lines = WarnLines::default();
+        let lines = LogLines::default();
         let reply = || answers.to(&requester, &job, std::slice::from_ref(&wish));
-        tracing::subscriber::with_default(lines.clone(), || {
+        tracing::subscriber::with_default(lines.subscriber(), || {
             assert_eq!(reply(), HostReply::Status(Status::ERR_BAD_PARAM));
             (0..1000).for_each(|_| drop(reply()));
         });
-        let lines = lines.0.lock();
+        let lines = lines.taken();
         assert!(lines[0].contains("launcher") && lines[0].contains("PMIX_ALLOC_FABRIC_ID"), "{lines:?}");
         assert!(lines.len() < 1000, "anybody may ask");
     }

@@ -1,11 +1,10 @@
 //! From the host's description to a client's answer, through a real segment.
 
-use std::sync::{Arc, Mutex};
-
 use super::*;
 use crate::gds::{
     Datastore, KeyRef, Lookup, NodeSelector, Origin, Posted, RealmRequest, Store, StoreError, StoreOptions,
 };
+use crate::log_lines::LogLines;
 use crate::shmem::BackingKind;
 use crate::types::Scope;
 
@@ -97,7 +96,7 @@ fn ranks_beyond_the_size_of_the_job_post_and_answer() {
 /// Without a warning the mistyped value would be hard to find; one for each process would fill the log.
 #[test]
 fn what_is_kept_although_it_does_not_fit_is_warned_of_once_a_key() {
-    let lines = Lines::default();
+    let lines = LogLines::default();
     tracing::subscriber::with_default(lines.subscriber(), || {
         let mut store = store();
         store.register(&namespace(), &description()).unwrap();
@@ -123,33 +122,6 @@ fn what_is_kept_although_it_does_not_fit_is_warned_of_once_a_key() {
         assert_eq!(said.len(), 17, "{said:?}");
         assert!(said[16].contains("more="), "{said:?}");
     });
-}
-
-/// The warnings in the log, line by line.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Lines {
-    fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + 'static {
-        let lines = self.clone();
-        let fmt = tracing_subscriber::fmt().with_ansi(false).without_time().with_max_level(tracing::Level::WARN);
-        fmt.with_writer(move || lines.clone()).finish()
-    }
-
-    fn taken(&self) -> Vec<String> {
-        let bytes = std::mem::take(&mut *self.0.lock().unwrap());
-        String::from_utf8(bytes).unwrap().lines().map(ToOwned::to_owned).collect()
-    }
-}
-
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 #[test]

@@ -540,9 +540,9 @@ mod tests {
     use super::*;
     use crate::fabric::providers::Provider;
     use crate::fabric::{CurrentFabric, Fabric};
+    use crate::log_lines::LogLines;
     use crate::regex::MapLimits;
     use crate::runtime::server::job_setup::ports::{PortDesk, StaticPorts};
-    use crate::runtime::server::warn_lines::WarnLines;
     use crate::topo::Inventories;
     use crate::topo::inventory::{Device, Inventory};
     use crate::types::Namespace;
@@ -725,8 +725,8 @@ mod tests {
     /// Regression: without the scheduler, optional parts were left out without a word about it.
     #[test]
     fn the_log_says_once_why_nobody_gave_what_is_left_out() {
-        let lines = WarnLines::default();
-        tracing::subscriber::with_default(lines.clone(), || {
+        let lines = LogLines::default();
+        tracing::subscriber::with_default(lines.subscriber(), || {
             let wish = |id: &'static str, part: Info| {
                 info("pmix.alloc.net", Value::info_array(vec![info("pmix.alloc.netid", id), part]))
             };
@@ -735,7 +735,7 @@ mod tests {
             let setup = desk.setup(&Namespace::new("job").unwrap(), None);
             let given = |wishes: &[Info], unanswered: Unanswered| {
                 allocate_or_ask(&setup, wishes, &layout(), &inventories, |_| Err(unanswered)).unwrap();
-                let said = std::mem::take(&mut *lines.0.lock());
+                let said = lines.taken();
                 said.iter().filter(|line| line.contains("did not answer")).count()
             };
             assert_eq!(given(&[gold("a"), gold("b")], Unanswered::TooSlow { seconds: 7 }), 1);

@@ -53,15 +53,13 @@ impl<'a> KnownDevices<'a> {
 
 /// Lists of devices that a node has had, each with a number. Places of processes have their order of devices for one list.
 #[derive(Debug, Default)]
-pub(super) struct DeviceLists(Vec<Vec<u32>>);
+pub(super) struct DeviceLists(BTreeMap<Vec<u32>, usize>);
 
 impl DeviceLists {
     /// The number of the list of these devices.
     pub(super) fn number_of(&mut self, planes: &[PlaneDevices<'_>]) -> usize {
-        let list: Vec<u32> = planes.iter().flat_map(|(_, _, devices)| devices).map(|device| device.index).collect();
-        self.0.iter().position(|earlier| *earlier == list).unwrap_or_else(|| {
-            self.0.push(list);
-            self.0.len() - 1
-        })
+        let list = planes.iter().flat_map(|(_, _, devices)| devices).map(|device| device.index).collect();
+        let next = self.0.len();
+        *self.0.entry(list).or_insert(next)
     }
 }

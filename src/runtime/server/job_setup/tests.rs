@@ -3,8 +3,8 @@ use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription, read_lists};
 use crate::keys::TypedKey;
+use crate::log_lines::LogLines;
 use crate::regex::TypedList;
-use crate::runtime::server::warn_lines::WarnLines;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type::DEVTYPE_NETWORK;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Regex2, Status, Text, Value};
@@ -901,29 +901,29 @@ fn requests_with_and_without_numbers_share_no_order_of_devices() {
 /// Regression: an application that had a process of an earlier one was forgotten without a word.
 #[test]
 fn a_setup_that_shares_a_part_of_the_processes_says_so() {
-    let lines = WarnLines::default();
-    tracing::subscriber::with_default(lines.clone(), || {
+    let lines = LogLines::default();
+    tracing::subscriber::with_default(lines.subscriber(), || {
         let fixture = fixture_with_fabric();
         for ranks in ["0,1", "2", "0,1", "1,3"] {
             let infos = [part("pmix.nmap", "test000"), part("pmix.pmap", ranks)];
             fixture.server.setup_application(&fixture.namespace, &infos).unwrap();
         }
     });
-    let said = lines.0.lock();
+    let said = lines.taken();
     assert_eq!(said.iter().filter(|line| line.contains("begins the job anew")).count(), 1, "{said:?}");
 }
 
 /// The processes at the device may run, so the setup of another application does not fail.
 #[test]
 fn endpoints_at_a_lost_device_stay_and_the_log_names_it() {
-    let lines = WarnLines::default();
-    let found = tracing::subscriber::with_default(lines.clone(), || {
+    let lines = LogLines::default();
+    let found = tracing::subscriber::with_default(lines.subscriber(), || {
         let applications: [(&str, &[Delivered]); 3] =
             [("n0", &[("n0", &["eth0", "eth1"])]), ("n0", &[("n0", &["eth1"])]), ("n0", &[])];
         devices_after_changes(&applications, &[])
     });
     assert_eq!(found, ["eth0", "eth1", "eth1"]);
-    let said = lines.0.lock();
+    let said = lines.taken();
     let lost: Vec<_> = said.iter().filter(|line| line.contains("is no longer in the fabric")).collect();
     assert!(lost.len() == 2 && lost[0].contains("eth0") && lost[0].contains("n0"), "{said:?}");
 }
