@@ -14,6 +14,15 @@ static void on_event(size_t handler, pmix_status_t code, const pmix_proc_t *sour
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_data);
 }
 
+/* The debugger makes this file when it has the answer to its release. A launcher that ended before would take the answer with it. */
+static const char *answered(void)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s/answered", getenv("TMPDIR"));
+    return path;
+}
+
 /* PRRTE's launchers answer here after their release. */
 static void on_tool(pmix_info_t *info, size_t ninfo, pmix_tool_connection_cbfunc_t done, void *done_data)
 {
@@ -33,6 +42,7 @@ static int be_launcher(void)
     check(PMIx_server_init(&module, info, 3), "PMIx_server_init");
     printf("released\n");
     fflush(stdout);
+    while (access(answered(), F_OK) != 0) usleep(1000);
     _exit(0);
 }
 
@@ -72,6 +82,8 @@ int main(int argc, char **argv)
     PMIX_INFO_LOAD(&info[0], PMIX_EVENT_CUSTOM_RANGE, &launcher, PMIX_PROC);
     status = PMIx_Notify_event(PMIX_DEBUGGER_RELEASE, &me, PMIX_RANGE_CUSTOM, info, 1, NULL, NULL);
     check(status, "PMIx_Notify_event");
+    FILE *file = fopen(answered(), "w");
+    if (!file || fclose(file) != 0) return 2;
     if (read(events[0], &byte, 1) != 1) return 1;
     check(PMIx_tool_finalize(), "PMIx_tool_finalize");
     printf("the launcher has ended\n");
