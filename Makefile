@@ -41,7 +41,7 @@ BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; libpmix/include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.9
 
-.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke fuzz-repro fuzz-min fuzz-cov fuzz-describe asan features msrv bench packages test-packages clean
+.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke fuzz-repro fuzz-min fuzz-cov fuzz-describe big-endian asan features msrv bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -158,6 +158,10 @@ fuzz-describe: ## the job that an input of the target `registration` describes (
 
 fuzz-smoke: ## a short run of each fuzz target over its corpus
 	FUZZ_SEED=$(FUZZ_SEED) scripts/fuzz-smoke.sh $(FUZZ_RUNS) $(FUZZ_TARGETS)
+
+big-endian: lib build consumer-packages ## Debian's OpenPMIx of a big-endian machine, in an emulator, beside ours (downloads packages)
+	@scripts/install-packages.sh qemu-user gcc-s390x-linux-gnu libc6-dev-s390x-cross
+	scripts/big-endian.sh $(TARGET_DIR)/release/modex $(TARGET_DIR)/release
 
 asan: consumer-packages ## AddressSanitizer over the fuzz targets and the C suite
 	RUNS=$(FUZZ_RUNS) TARGETS="$(FUZZ_TARGETS)" scripts/asan.sh fuzz c
