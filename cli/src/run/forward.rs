@@ -117,6 +117,18 @@ impl ForwardedStream {
         rustix::io::ioctl_fionread(&self.source).is_ok_and(|count| count > 0)
     }
 
+    /// Says whether no other rank writes to the destination. Then the last line stays as it is.
+    pub(super) const fn set_alone(&mut self, is_alone: bool) {
+        self.lines.set_alone(is_alone);
+    }
+
+    /// Notes that other ranks may write to the launcher's outputs.
+    pub(super) const fn note_others(&mut self) {
+        if !matches!(self.destination, Destination::File(_)) {
+            self.set_alone(false);
+        }
+    }
+
     /// The destination.
     pub(super) const fn destination(&self) -> Destination {
         self.destination

@@ -459,6 +459,11 @@ impl LaunchedJob {
         let mut stream = ForwardedStream::new(source, destination, prefix, (rank, channel), proc);
         stream.is_kept = plan.io.keeps(channel);
         stream.redirected_to = plan.parent.clone().filter(|_| stream.is_kept && plan.io.is_redirected);
+        let is_file = matches!(destination, Destination::File(_));
+        stream.set_alone(is_file || (plan.job == FIRST_JOB && plan.rank_count() == 1));
+        if plan.job != FIRST_JOB {
+            self.streams.values_mut().for_each(ForwardedStream::note_others);
+        }
         // A tool that watches the spawner gets the output of the spawned job, too.
         stream.is_pulled = self.forwarding.is_pulled || stream.is_kept || plan.parent.is_some();
         self.streams.insert(index, stream);

@@ -10,9 +10,16 @@ pub(crate) struct LineBuffer {
     partial: Vec<u8>,
     /// Whether the beginning of an unfinished line was handed out.
     is_mid_line: bool,
+    /// Whether nothing else is written to the same place, so that the last line can stay as it is.
+    is_alone: bool,
 }
 
 impl LineBuffer {
+    /// Says whether nothing else is written to the same place. Without this word, something is.
+    pub(super) const fn set_alone(&mut self, is_alone: bool) {
+        self.is_alone = is_alone;
+    }
+
     /// Takes bytes as they arrive and hands out every whole line with its newline, each after `prefix`. A line that is
     /// too long to keep is handed out in pieces.
     pub(crate) fn feed(&mut self, bytes: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
@@ -39,13 +46,16 @@ impl LineBuffer {
         }
     }
 
-    /// Hands out the rest as a line when the stream ends.
+    /// Hands out the rest when the stream ends. It is a line with an end, unless it is alone and has no prefix.
     pub(crate) fn finish(&mut self, prefix: &[u8], out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             self.emit(prefix, out);
             self.is_mid_line = true;
         }
-        out.extend_from_slice(self.cut().as_bytes());
+        let line_end = self.cut();
+        if !self.is_alone || !prefix.is_empty() {
+            out.extend_from_slice(line_end.as_bytes());
+        }
     }
 
     /// The end of a line whose beginning was handed out, if there is one. The rest is a line of its own.
@@ -120,6 +130,18 @@ mod tests {
     fn the_last_line_gets_its_newline() {
         assert_eq!(fed(&[b"a\nend"], b""), b"a\nend\n");
         assert_eq!(fed(&[], b"[0] "), b"");
+    }
+
+    #[test]
+    fn the_last_line_of_a_stream_that_is_alone_stays_as_it_is() {
+        for (prefix, expected) in [(&b""[..], &b"a\nend"[..]), (b"[0] ", b"[0] a\n[0] end\n")] {
+            let (mut lines, mut out) = (LineBuffer::default(), Vec::new());
+            lines.set_alone(true);
+            lines.feed(b"a\nend", prefix, &mut out);
+            lines.finish(prefix, &mut out);
+            lines.finish(prefix, &mut out);
+            assert_eq!(out, expected);
+        }
     }
 
     #[test]

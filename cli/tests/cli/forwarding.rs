@@ -58,7 +58,7 @@ fn a_tool_shows_a_copy_of_what_ranks_print_and_gives_them_input() {
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), "[0,stderr] err\n"), "{ended:?}");
     assert_eq!(ended.out, "[0,stdout] out go\n[0,stdout] rest\n");
     let ended = launcher.finish();
-    assert_eq!((ended.code(), ended.out.as_str(), ended.err.as_str()), (Some(0), "out go\nrest\n", "err\n"));
+    assert_eq!((ended.code(), ended.out.as_str(), ended.err.as_str()), (Some(0), "out go\nrest", "err\n"));
 }
 
 #[test]

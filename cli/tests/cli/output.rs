@@ -77,7 +77,22 @@ fn the_two_outputs_stay_apart() {
 /// end of the pipe released an unfinished line. Now everything written by the job's end is passed on.
 #[test]
 fn an_unfinished_line_is_not_lost_when_a_child_of_the_rank_still_holds_the_pipe() {
-    assert_eq!(script(&["-n", "1"], "sleep 1000 & printf unfinished").run().success(), "unfinished\n");
+    assert_eq!(script(&["-n", "1"], "sleep 1000 & printf unfinished").run().success(), "unfinished");
+}
+
+/// Regression: a program's binary output had one byte too many, also in a file of its own.
+#[test]
+fn the_last_line_gets_a_newline_if_other_ranks_write_to_the_same_output() {
+    for (options, expected) in
+        [(&["-n", "1"][..], "end"), (&["-n", "2"], "end\nend\n"), (&["-n", "1", "--tag-output"], "[0,stdout] end\n")]
+    {
+        assert_eq!(script(options, "printf end").run().success(), expected, "{options:?}");
+    }
+    let place = tempfile::tempdir().unwrap();
+    script(&["-n", "2", "--output", place.path().to_str().unwrap()], "printf end").run().success();
+    let files: Vec<_> = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let texts = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
+    assert_eq!(texts.filter(|text| text == "end").count(), 2, "{files:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn each_output_of_each_rank_has_a_file_and_the_terminal_has_none() {
         fs::write(&old, "old content that is longer than the new one").unwrap();
         assert_eq!(script(&["-n", "2", "--output", &path], BOTH).run().success(), "");
         for rank in 0..2 {
-            assert_eq!(read(&path, &format!("rank.{rank}.out")), format!("out {rank}\nend\n"));
+            assert_eq!(read(&path, &format!("rank.{rank}.out")), format!("out {rank}\nend"));
             assert_eq!(read(&path, &format!("rank.{rank}.err")), format!("err {rank}\n"));
         }
     }
