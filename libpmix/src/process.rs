@@ -15,6 +15,7 @@
 //!   child may initialize itself.
 
 use std::cell::RefCell;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -65,6 +66,12 @@ impl Membership {
     /// Whether this is a tool's connection to a server that has ended.
     fn is_left(&self) -> bool {
         self.is_of_tool && self.client.has_lost_server()
+    }
+
+    /// Writes output that the server sends without a pull.
+    pub(super) fn show_spawned(&self) -> io::Result<()> {
+        let writer = Arc::clone(&self.spawned);
+        self.client.take_output(move |output| writer.write(output))
     }
 
     /// Writes all output that has come, at the end of the connection.

@@ -206,8 +206,8 @@ fn choose(server: &ProcId) -> Result<bool, Failure> {
 fn follow_back(launcher: &ProcId, look: Look) -> Result<bool, Failure> {
     let Some(role) = process::read(|state| state.server.clone()) else { return Ok(false) };
     let server = role.server();
-    if let Ok(Some(client)) = server.client_of_launcher(launcher) {
-        keep(client, false);
+    if let Some(client) = client_of_launcher(launcher) {
+        show_output(&keep(client, false))?;
         return choose(launcher);
     }
     let has_come = || matches!(server.data_form(&launcher.namespace), Ok(Some(_)));
@@ -220,6 +220,25 @@ fn follow_back(launcher: &ProcId, look: Look) -> Result<bool, Failure> {
     // The lock for changes is not held, because the launcher may not answer.
     let attached = attach(Directives { directions, is_optional: true, ..Directives::default() });
     Ok(attached.is_ok() && choose(launcher)?)
+}
+
+/// A connection to a launcher that serves this tool on the launcher's own connection.
+fn client_of_launcher(launcher: &ProcId) -> Option<Client> {
+    let role = process::read(|state| state.server.clone())?;
+    role.server().client_of_launcher(launcher).ok().flatten()
+}
+
+/// Shows the output of a launcher's job, which comes without a pull.
+fn show_output(attached: &Membership) -> Result<(), Failure> {
+    attached.show_spawned().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))
+}
+
+/// The name of the launcher that the directions may mean: their namespace decides.
+fn launcher_named_by(directions: &ToolDirections) -> Option<ProcId> {
+    let ToolDirections { file: None, address: None, pid: None, namespace: Some(namespace), .. } = directions else {
+        return None;
+    };
+    Some(ProcId::new(namespace.clone(), 0))
 }
 
 /// A launcher that has come has so much time for an answer, also if the call does not wait.
@@ -266,6 +285,17 @@ pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Fail
         })
     };
     let add = |client| keep(client, is_primary);
+    if let Some(launcher) = launcher_named_by(&directions) {
+        let required = |reason| directions.refuse_required(reason).map_err(|error| missing_server(&error, is_optional));
+        if let Some(known) = find(&launcher) {
+            return required("the tool is attached to that server already").map(|()| known);
+        }
+        if let Some(client) = client_of_launcher(&launcher) {
+            required("a launcher that this tool has started takes no infos")?;
+            let attached = add(client);
+            return show_output(&attached).map(|()| attached);
+        }
+    }
     let servers = process::change(|state| state.roster().servers());
     let attached = Tool::find_or_connect(&directions, &runtime::environment(), &servers, find, add);
     attached.map_err(|error| missing_server(&error, is_optional))

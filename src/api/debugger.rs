@@ -44,8 +44,16 @@ impl Client {
     /// Tells the host that this process waits in its initialization.
     #[doc(hidden)]
     pub fn report_waiting(&self) -> Pending<Notification> {
-        let breakpoint = Info::new(Key::from_static(keys::BREAKPOINT.name()), "pmix-init");
-        self.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &[breakpoint])
+        let flag = |name| Info::new(Key::from_static(name), true);
+        let mut infos = vec![
+            Info::new(Key::from_static(keys::BREAKPOINT.name()), "pmix-init"),
+            flag(keys::EVENT_NON_DEFAULT.name()),
+        ];
+        // Servers of OpenPMIx neither answer an event of this range that they keep, nor pass it to the host.
+        if !self.session().reads_segment() {
+            infos.push(flag(keys::EVENT_DO_NOT_CACHE.name()));
+        }
+        self.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &infos)
     }
 }
 

@@ -7,7 +7,9 @@ use crate::fabric::FabricHandle;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::{self, DataForm, JobSetup, LongestTurn, OwnProcess, ServerHandle, Work};
+use crate::runtime::{
+    self, DataForm, JobSetup, LongestTurn, OwnProcess, ServerHandle, ToolDirections, ToolError, UnreachableReason, Work,
+};
 use crate::server::{
     Capabilities, Delivery, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts,
     ProcessSet, RegisterClient, RegisterNamespace, requires_more_than,
@@ -130,6 +132,24 @@ impl Server {
     pub fn client_of_launcher(&self, launcher: &ProcId) -> Result<Option<Client>, ServerError> {
         let end = self.handle.open_launcher(launcher)?;
         Ok(end.map(|end| Client::of(Arc::new(runtime::to_launcher(self.proc().clone(), launcher.clone(), end)))))
+    }
+
+    /// Connects to the tool that started this process, and serves it on that connection, as launchers of PRRTE do. Returns a client
+    /// of the tool. It has the tool's description of this process's job.
+    ///
+    /// # Errors
+    /// [`ToolError`].
+    #[doc(hidden)]
+    pub fn serve_parent(&self, directions: &ToolDirections) -> Result<Client, ToolError> {
+        let connection = runtime::connect_to_parent(directions, &runtime::environment())?;
+        let parent = connection.parent().clone();
+        let unreachable =
+            |reason| ToolError::Unreachable { address: directions.address.clone().unwrap_or_default(), reason };
+        let end = self.handle.serve_parent(connection).ok().flatten();
+        let end = end.ok_or_else(|| unreachable(UnreachableReason::Closed))?;
+        let time_max = directions.time_max.unwrap_or(runtime::CONNECT_TIME_MAX);
+        let session = runtime::to_parent(self.proc().clone(), parent, end, time_max).map_err(unreachable)?;
+        Ok(Client::of(Arc::new(session)))
     }
 
     /// Takes the longest turn so far. From then on [`Server::work`] reports the longest of the turns that follow.
@@ -456,6 +476,14 @@ impl Server {
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_deliver(&self, output: impl Into<Arc<IofOutput>>) -> Pending<ServerCall<()>> {
         self.deliver(output.into(), HostCall::IofDeliver, |result| done("deliver output", result))
+    }
+
+    /// Forwards the output of a job to a tool that does not pull it: this process has started the job for the tool.
+    ///
+    /// Fails with [`ServerError::Refused`] and `NOT_FOUND` if there is no such tool.
+    #[doc(hidden)]
+    pub fn forward_output(&self, tool: ProcId, job: Namespace, channels: u16) -> Pending<ServerCall<()>> {
+        self.call("forward the output of a job", HostCall::ForwardOutput { tool, job, channels })
     }
 
     /// Passes output of a process on to the clients that have pulled it ([`Capabilities::IOF_PULL`]), as

@@ -41,7 +41,7 @@ pub use server::attribute_support::attributes_of_library;
 
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;
-pub use client::alone::{alone, alone_as, to_launcher};
+pub use client::alone::{alone, alone_as, to_launcher, to_parent};
 pub use client::attach::{CONNECT_TIME_MAX, ConnectError, UnreachableReason, connect, launched_as};
 pub use client::fetched::{Borrowed, FetchError, Fetched};
 pub use client::forwarding::OutputHandler;
@@ -50,8 +50,8 @@ pub use client::invite::{Formed, GroupCallback};
 pub use client::session::Session;
 pub use client::started_fence::StartedFence;
 pub use client::tool::{
-    Look, SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address,
-    wait_for_server,
+    Look, SystemServer, ToolDirections, ToolError, connect_singleton, connect_to_parent, connect_tool, locate,
+    parent_address, wait_for_server,
 };
 pub use server::connection_limits::ConnectionLimits;
 pub use server::fabric_source::{FabricSource, FabricSourceError};

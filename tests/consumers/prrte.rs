@@ -150,6 +150,36 @@ fn a_debugger_attaches_starts_daemons_beside_the_ranks_and_detaches() {
     }
 }
 
+/// A debugger that has no other server starts `prterun`, which waits for it, and so does the job. Regressions: with our library
+/// `prterun` did not wait; ranks with our library were never ready for the debugger under `prterun` without it; the debugger did not show
+/// the output of the job.
+#[test]
+fn a_debugger_starts_a_launcher_and_releases_it_and_its_job() {
+    if library().is_stock() {
+        // It does not tell the launcher to wait.
+        return;
+    }
+    let debugger = scratch().join("prrte-indirect");
+    library().headers()[0].compile(&[repository().join("tests/mpi/indirect.c")], &debugger);
+    let (prterun, modex) = (wheel().join("bin/prterun"), host().join("bin/modex"));
+    let (prterun, modex) = (prterun.to_str().unwrap(), modex.to_str().unwrap());
+    let preload = format!("LD_PRELOAD={}", host().join("lib/libmodex-pmix.so").display());
+    let alone = ["env", "-u", "LD_LIBRARY_PATH", prterun];
+    for (launcher, before) in
+        [(&alone[..], &[][..]), (&alone[..], &["env", preload.as_str()][..]), (&[modex, "host", "--", prterun], &[])]
+    {
+        let words = launcher.iter().chain(&["--oversubscribe", "-n", "2"]).chain(before);
+        let start = with_rights(Consumer::new(library(), &debugger).args(words));
+        let ended = start.arg(program("hello")).arg("x").run().success();
+        let lines = ended.sorted();
+        for line in ["the launcher waits", "the job waits", "the job has ended"] {
+            assert!(lines.iter().any(|found| found == line), "no {line:?} in {}", ended.transcript());
+        }
+        let of_ranks = lines.iter().filter(|line| line.starts_with("hello rank=")).count();
+        assert_eq!(of_ranks, 2, "{launcher:?}: {}", ended.transcript());
+    }
+}
+
 /// The consumer below its `timeout`. `modex host` and `mpirun` become `prterun`.
 fn child_of(timeout: u32) -> u32 {
     let children = std::fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap();
@@ -300,6 +330,11 @@ fn start(name: &str) -> Consumer {
     } else {
         Consumer::new(library(), host().join("bin/modex")).args(["host", "--"]).arg(path)
     };
+    with_rights(start)
+}
+
+/// Lets root run launchers.
+fn with_rights(start: Consumer) -> Consumer {
     let words = ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"];
     words.iter().fold(start, |start, word| start.env(word, "1").env(&format!("{word}_CONFIRM"), "1"))
 }

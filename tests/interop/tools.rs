@@ -420,13 +420,29 @@ fn a_debugger_of_either_library_starts_a_launcher_that_waits() {
     assert!(missing.err.contains("/no/such: No such file"), "{}", missing.transcript());
 }
 
-/// Regression: the tool waited for an answer of the launcher, which serves others than the tool after its release alone.
+/// Regression: the tool waited for an answer of the launcher, which serves others than the tool after its release alone. A
+/// launcher with this library did not wait at all.
 #[test]
 fn a_tool_releases_a_launcher_that_serves_it_on_the_launchers_connection() {
-    let [ours, stock] = libraries();
+    for of_tool in libraries() {
+        for of_launcher in libraries() {
+            let place = place();
+            let directory = of_launcher.directory.as_ref().map_or_else(String::new, |path| path.display().to_string());
+            let debugger = consumer(&of_tool, program("late_launcher"), place.path());
+            let ended = debugger.arg(format!("LD_LIBRARY_PATH={directory}")).run().success();
+            assert_eq!(ended.text(), "released\nthe launcher has ended\n", "{}", ended.transcript());
+        }
+    }
+}
+
+/// Such a launcher can't be released any more.
+#[test]
+fn a_launcher_without_its_tool_does_not_start() {
+    let [ours, _] = libraries();
     let place = place();
-    let of_stock = stock.directory.as_ref().map_or_else(String::new, |directory| directory.display().to_string());
-    let debugger = consumer(&ours, program("late_launcher"), place.path());
-    let ended = debugger.arg(format!("LD_LIBRARY_PATH={of_stock}")).run().success();
-    assert_eq!(ended.text(), "released\nthe launcher has ended\n", "{}", ended.transcript());
+    let launcher = consumer(&ours, program("late_launcher"), place.path());
+    let launcher = launcher.env("PMIX_SERVER_NSPACE", "launcher");
+    let ended = launcher.env("PMIX_LAUNCHER_RNDZ_URI", "gone.0;tcp4://127.0.0.1:1").run().code(1);
+    assert_eq!(ended.text(), "PMIx_server_init: PMIX_ERR_UNREACH\n", "{}", ended.transcript());
+    assert!(ended.err.contains("can't reach the tool that has started it"), "{}", ended.transcript());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use modex::keys;
 use modex::proto::{Service, Spawn};
-use modex::types::{App, Info, InfoFlags, Namespace, ProcId, Status, Text};
+use modex::types::{App, Info, InfoFlags, Namespace, ProcId, Status, Text, Value};
 
 use super::asynchronous::{run, start, start_with};
 use crate::argument::{Count, Counted, Items, Out};
@@ -15,6 +15,7 @@ use crate::guard::{Failure, guard};
 use crate::output::{OutputStyle, SpawnedOutput};
 use crate::pointer::CallerData;
 use crate::process::{self, Member};
+use crate::server_role::ServerRole;
 use crate::types::{
     pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_spawn_cbfunc_t,
     pmix_status_t,
@@ -111,34 +112,59 @@ fn shown(spawn: &Spawn) -> (pmix_iof_channel_t, OutputStyle) {
     (if is_hidden { 0 } else { spawn.channels_for_tool() }, style)
 }
 
-/// A tool's spawn, whose output the tool shows. An application's output is shown by its own launcher.
-struct ShownSpawn(Option<(Arc<SpawnedOutput>, u64)>);
+/// The receiver of the output of a spawned job.
+enum ShownSpawn {
+    /// The host or the launcher decides.
+    Elsewhere,
+    /// This tool shows the output.
+    Here(Arc<SpawnedOutput>, u64),
+    /// This server starts the job for a tool that is connected to it (`PMIX_PARENT_ID`). The tool gets these channels.
+    AtTool(Arc<dyn ServerRole>, ProcId, pmix_iof_channel_t),
+}
 
 impl ShownSpawn {
     /// Prepares for output before the spawn is asked for.
     fn begin(request: &ClientRequest) -> Result<Self, Failure> {
         let is_tool = process::read(|state| state.tool_count > 0);
-        let (true, Member::Client(client)) = (is_tool, process::member()?) else { return Ok(Self(None)) };
+        let client = match process::member()? {
+            Member::Client(client) if is_tool => client,
+            Member::Server(role) if !is_tool => return Ok(Self::at_tool(role, request)),
+            _ => return Ok(Self::Elsewhere),
+        };
         let (channels, style) = forwarded(request);
         let spawned = Arc::clone(&client.spawned);
-        let writer = Arc::clone(&spawned);
-        client.take_output(move |output| writer.write(output)).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
+        client.show_spawned().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
         let number = spawned.begin(channels, style);
-        Ok(Self(Some((spawned, number))))
+        Ok(Self::Here(spawned, number))
+    }
+
+    /// A launcher of PRRTE names the tool that has started it.
+    fn at_tool(role: Arc<dyn ServerRole>, request: &ClientRequest) -> Self {
+        let ClientRequest::Service(Service::Spawn(spawn)) = request else { return Self::Elsewhere };
+        match spawn.job.iter().find(|info| info.key.as_str() == keys::PARENT_ID.name()).map(|info| &info.value) {
+            Some(Value::Proc(tool)) => Self::AtTool(role, (**tool).clone(), spawn.channels_for_tool()),
+            _ => Self::Elsewhere,
+        }
     }
 
     /// The spawn has succeeded.
-    fn settle(mut self, job: &Namespace) {
-        if let Some((spawned, number)) = self.0.take() {
-            spawned.settle(number, Some(job.clone()));
+    fn settle(self, job: &Namespace) {
+        match &self {
+            Self::Here(spawned, number) => spawned.settle(*number, Some(job.clone())),
+            Self::AtTool(role, tool, channels) => {
+                // A parent that is no tool here gets the output by other ways.
+                let _ = role.server().forward_output(tool.clone(), job.clone(), *channels).then(|_| ());
+            }
+            Self::Elsewhere => {}
         }
     }
 }
 
+/// A spawn without an answer has failed.
 impl Drop for ShownSpawn {
     fn drop(&mut self) {
-        if let Some((spawned, number)) = self.0.take() {
-            spawned.settle(number, None);
+        if let Self::Here(spawned, number) = self {
+            spawned.settle(*number, None);
         }
     }
 }

@@ -15,6 +15,7 @@ use modex::{
 };
 use nix::unistd::{geteuid, getpid};
 
+use super::hold;
 use super::module::{COMMON_SIZE_BYTES, ModulePointer};
 use super::state::{self, ServerProcess};
 use super::tcp::TcpSettings;
@@ -32,7 +33,8 @@ use crate::{descriptors, from_c, munge, parent, process, repeated_init, spoken, 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
 /// read. Later entries are read if they can be told from other data, or if the info `modex.module_size` says the size of
-/// the table. See the standard's function of the same name.
+/// the table. If a tool has started this process (`PMIX_LAUNCHER_RNDZ_URI`), this waits until the tool releases it with
+/// `PMIX_DEBUGGER_RELEASE`. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -44,8 +46,9 @@ pub extern "C-unwind" fn PMIx_server_init<'a>(
     let status = guard(|| {
         let infos = info.counted(ninfo).list("array of infos")?;
         let module = module.copy(module_size(infos)?.or_else(stand_in::module_size_bytes))?;
-        let _changes = process::begin();
-        if process::read(|state| state.server_count) == 0 {
+        let changes = process::begin();
+        let is_first = process::read(|state| state.server_count) == 0;
+        if is_first {
             text::map_ahead();
             spoken::begin();
             choose_progress(infos)?;
@@ -59,6 +62,11 @@ pub extern "C-unwind" fn PMIx_server_init<'a>(
             repeated_init::refuse_new(&process::read(|state| state.server_directives.clone()), readable(infos))?;
         }
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
+        drop(changes);
+        if is_first && let Err(failure) = hold::wait_for_tool() {
+            let _ = PMIx_server_finalize();
+            return Err(failure);
+        }
         Ok(())
     });
     info.mark_if(status, ninfo)

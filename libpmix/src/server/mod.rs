@@ -20,6 +20,7 @@ mod environment;
 pub mod fork;
 mod forkable;
 mod forking;
+mod hold;
 pub mod inventory;
 pub mod iof;
 pub mod lifecycle;

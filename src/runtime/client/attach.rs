@@ -184,7 +184,7 @@ where
         trust: Trust::OwnAndRoot,
     };
     match attempt.join(&newcomer) {
-        Ok(Joined::Session(session)) => Ok(*session),
+        Ok(Joined::In(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ConnectError::Refused { uri, proc: environment.proc, status }),
         Err(UnreachableReason::Unproven(reason)) => Err(ConnectError::Unproven { uri, reason }),
         Err(reason) => Err(ConnectError::ServerUnreachable { uri, reason }),
@@ -192,7 +192,7 @@ where
 }
 
 /// The refusal of a server. A status that is no error comes from another program.
-fn refused(status: Status) -> Result<Joined, UnreachableReason> {
+fn refused<T>(status: Status) -> Result<Joined<T>, UnreachableReason> {
     if status.is_error() { Ok(Joined::Refused(status)) } else { Err(UnreachableReason::NoServer) }
 }
 
@@ -220,9 +220,23 @@ pub(super) struct Attempt {
     time_max: Duration,
 }
 
-pub(super) enum Joined {
-    Session(Box<Session>),
+/// The result of an introduction: what the newcomer makes of the connection, or a refusal.
+pub(super) enum Joined<T> {
+    In(Box<T>),
     Refused(Status),
+}
+
+/// An admitted connection, before its first message.
+pub(super) struct Admitted {
+    pub(super) stream: Stream,
+    pub(super) peer_profile: PeerProfile,
+    /// The name of the newcomer.
+    pub(super) proc: ProcId,
+    /// The name of the server.
+    pub(super) server: ProcId,
+    pub(super) index: u32,
+    /// The bytes after the answer.
+    pub(super) rest: Vec<u8>,
 }
 
 /// A server's answer to a newcomer.
@@ -244,7 +258,8 @@ impl Attempt {
         Self { begun: None, clock: Clock::start(), time_max }
     }
 
-    pub(super) fn join(&self, who: &Newcomer) -> Result<Joined, UnreachableReason> {
+    /// Connects, introduces the newcomer, and waits for its admission.
+    pub(super) fn enter(&self, who: &Newcomer) -> Result<Joined<Admitted>, UnreachableReason> {
         let (mut stream, peer_profile) = self.reach(who)?;
         let hello = self.introduction(who, &peer_profile)?;
         // The first message of a connection is never refused by its queue.
@@ -257,6 +272,16 @@ impl Attempt {
         if !stream.carries_descriptors() {
             stream.check_tcp_server(who.trust)?;
         }
+        Ok(Joined::In(Box::new(Admitted { stream, peer_profile, proc, server, index, rest })))
+    }
+
+    /// As [`Attempt::enter`], and makes a session with its source of values.
+    pub(super) fn join(&self, who: &Newcomer) -> Result<Joined<Session>, UnreachableReason> {
+        let admitted = match self.enter(who)? {
+            Joined::In(admitted) => *admitted,
+            Joined::Refused(status) => return Ok(Joined::Refused(status)),
+        };
+        let Admitted { stream, peer_profile, proc, server, index, rest } = admitted;
         let known_as = who.hostname.clone().unwrap_or_else(hostname);
         let received = ReceivedData::new(known_as, peer_profile.dialect);
         let mut state = LinkState::new(stream, proc.clone(), index, peer_profile, received);
@@ -269,7 +294,7 @@ impl Attempt {
         // Tools of every library reach the TCP address.
         let address = who.fallback.as_ref().unwrap_or(&who.server.address).clone();
         let session = Session::new(proc, server, who.hostname.clone(), own, link).at(address);
-        Ok(Joined::Session(Box::new(session)))
+        Ok(Joined::In(Box::new(session)))
     }
 
     /// Waits for the answer to the introduction. Tools and clients get different forms of it.
@@ -369,6 +394,19 @@ impl Attempt {
         }
         let rank = proc.rank.process();
         Ok(Ok(own.map(|own| Source { reader: own.reader.of_process(rank), ..own })))
+    }
+
+    /// Requests the description of a process's job. `None`: the peer has none.
+    pub(super) fn job_of(&self, proc: &ProcId, link: &Link) -> Result<Option<Source>, UnreachableReason> {
+        match self.ask_for_job(link, &proc.namespace, Request::JobInfo) {
+            Ok(()) => {}
+            Err(NoJob::Refused(_)) => return Ok(None),
+            Err(NoJob::Lost) => return Err(self.timed_out_or(UnreachableReason::Closed)),
+            Err(NoJob::Garbled) => return Err(UnreachableReason::Garbled),
+            Err(NoJob::OtherJob(described)) => return Err(UnreachableReason::OtherJob { described }),
+        }
+        let job = link.with(|state| state.received.job(&proc.namespace));
+        Ok(job.map(|reader| Source { reader: reader.of_process(proc.rank.process()), is_servers: false }))
     }
 
     /// Requests the job's information and keeps it among the received values.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use self::search::{Chosen, Places};
 pub use self::wait::{Look, wait_for_server};
-use super::attach::{self, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
+use super::attach::{self, Admitted, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
 use super::session::Session;
 use crate::keys;
 use crate::proto::Version;
@@ -19,7 +19,9 @@ use crate::proto::handshake::{Ids, Role};
 use crate::ptl::rendezvous::RendezvousError;
 use crate::ptl::{AddressError, ClientEnvironment, Proof, Trust};
 use crate::runtime::shared::clock::Clock;
+use crate::runtime::shared::launcher_end::ParentConnection;
 use crate::runtime::shared::local::hostname;
+use crate::runtime::shared::peer_profile::PeerProfile;
 use crate::runtime::shared::prover::Prover;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Status, Time, Value};
 
@@ -262,12 +264,30 @@ impl ToolDirections {
     }
 }
 
+/// Connects to the tool that started this process. The connection is for a server of this process, which serves the tool there.
+///
+/// # Errors
+/// [`ToolError`].
+pub fn connect_to_parent(
+    directions: &ToolDirections,
+    environment: &[(OsString, OsString)],
+) -> Result<ParentConnection, ToolError> {
+    let places = Places::of(directions, environment)?;
+    let parent = places.chosen(directions)?.ok_or(ToolError::NoServer { places: Vec::new() })?;
+    // This process serves the tool as one of its own user.
+    let parent = Chosen { trust: Trust::OwnAndRoot, ..parent };
+    let time_max = directions.time_max.unwrap_or(CONNECT_TIME_MAX);
+    let Admitted { stream, peer_profile, server, rest, .. } = enter(directions, parent, time_max, Attempt::enter)?;
+    let PeerProfile { dialect, message_bytes_max, .. } = peer_profile;
+    Ok(ParentConnection { stream, dialect, message_bytes_max, parent: server, rest })
+}
+
 /// Connects a process without a launcher to the node's system server. `None`: there is no such server, or it refuses.
 #[must_use]
 pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
     let server = Places::of(&ToolDirections::default(), environment).ok()?.system_server().ok()?;
     let proc = ProcId::new(Namespace::new(&format!("singleton.{}.{}", hostname(), std::process::id())).ok()?, 0);
-    match join_as(Role::Singleton(own_ids(), proc), server, Vec::new(), None, CONNECT_TIME_MAX) {
+    match enter_as(Role::Singleton(own_ids(), proc), server, Vec::new(), None, CONNECT_TIME_MAX, Attempt::join) {
         Ok(session) => Some(session),
         Err(error) => {
             tracing::info!(%error, "this process has no launcher, and the system server refuses it; it runs alone");
@@ -371,7 +391,20 @@ fn starter_of_other(directions: &ToolDirections, environment: &[(OsString, OsStr
 }
 
 fn join(directions: &ToolDirections, server: Chosen, time_max: Duration) -> Result<Session, ToolError> {
-    let join_with = |prover, time_max| join_as(role(directions), server.clone(), about(directions), prover, time_max);
+    enter(directions, server, time_max, Attempt::join)
+}
+
+/// The way in which a newcomer uses its connection.
+type Entrance<T> = fn(&Attempt, &Newcomer) -> Result<Joined<T>, UnreachableReason>;
+
+fn enter<T>(
+    directions: &ToolDirections,
+    server: Chosen,
+    time_max: Duration,
+    entrance: Entrance<T>,
+) -> Result<T, ToolError> {
+    let join_with =
+        |prover, time_max| enter_as(role(directions), server.clone(), about(directions), prover, time_max, entrance);
     // A server of another user could use the credential elsewhere. The user answers for an address of their own choice.
     let is_for_proof = server.offer.address.endpoint.is_for_other_machines() && !server.trust.is_of_third_user();
     let prover = directions.prover.clone().filter(|_| is_for_proof);
@@ -397,21 +430,22 @@ fn is_about_proof(error: &ToolError) -> bool {
 }
 
 /// Connects with a role. A `prover` comes before the kernel's word.
-fn join_as(
+fn enter_as<T>(
     role: Role,
     server: Chosen,
     info: Vec<Info>,
     prover: Option<Arc<dyn Prover>>,
     time_max: Duration,
-) -> Result<Session, ToolError> {
+    entrance: Entrance<T>,
+) -> Result<T, ToolError> {
     let Chosen { mut offer, trust } = server;
     if prover.is_some() {
         offer.proofs.insert(0, Proof::Munge);
     }
     let address = offer.address.to_string();
     let newcomer = Newcomer { role, server: offer, fallback: None, hostname: Some(hostname()), info, prover, trust };
-    match Attempt::start(time_max).join(&newcomer) {
-        Ok(Joined::Session(session)) => Ok(*session),
+    match entrance(&Attempt::start(time_max), &newcomer) {
+        Ok(Joined::In(entered)) => Ok(*entered),
         Ok(Joined::Refused(status)) => Err(ToolError::Refused { address, status }),
         Err(reason) => Err(ToolError::Unreachable { address, reason }),
     }

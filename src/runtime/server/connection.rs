@@ -27,7 +27,7 @@ use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
 use crate::ptl::{
     Flushed, PeerCredentials, PeerEnd, QueueFull, Received, SharedBytes, SpentMessages, Stream, StreamError,
 };
-use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError, OpenRequests, TagInUse};
+use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError, OpenRequests, TagInUse, message_buffer};
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{Forwarded, Input, PeerId, Refusal};
 use crate::types::{AsStatus, ProcId, Status, Time};
@@ -239,6 +239,16 @@ impl Connection {
     /// The same for a rank that speaks PMI-1 or PMI-2.
     pub(super) fn of_pmi(self, rank: PmiRank) -> Self {
         Self { stage: Stage::Pmi(Box::new(rank)), ..self }
+    }
+
+    /// The same for the tool that started this process, which has introduced itself to the tool. `bytes` have come from the tool
+    /// already.
+    pub(super) fn of_parent(self, codec: MessageCodec, bytes: &[u8]) -> Self {
+        let mut inbox = message_buffer();
+        inbox.feed(bytes);
+        let (open, account) = (OpenRequests::default(), Account::Tools(self.credentials.uid));
+        let (expects, wants_refusal, index) = (Expects::Nothing, false, None);
+        Self { stage: Stage::Known(Known { codec, expects, wants_refusal, inbox, open, account, index }), ..self }
     }
 
     pub(super) const fn is_of_pmi(&self) -> bool {
@@ -604,8 +614,10 @@ impl Connection {
         }
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         known.index = Some(index);
-        let expects = known.expects;
-        Ok(self.stream.queue(handshake::admission(expects, index, proc, server), None)?)
+        match handshake::admission(known.expects, index, proc, server) {
+            Some(answer) => Ok(self.stream.queue(answer, None)?),
+            None => Ok(()),
+        }
     }
 
     /// Queues a refusal if the peer's release reads it; otherwise closes the connection.

@@ -1,4 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,10 +28,12 @@ use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::data_form::DataForm;
-use crate::runtime::shared::launcher_end::LauncherEnd;
+use crate::runtime::shared::launcher_end::{LauncherEnd, ParentConnection};
 use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
 use crate::runtime::shared::prover::ProofError;
-use crate::server::{EventDelivery, Forwarded, Garbage, Input, JobData, PeerId, Reason, Refusal};
+use crate::server::{
+    self, EventDelivery, Forwarded, Garbage, Input, JobData, PeerId, Reason, Refusal, ToolHello, ToolKind,
+};
 use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Status, Time};
@@ -188,6 +192,35 @@ impl Connections {
         let credentials = PeerCredentials { pid: Some(pid), uid, gid: None };
         self.connections.insert(id, Connection::new(stream, poller, credentials, false).of_pmi(rank));
         Ok(())
+    }
+
+    /// Serves the tool that started this process, on a connection that this process has made. Returns the connection's number, and
+    /// the introduction of the tool.
+    pub(super) fn serve_parent(&mut self, connection: ParentConnection) -> Result<(PeerId, ToolHello), Errno> {
+        let ParentConnection { stream, dialect, message_bytes_max, parent, rest } = connection;
+        let poller = Arc::clone(&self.pollers.main);
+        self.last += 1;
+        let id = PeerId(self.last);
+        poller.watch(&stream, Token(id.0))?;
+        // A tool of this user or of root. Root's tool needs no rights that this user lacks.
+        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        let credentials = PeerCredentials { pid: None, uid, gid: Some(gid) };
+        let codec = MessageCodec::to_client(dialect, message_bytes_max, false);
+        let connection = Connection::new(stream, poller, credentials, false).of_parent(codec, &rest);
+        self.connections.insert(id, connection);
+        let hello = ToolHello {
+            kind: ToolKind::Tool,
+            claimed: Some(parent),
+            is_started: false,
+            credentials: server::Credentials { uid, gid },
+            claimed_gid: gid,
+            reads_entries: true,
+            version: dialect.peer,
+            version_text: dialect.peer.to_string(),
+            info: Vec::new(),
+            strangers: BTreeSet::new(),
+        };
+        Ok((id, hello))
     }
 
     /// The process number of a connection, if the system tells it.
@@ -672,15 +705,29 @@ impl Connections {
 
     /// Begins to pass requests of this process to a launcher. `None`: it is one of this library, or already has a channel.
     pub(super) fn open_launcher(&mut self, id: PeerId, loop_sender: &LoopSender) -> Option<LauncherEnd> {
+        self.open_channel(id, loop_sender, LauncherChannel::to_launcher)
+    }
+
+    /// Begins to pass requests of this process to the tool that started it.
+    pub(super) fn open_parent(&mut self, id: PeerId, loop_sender: &LoopSender) -> Option<LauncherEnd> {
+        self.open_channel(id, loop_sender, LauncherChannel::to_parent)
+    }
+
+    fn open_channel(
+        &mut self,
+        id: PeerId,
+        loop_sender: &LoopSender,
+        begin: fn(LoopSender, PeerId) -> io::Result<(LauncherChannel, UnixStream)>,
+    ) -> Option<LauncherEnd> {
         let connection = self.connections.get_mut(&id).filter(|connection| !connection.has_channel())?;
         let dialect = connection.codec().filter(|codec| !codec.is_ours())?.reading().0;
-        match LauncherChannel::begin(loop_sender.clone(), id) {
+        match begin(loop_sender.clone(), id) {
             Ok((channel, socket)) => {
                 connection.set_channel(channel);
                 Some(LauncherEnd { socket, dialect })
             }
             Err(error) => {
-                tracing::warn!(%error, "this process can't begin to talk to its launcher");
+                tracing::warn!(%error, "this process can't begin to talk to its launcher, or to the tool that started it");
                 None
             }
         }

@@ -76,6 +76,8 @@ pub(super) enum Expects {
     Server,
     /// Its own name and the server's.
     Name,
+    /// None: this process has introduced itself to the peer.
+    Nothing,
 }
 
 /// Why an introduction was refused before the core saw it.
@@ -322,13 +324,14 @@ fn init_age(connect: &Connect) -> Option<Duration> {
 }
 
 /// `proc` is the peer's name if the server assigned one.
-pub(super) fn admission(expects: Expects, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Vec<u8> {
+pub(super) fn admission(expects: Expects, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Option<Vec<u8>> {
     let assigned = match expects {
-        Expects::Index => return HandshakeAnswer::Accepted { index }.encode(),
+        Expects::Nothing => return None,
+        Expects::Index => return Some(HandshakeAnswer::Accepted { index }.encode()),
         Expects::Server => None,
         Expects::Name => proc.cloned(),
     };
-    ToolAnswer::Accepted { assigned, server: server.clone(), credential: Status::SUCCESS }.encode()
+    Some(ToolAnswer::Accepted { assigned, server: server.clone(), credential: Status::SUCCESS }.encode())
 }
 
 pub(super) fn refusal(status: Status) -> Vec<u8> {

@@ -1,18 +1,21 @@
-//! Requests of this process to a launcher on the connection that the launcher has made to this process's server.
+//! Requests between a tool and a launcher on the connection that the launcher has made to the tool's server.
 //!
-//! Launchers of OpenPMIx and PRRTE serve the tool that has started them there, also before they serve anybody else. A client
-//! session of this process is one end of a socket pair. Two threads pass its messages on.
+//! Launchers of OpenPMIx and PRRTE serve the tool that has started them there, also before they serve anybody else. A server
+//! with this library may be either of the two. A client session of this process is one end of a socket pair. Two threads pass its
+//! messages on.
 //!
 //! ```text
-//! session ── socket pair ── thread ── loop ──► launcher    requests, with other numbers
-//! session ◄─ socket pair ── thread ◄─ queue ── launcher    answers, events, output
+//! session ── socket pair ── thread ── loop ──► other side    requests, with other numbers
+//! session ◄─ socket pair ── thread ◄─ queue ── other side    answers, events, output
 //! ```
 //!
-//! - **P1** Numbers of requests from [`FIRST`] on are those of the session. The launcher chooses smaller ones for its own.
+//! - **P1** Numbers of requests from [`FIRST_OF_PARENT`] on are those of sessions: first those of a launcher to its tool, and from
+//!   [`FIRST_OF_LAUNCHER`] on those of a tool to its launcher. Peers of OpenPMIx choose smaller ones.
 //! - **P2** The loop never waits: a session that does not read is cut off, with at most 64 MiB that wait for it.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,9 +29,10 @@ use crate::runtime::shared::message_codec::message_buffer;
 use crate::runtime::shared::threads::spawn;
 use crate::server::PeerId;
 
-/// The way of the launcher's messages to the session. Its drop ends the session.
+/// The way of the other side's messages to the session. Its drop ends the session.
 #[derive(Debug)]
 pub(super) struct LauncherChannel {
+    numbers: Range<u32>,
     frames: Sender<Vec<u8>>,
     state: Arc<ChannelState>,
     socket: UnixStream,
@@ -43,8 +47,17 @@ struct ChannelState {
 }
 
 impl LauncherChannel {
-    /// Begins to pass messages on. The channel ends with the connection or the session.
-    pub(super) fn begin(loop_sender: LoopSender, id: PeerId) -> io::Result<(Self, UnixStream)> {
+    /// Begins to pass messages to and from a launcher. The channel ends with the connection or the session.
+    pub(super) fn to_launcher(loop_sender: LoopSender, id: PeerId) -> io::Result<(Self, UnixStream)> {
+        Self::begin(loop_sender, id, FIRST_OF_LAUNCHER..u32::MAX)
+    }
+
+    /// The same for the tool that started this process.
+    pub(super) fn to_parent(loop_sender: LoopSender, id: PeerId) -> io::Result<(Self, UnixStream)> {
+        Self::begin(loop_sender, id, FIRST_OF_PARENT..FIRST_OF_LAUNCHER)
+    }
+
+    fn begin(loop_sender: LoopSender, id: PeerId, numbers: Range<u32>) -> io::Result<(Self, UnixStream)> {
         let (reading, socket) = UnixStream::pair()?;
         let (mut writing, own) = (reading.try_clone()?, reading.try_clone()?);
         let (sender, frames) = bounded::<Vec<u8>>(FRAMES_MAX);
@@ -61,11 +74,12 @@ impl LauncherChannel {
             // It fails if the session has gone already.
             let _ = writing.shutdown(Shutdown::Both);
         })?;
+        let first = numbers.start;
         spawn("modex-to-launcher", move || {
-            pass_on(reading, &loop_sender, id);
+            pass_on(reading, &loop_sender, id, first);
             read.is_over.store(true, Ordering::Relaxed);
         })?;
-        Ok((Self { frames: sender, state, socket: own }, socket))
+        Ok((Self { numbers, frames: sender, state, socket: own }, socket))
     }
 
     /// Whether the session has gone.
@@ -73,11 +87,11 @@ impl LauncherChannel {
         self.state.is_over.load(Ordering::Relaxed)
     }
 
-    /// Passes a message of the launcher to the session, if it is one for the session.
+    /// Passes a message of the other side to the session, if it is one for the session.
     pub(super) fn take(&self, frame: &Frame<'_>) -> Passed {
         let tag = match frame.header.tag {
             tag @ (Tag::NOTIFICATION | Tag::OUTPUT | Tag::REMOVAL) => tag,
-            Tag(number) if (FIRST..u32::MAX).contains(&number) => Tag(number - FIRST),
+            Tag(number) if self.numbers.contains(&number) => Tag(number - self.numbers.start),
             _ => return Passed::NotMeant,
         };
         let bytes = with_tag(frame, tag);
@@ -99,7 +113,7 @@ impl Drop for LauncherChannel {
     }
 }
 
-/// The fate of a message of the launcher.
+/// The fate of a message of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passed {
     /// It is on its way to the session.
@@ -111,7 +125,7 @@ pub(super) enum Passed {
 }
 
 /// Reads the session's messages and gives them to the loop.
-fn pass_on(mut socket: UnixStream, loop_sender: &LoopSender, id: PeerId) {
+fn pass_on(mut socket: UnixStream, loop_sender: &LoopSender, id: PeerId, first: u32) {
     let (mut inbox, mut buffer) = (message_buffer(), vec![0; BUFFER_BYTES]);
     while let Ok(count @ 1..) = socket.read(&mut buffer) {
         inbox.feed(buffer.get(..count).unwrap_or_default());
@@ -120,7 +134,7 @@ fn pass_on(mut socket: UnixStream, loop_sender: &LoopSender, id: PeerId) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "this process can't send a message to its launcher, and leaves it");
+                    tracing::warn!(%error, "this process can't send a message to its launcher or tool, and leaves it");
                     // It fails if the session has gone already.
                     let _ = socket.shutdown(Shutdown::Both);
                     return;
@@ -128,7 +142,7 @@ fn pass_on(mut socket: UnixStream, loop_sender: &LoopSender, id: PeerId) {
             };
             let tag = match frame.header.tag {
                 tag if tag < Tag::DYNAMIC_FIRST => tag,
-                Tag(number) => Tag(number.saturating_add(FIRST)),
+                Tag(number) => Tag(number.saturating_add(first)),
             };
             if loop_sender.send(LoopMessage::ToLauncher(id, with_tag(&frame, tag))).is_err() {
                 return;
@@ -141,8 +155,10 @@ fn with_tag(frame: &Frame<'_>, tag: Tag) -> Vec<u8> {
     [&FrameHeader { tag, padding: 0, ..frame.header }.encode(), frame.payload].concat()
 }
 
-/// Number of the session's first request at the launcher.
-const FIRST: u32 = 0x4000_0000;
+/// Number of a launcher's first request at the tool that started it.
+const FIRST_OF_PARENT: u32 = 0x2000_0000;
+/// Number of a tool's first request at a launcher.
+const FIRST_OF_LAUNCHER: u32 = 0x4000_0000;
 /// Messages that may wait for the session.
 const FRAMES_MAX: usize = 4096;
 /// Their bytes.
@@ -158,18 +174,20 @@ mod tests {
     fn answers_and_notices_go_to_the_session_and_requests_to_the_server() {
         let (frames_sender, frames) = bounded(1);
         let (socket, _session) = UnixStream::pair().unwrap();
-        let channel = LauncherChannel { frames: frames_sender, state: Arc::default(), socket };
+        let numbers = FIRST_OF_PARENT..FIRST_OF_LAUNCHER;
+        let channel = LauncherChannel { numbers, frames: frames_sender, state: Arc::default(), socket };
         let take = |number: u32| {
             let bytes = frame::encode(0, Tag(number), b"text").unwrap();
             let mut inbox = message_buffer();
             inbox.feed(&bytes);
             channel.take(&inbox.next_frame().unwrap().unwrap())
         };
-        for (number, expected) in [(FIRST + 101, 101), (0, 0), (2, 2)] {
+        for (number, expected) in [(FIRST_OF_PARENT + 101, 101), (0, 0), (2, 2)] {
             assert_eq!(take(number), Passed::Taken);
             assert_eq!(frames.recv().unwrap(), frame::encode(0, Tag(expected), b"text").unwrap());
         }
-        assert_eq!([take(101), take(1)], [Passed::NotMeant; 2]);
+        // The other side's session may ask, too.
+        assert_eq!([take(101), take(1), take(FIRST_OF_LAUNCHER + 101)], [Passed::NotMeant; 3]);
         assert_eq!([take(0), take(0)], [Passed::Taken, Passed::Ended]);
         assert_eq!(frames.recv().unwrap().len(), frame::encode(0, Tag(0), b"text").unwrap().len());
         channel.state.waiting_bytes.store(WAITING_BYTES_MAX, Ordering::Relaxed);

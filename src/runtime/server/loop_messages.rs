@@ -22,7 +22,7 @@ use super::poller::Waker;
 use super::request_quota::Duty;
 use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::events::Job;
-use crate::runtime::shared::launcher_end::LauncherEnd;
+use crate::runtime::shared::launcher_end::{LauncherEnd, ParentConnection};
 use crate::runtime::shared::message_codec::MessageEncodeError;
 use crate::runtime::shared::prover::ProofError;
 use crate::runtime::shared::threads::without_signals;
@@ -66,7 +66,9 @@ pub(super) enum LoopMessage {
     /// Another thread asks for a channel to a launcher, for requests of this process. `None`: no launcher is connected that serves this
     /// process there.
     OpenLauncher(ProcId, Sender<Option<LauncherEnd>>),
-    /// A request of this process to the launcher of this connection.
+    /// Another thread hands over a connection to the tool that started this process. The answer is a channel for requests to the tool.
+    ServeParent(Box<ParentConnection>, Sender<Option<LauncherEnd>>),
+    /// A request of this process to the launcher of this connection, or to the tool that started this process.
     ToLauncher(PeerId, Vec<u8>),
     /// Close everything and end.
     Shutdown,

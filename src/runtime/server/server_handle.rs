@@ -51,7 +51,7 @@ use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::kernel_inventory::kernel_inventory;
-use crate::runtime::shared::launcher_end::LauncherEnd;
+use crate::runtime::shared::launcher_end::{LauncherEnd, ParentConnection};
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::parameters::{LOSS_WINDOW, parameter_seconds};
 use crate::runtime::shared::prover::{ProofError, Prover};
@@ -326,13 +326,24 @@ impl ServerHandle {
     }
 
     /// A channel for this process's requests to a launcher that is connected to this server. `None`: it is not connected, or does not
-    /// serve this process there, as launchers of this library.
+    /// serve this process there, as `modex run`.
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn open_launcher(&self, launcher: &ProcId) -> Result<Option<LauncherEnd>, Stopped> {
         let (sender, answer) = bounded(1);
         self.loop_sender.send(LoopMessage::OpenLauncher(launcher.clone(), sender)).map_err(|_| Stopped)?;
+        answer.recv().map_err(|_| Stopped)
+    }
+
+    /// Serves the tool that started this process, on this process's connection to it. Returns a channel for requests to the tool, or
+    /// `None` if the tool can't be served.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn serve_parent(&self, connection: ParentConnection) -> Result<Option<LauncherEnd>, Stopped> {
+        let (sender, answer) = bounded(1);
+        self.loop_sender.send(LoopMessage::ServeParent(Box::new(connection), sender)).map_err(|_| Stopped)?;
         answer.recv().map_err(|_| Stopped)
     }
 

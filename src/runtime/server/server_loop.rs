@@ -35,6 +35,7 @@ use crate::names::{Asker, NameRequest};
 use crate::proto::{Command, Reply, Request, Service, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
+use crate::runtime::shared::launcher_end::{LauncherEnd, ParentConnection};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{
     Answer, Cleanup, FileLook, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, Requester,
@@ -284,6 +285,9 @@ impl ServerLoop {
                     let found = self.core.launcher_of(&proc);
                     let _ = asker.send(found.and_then(|peer| self.connections.open_launcher(peer, sender)));
                 }
+                LoopMessage::ServeParent(connection, asker) => {
+                    let _ = asker.send(self.serve_parent(now, *connection));
+                }
                 LoopMessage::ToLauncher(peer, bytes) => self.connections.ask_launcher(peer, bytes),
                 LoopMessage::Shutdown => return self.is_ending = true,
             }
@@ -305,6 +309,21 @@ impl ServerLoop {
             (Err(other), _) => {
                 let reply_to = ReplyTo::Caller(callback);
                 self.own_services.ask(&self.core, &self.connections, (&requester, None), *other, reply_to);
+            }
+        }
+    }
+
+    /// Serves the tool that started this process.
+    fn serve_parent(&mut self, now: Time, connection: ParentConnection) -> Option<LauncherEnd> {
+        let parent = connection.parent().clone();
+        match self.connections.serve_parent(connection) {
+            Ok((id, hello)) => {
+                self.handle(now, Input::ParentConnected(id, hello), None);
+                self.connections.open_parent(id, self.host.loop_sender())
+            }
+            Err(errno) => {
+                tracing::warn!(%parent, %errno, "can't watch the connection to the tool that started this process");
+                None
             }
         }
     }
@@ -721,6 +740,7 @@ impl ServerLoop {
                 | LoopMessage::MeasureOutput(_)
                 | LoopMessage::FindDataForm(..)
                 | LoopMessage::OpenLauncher(..)
+                | LoopMessage::ServeParent(..)
                 | LoopMessage::ToLauncher(..)
                 | LoopMessage::Shutdown => {}
             }
@@ -802,7 +822,9 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::CountRequests(_) => "the number of requests of each rank",
         LoopMessage::MeasureOutput(_) => "the bytes of output that wait",
         LoopMessage::FindDataForm(..) => "the form of data for a process",
-        LoopMessage::OpenLauncher(..) | LoopMessage::ToLauncher(..) => "a request to a launcher",
+        LoopMessage::OpenLauncher(..) | LoopMessage::ServeParent(..) | LoopMessage::ToLauncher(..) => {
+            "a request to a launcher or its tool"
+        }
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
 }

@@ -86,7 +86,9 @@ pub(super) enum Task {
 impl Task {
     pub(super) const fn of_input(input: &Input) -> Self {
         match input {
-            Input::Connected(peer, _) | Input::ToolConnected(peer, _) => Self::Introduction(*peer),
+            Input::Connected(peer, _) | Input::ToolConnected(peer, _) | Input::ParentConnected(peer, _) => {
+                Self::Introduction(*peer)
+            }
             Input::Proceed(peer) => Self::Rest(*peer),
             Input::Lost(peer) => Self::Loss(*peer),
             Input::Host(..) => Self::Call("a call of the host"),

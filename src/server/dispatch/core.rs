@@ -22,6 +22,7 @@ impl<S: Datastore> ServerCore<S> {
         match input {
             Input::Connected(peer, hello) => self.connect(now, peer, hello),
             Input::ToolConnected(peer, hello) => self.connect_tool(now, peer, hello),
+            Input::ParentConnected(peer, hello) => self.connect_parent(now, peer, hello),
             Input::Request(peer, tag, request) => self.request(now, peer, tag, request),
             // A heartbeat without a watch has no effect.
             Input::Heartbeat(peer) => drop(self.heartbeat(peer)),

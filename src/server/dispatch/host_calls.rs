@@ -42,6 +42,7 @@ impl<S: Datastore> ServerCore<S> {
                 self.config.capabilities = capabilities;
                 Status::SUCCESS
             }
+            HostCall::ForwardOutput { tool, job, channels } => self.forward_to_tool(now, &tool, job, channels),
             HostCall::Fabric(fabric) => {
                 self.config.fabric = Some(fabric);
                 Status::SUCCESS

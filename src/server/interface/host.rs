@@ -72,6 +72,15 @@ pub enum HostCall {
     IofOffer(Arc<IofOutput>),
     /// As [`Self::IofOffer`]. Output without a puller is kept for a while if there is room.
     IofOfferOrKeep(Arc<IofOutput>),
+    /// Forwards the output of a job to a tool that does not pull it.
+    ForwardOutput {
+        /// The tool.
+        tool: ProcId,
+        /// The job.
+        job: Namespace,
+        /// The channels.
+        channels: u16,
+    },
     /// A new revision of the fabric.
     Fabric(FabricHandle),
     /// The host's new functions.

@@ -25,6 +25,9 @@ pub enum Input {
     /// A connection introduced itself as a tool. Ends in [`Output::AdmitTool`], [`Output::Admit`] if the host announced
     /// its process, or [`Output::Refuse`].
     ToolConnected(PeerId, ToolHello),
+    /// This process has connected to the tool that started it, which the hello names, and serves it there. Ends in
+    /// [`Output::AdmitTool`] or [`Output::Refuse`].
+    ParentConnected(PeerId, ToolHello),
     /// A request of an admitted connection. Ends in [`Output::Answer`] with the same tag, or with the connection.
     Request(PeerId, Tag, Request),
     /// A heartbeat of a connection's process. There is no reply.

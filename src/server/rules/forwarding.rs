@@ -222,6 +222,20 @@ impl<S: Datastore> ServerCore<S> {
         self.begin_pull(now, reference, pull);
     }
 
+    /// Forwards the output of a job to a tool for which this process has started the job.
+    pub(in crate::server) fn forward_to_tool(
+        &mut self,
+        now: Time,
+        tool: &ProcId,
+        job: Namespace,
+        channels: u16,
+    ) -> Status {
+        let is_tool = |peer: &PeerId| self.peers.get(*peer).is_some_and(|peer| peer.is_tool() && peer.is_admitted());
+        let Some(peer) = self.peers.of_process(tool).find(is_tool) else { return Status::ERR_NOT_FOUND };
+        self.forward_to_spawner(now, peer, job, SpawnedOutput { channels, ..SpawnedOutput::default() });
+        Status::SUCCESS
+    }
+
     /// Ends the forwarding of a job if its receiver or the receiver's user has too many: of the oldest that has ended, else
     /// of the oldest that was inherited, else of the oldest.
     pub(super) fn make_room_for_job(&mut self, peer: PeerId, uid: u32) {

@@ -38,6 +38,13 @@ impl<S: Datastore> ServerCore<S> {
         self.ask_host(now, Purpose::ToolConnected(id), upcall);
     }
 
+    /// This process has chosen the tool, so no host decides about it.
+    pub(in crate::server) fn connect_parent(&mut self, now: Time, id: PeerId, hello: ToolHello) {
+        let claimed = hello.claimed.clone();
+        self.tools.insert(id, hello);
+        self.admit_tool(now, id, claimed, true);
+    }
+
     fn examine_tool(&self, id: PeerId, hello: &ToolHello) -> Result<(), Refusal> {
         let policy = &self.config.tools;
         if self.peers.get(id).is_some() || self.tools.get(id).is_some() {

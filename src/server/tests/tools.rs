@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::harness::*;
@@ -9,10 +10,10 @@ use crate::proto::{
     Version,
 };
 use crate::server::{
-    Answer, Capabilities, Contact, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason,
-    Refusal, RegisterClient, ServerConfig, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall,
+    Answer, Capabilities, Contact, Credentials, HostCall, HostReply, HostResult, Input, IofOutput, Limits, Output,
+    PeerId, Reason, Refusal, RegisterClient, ServerConfig, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall,
 };
-use crate::types::codes::range;
+use crate::types::codes::{iof_channel, range};
 use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
 
 pub(super) fn policy(admission: ToolAdmission) -> ToolPolicy {
@@ -113,6 +114,30 @@ fn a_tool_of_another_user_is_refused_unless_every_user_may_come() {
     let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
     let mut open = Rig::with(ServerConfig { tools, ..ServerConfig::default() }, MapStore::new());
     assert!(matches!(arrive(&mut open, 1, foreign).as_slice(), [Output::AdmitTool(..)]));
+}
+
+/// A launcher serves the tool that has started it before its host can answer.
+#[test]
+fn the_tool_that_started_this_process_is_admitted_without_the_host_and_gets_output() {
+    let mut rig = rig(Capabilities::TOOL_CONNECTED, ToolAdmission::Refused);
+    let proc = ProcId::new(namespace("t"), 0);
+    let admitted = rig.input(Input::ParentConnected(PeerId(1), named("t", 0)));
+    assert_eq!(admitted, [Output::AdmitTool(PeerId(1), 1, proc.clone())]);
+    let refused = rig.input(Input::ParentConnected(PeerId(2), named("t", 0)));
+    assert_eq!(refused, [Output::Refuse(PeerId(2), Refusal::NameTaken { proc: proc.clone() })]);
+    let forward = |tool: ProcId| {
+        let channels = iof_channel::FWD_STDOUT_CHANNEL;
+        HostCall::ForwardOutput { tool, job: namespace("job"), channels }
+    };
+    rig.host(forward(proc));
+    let source = ProcId::new(namespace("job"), 0);
+    let output = |channel| IofOutput { source: source.clone(), channel, bytes: b"hello".to_vec(), info: Vec::new() };
+    let mut deliver = |channel| rig.host(HostCall::IofOffer(Arc::new(output(channel))));
+    assert!(matches!(deliver(iof_channel::FWD_STDOUT_CHANNEL)[..], [Output::Forward(PeerId(1), _), _]));
+    assert!(matches!(deliver(iof_channel::FWD_STDERR_CHANNEL)[..], [Output::Complete(..)]));
+    let unknown = rig.host(forward(source.clone()));
+    let refusal = HostResult::Status(Status::ERR_NOT_FOUND);
+    assert!(matches!(&unknown[..], [Output::Complete(_, result)] if *result == refusal), "{unknown:?}");
 }
 
 /// A tool took the name of a job that this server did not know. It was then that job's process: the host was asked to
