@@ -135,7 +135,8 @@ fn a_server_without_a_fabric_asks_the_scheduler_of_the_node_or_that_at_an_addres
     // The server itself gives a key, and nothing else is asked for.
     let key = [info(keys::ALLOC_FABRIC_ID.name(), "net"), info(keys::ALLOC_FABRIC_SEC_KEY.name(), true)];
     let key = info(keys::ALLOC_FABRIC.name(), Value::info_array(key.to_vec()));
-    assert!(!near.setup_may_wait(std::slice::from_ref(&key)) && near.setup_may_wait(&wishes()));
+    let may_wait = |infos: &[Info]| near.queue_setup(&job, infos).unwrap().may_wait();
+    assert!(!may_wait(std::slice::from_ref(&key)) && may_wait(&wishes()));
     near.setup_application(&job, &[key]).unwrap();
     assert_eq!(names(&questions), [[""; 0]; 0]);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::server::Server;
 use crate::gds::registration::RegisterError;
-use crate::runtime::{self, EnvironmentChange, EnvironmentPatterns, JobSetup, SetupError};
+use crate::runtime::{self, EnvironmentChange, EnvironmentPatterns, JobSetup, QueuedSetup, SetupError};
 use crate::types::{Info, Namespace};
 
 impl Server {
@@ -98,6 +98,9 @@ impl Server {
     ///
     /// The answer must come within 10 s, or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a fabric ask nobody.
     ///
+    /// Setups of one job with fabric resources run one after the other, in the order of their calls. A later one waits for each
+    /// earlier one as long as for an answer. Then it fails with [`SetupError::EarlierSetup`].
+    ///
     /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and
     /// of the programming model.
     ///
@@ -127,15 +130,25 @@ impl Server {
     /// # Errors
     /// [`SetupError`]. A required info that can't be honoured is one.
     pub fn setup_application(&self, namespace: &Namespace, infos: &[Info]) -> Result<Vec<Info>, SetupError> {
-        self.jobs()
-            .setup_application(namespace, infos, &runtime::environment(), |question| self.ask_for(infos, question))
+        self.setup_queued(&self.queue_setup(namespace, infos)?, namespace, infos)
     }
 
-    /// Whether [`Server::setup_application`] with these infos may wait for the host or a scheduler.
+    /// Puts a setup of a job behind the earlier ones. It runs with [`Server::setup_queued`].
     #[doc(hidden)]
-    #[must_use]
-    pub fn setup_may_wait(&self, infos: &[Info]) -> bool {
-        self.jobs().may_ask(infos)
+    pub fn queue_setup(&self, namespace: &Namespace, infos: &[Info]) -> Result<QueuedSetup, SetupError> {
+        self.jobs().queue(namespace, infos)
+    }
+
+    /// [`Server::setup_application`] in the order of [`Server::queue_setup`] with the same job and infos.
+    #[doc(hidden)]
+    pub fn setup_queued(
+        &self,
+        queued: &QueuedSetup,
+        namespace: &Namespace,
+        infos: &[Info],
+    ) -> Result<Vec<Info>, SetupError> {
+        let ask = |question| self.ask_for(infos, question);
+        self.jobs().setup_application(namespace, infos, queued, &runtime::environment(), ask)
     }
 
     /// Takes the infos that [`Server::setup_application`] collected for a job. Fabric resources become part of the

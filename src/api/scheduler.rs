@@ -8,7 +8,7 @@ use crossbeam::channel::bounded;
 use crate::client::CallError;
 use crate::keys;
 use crate::proto::{Allocate, Request, Service};
-use crate::runtime::{SharedTime, SystemServer, ToolDirections, Unanswered};
+use crate::runtime::{SharedTime, SystemServer, ToolDirections, Unanswered, seconds_of};
 use crate::types::codes::alloc_directive::ALLOC_EXTEND;
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status};
 
@@ -21,8 +21,7 @@ impl Server {
     /// node.
     pub(super) fn ask_for(&self, setup: &[Info], question: Vec<Info>) -> Result<Vec<Info>, Unanswered> {
         let find = |key: &str| setup.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
-        let seconds = find(keys::TIMEOUT.name()).and_then(|value| value.as_u32()).filter(|seconds| *seconds > 0);
-        let seconds = seconds.unwrap_or(SECONDS_MAX);
+        let seconds = seconds_of(setup);
         let time = SharedTime::begin(Duration::from_secs(seconds.into()));
         let address = find(keys::SERVER_URI.name()).and_then(|value| value.as_str()).map(str::to_owned);
         if address.is_none() {
@@ -93,6 +92,3 @@ fn unanswered(error: &CallError, seconds: u32) -> Unanswered {
         error => Unanswered::Refused { status: error.status() },
     }
 }
-
-/// Time for an answer without a `PMIX_TIMEOUT`. A launch waits for it.
-const SECONDS_MAX: u32 = 10;

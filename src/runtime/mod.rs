@@ -57,10 +57,11 @@ pub use server::connection_limits::ConnectionLimits;
 pub use server::fabric_source::{FabricSource, FabricSourceError};
 pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder, UpcallAnswer};
 pub use server::host_facts::{FactError, HostFacts, available_servers};
+pub(crate) use server::job_setup::seconds_of;
 pub use server::job_setup::{
     AllocationError, EnvironmentChange, EnvironmentPatterns, FabricShortage, JobSetup, NamespaceRegistration,
-    NoRandomBytes, NotAvailable, PatternError, PortShortage, SetupError, StaticPorts, StaticPortsError, Unanswered,
-    Variable,
+    NoRandomBytes, NotAvailable, PatternError, PortShortage, QueuedSetup, SetupError, StaticPorts, StaticPortsError,
+    Unanswered, Variable,
 };
 pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;

@@ -322,6 +322,11 @@ static void several_calls(void)
     PMIX_INFO_DESTRUCT(&info[0]);
 }
 
+/* A question that the host answers later. */
+static struct done asked = DONE;
+static pmix_info_cbfunc_t asked_callback;
+static void *asked_data;
+
 /* Answers for one job with what this server lacks. Its own thread may answer, so the setup waits on another one. */
 static pmix_status_t up_allocate(const pmix_proc_t *proc, pmix_alloc_directive_t directive, const pmix_info_t info[],
                                  size_t n, pmix_info_cbfunc_t callback, void *data)
@@ -331,6 +336,12 @@ static pmix_status_t up_allocate(const pmix_proc_t *proc, pmix_alloc_directive_t
     CHECK_REQUESTER(info, n);
     CHECK(info_of(info, n, PMIX_NODE_MAP) && info_of(info, n, PMIX_PROC_MAP) && info_of(info, n, "pmix.alloc.net"));
     const pmix_info_t *job = info_of(info, n, PMIX_NSPACE);
+    if (job && strcmp(job->value.data.string, "ordered") == 0) {
+        asked_callback = callback;
+        asked_data = data;
+        done_with(&asked, PMIX_SUCCESS, 0);
+        return PMIX_SUCCESS;
+    }
     if (!job || strcmp(job->value.data.string, "granted") != 0) return PMIX_ERR_NOT_SUPPORTED;
     pmix_data_array_t *parts, *infos;
     PMIX_DATA_ARRAY_CREATE(parts, 2, PMIX_INFO);
@@ -347,6 +358,59 @@ static pmix_status_t up_allocate(const pmix_proc_t *proc, pmix_alloc_directive_t
 }
 
 static pmix_server_module_t module = {.allocate = up_allocate};
+
+/* The number of the callback is its reference. */
+static void on_ordered(pmix_status_t status, pmix_info_t info[], size_t count, void *data, pmix_op_cbfunc_t release,
+                       void *release_data)
+{
+    static size_t callbacks;
+    (void)info;
+    (void)count;
+    if (release) release(PMIX_SUCCESS, release_data);
+    done_with(data, status, ++callbacks);
+}
+
+static void begin_ordered(const char *id, const char *class_of_service, struct done *done)
+{
+    pmix_info_t info[3], parts[2];
+    char *regex = NULL, *ppn = NULL;
+    bool yes = true;
+    pmix_data_array_t wish = {.type = PMIX_INFO, .size = 2, .array = parts};
+
+    memset(info, 0, sizeof info);
+    memset(parts, 0, sizeof parts);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_generate_regex("n0", &regex));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_generate_ppn("0", &ppn));
+    PMIX_INFO_LOAD(&parts[0], "pmix.alloc.netid", id, PMIX_STRING);
+    PMIX_INFO_LOAD(&parts[1], "pmix.alloc.nsec", &yes, PMIX_BOOL);
+    if (class_of_service) {
+        PMIX_INFO_LOAD(&parts[1], "pmix.alloc.netqos", class_of_service, PMIX_STRING);
+        PMIX_INFO_REQUIRED(&parts[1]);
+    }
+    PMIX_INFO_LOAD(&info[0], PMIX_NODE_MAP, regex, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[1], PMIX_PROC_MAP, ppn, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[2], "pmix.alloc.net", &wish, PMIX_DATA_ARRAY);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_application("ordered", info, 3, on_ordered, done));
+    for (size_t i = 0; i < 3; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    for (size_t i = 0; i < 2; i++) PMIX_INFO_DESTRUCT(&parts[i]);
+    free(regex);
+    free(ppn);
+}
+
+/* A setup that asks nobody had its callback before an earlier one of its job, whose host took its time. The call must not wait: the host's
+ * thread may have to answer. */
+static void setups_have_an_order(void)
+{
+    struct done first = DONE, second = DONE;
+
+    begin_ordered("first", "gold", &first);
+    done_wait(&asked);
+    begin_ordered("second", NULL, &second);
+    asked_callback(PMIX_ERR_OUT_OF_RESOURCE, NULL, 0, asked_data, NULL, NULL);
+    CHECK_STATUS(PMIX_ERR_OUT_OF_RESOURCE, done_wait(&first));
+    CHECK_STATUS(PMIX_SUCCESS, done_wait(&second));
+    CHECK(first.reference < second.reference);
+}
 
 static void host(void)
 {
@@ -386,6 +450,7 @@ static void host(void)
     host_job("granted", 1, 1);
     run("granted", "granted");
     let_go();
+    setups_have_an_order();
     /* PRRTE's prun gives an empty name: it asks for the environment of a job that it has not yet spawned. */
     struct done unnamed = DONE;
     envar(&bad, PMIX_SET_ENVAR, "CAPI_UNNAMED", "yes", 0);

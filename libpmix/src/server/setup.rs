@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use modex::runtime::spawn_thread;
+use modex::runtime::{QueuedSetup, spawn_thread};
 use modex::types::{AsStatus, Info, InfoFlags, Namespace, Status};
 use modex::{EnvironmentChange, EnvironmentPatterns, SetupError};
 
@@ -99,24 +99,33 @@ pub extern "C-unwind" fn PMIx_server_setup_application<'a>(
         let own = process::member()?.proc().namespace;
         let namespace = from_c::namespace(nspace, Some(&own))?;
         let infos = from_c::infos(info.counted(ninfo))?;
-        if !server.server().setup_may_wait(&infos) {
-            let array = collect(&server, &namespace, &infos)?;
+        let queued = server.server().queue_setup(&namespace, &infos).map_err(|error| refused(&namespace, &error))?;
+        if !queued.may_wait() {
+            let array = collect(&server, &queued, &namespace, &infos)?;
             server.server().defer(move || callback.call(Ok(array)))?;
             return Ok(());
         }
         // The host's own event loop may have to answer, so no thread of the host's waits.
         let collected = move || {
-            let collected = catch_unwind(AssertUnwindSafe(|| collect(&server, &namespace, &infos)));
+            let collected = catch_unwind(AssertUnwindSafe(|| collect(&server, &queued, &namespace, &infos)));
             let array = collected.unwrap_or(Err(Failure(Status::ERROR))).map_err(|Failure(status)| status);
             call_later(&server, move || callback.call(array));
+            // The next setup of the job has its callback after this one's.
+            drop(queued);
         };
         spawn_thread("modex-setup", collected).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
         Ok(())
     })
 }
 
-fn collect(process: &ServerProcess, namespace: &Namespace, infos: &[Info]) -> Result<Array<pmix_info_t>, Failure> {
-    let infos = process.server().setup_application(namespace, infos).map_err(|error| refused(namespace, &error))?;
+fn collect(
+    process: &ServerProcess,
+    queued: &QueuedSetup,
+    namespace: &Namespace,
+    infos: &[Info],
+) -> Result<Array<pmix_info_t>, Failure> {
+    let given = process.server().setup_queued(queued, namespace, infos);
+    let infos = given.map_err(|error| refused(namespace, &error))?;
     Ok(to_c::infos(&infos)?)
 }
 

@@ -26,6 +26,7 @@ mod models;
 mod patterns;
 mod ports;
 mod resources;
+mod setup_queue;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -39,6 +40,7 @@ pub use self::allocation::{AllocationError, NotAvailable};
 use self::allocation::{values_of, wants_secret};
 use self::allotments::Allotments;
 pub use self::elsewhere::Unanswered;
+pub(crate) use self::elsewhere::seconds_of;
 use self::elsewhere::{MARK, VERSION};
 use self::endpoints::FABRIC;
 pub use self::endpoints::FabricShortage;
@@ -52,6 +54,8 @@ use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
 use self::models::is_unknown_model;
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 pub use self::ports::{PortShortage, StaticPorts, StaticPortsError};
+pub use self::setup_queue::QueuedSetup;
+use self::setup_queue::SETUPS_MAX;
 use super::own_process::OwnProcess;
 use super::transport_keys::{TRANSPORT_KEY_VARIABLE, TransportKeys};
 use crate::gds::registration::{Description, RegisterError, ResourceChange};
@@ -155,6 +159,25 @@ pub enum SetupError {
     /// The fabric resources can't be given.
     #[error(transparent)]
     Allocation(#[from] AllocationError),
+    /// An earlier setup of the job has not ended. It may wait for a scheduler.
+    #[error(
+        "an earlier setup of {namespace} has not ended within {seconds} s; call again later, or give this one more time with \
+         PMIX_TIMEOUT"
+    )]
+    EarlierSetup {
+        /// The job.
+        namespace: Namespace,
+        /// The time.
+        seconds: u32,
+    },
+    /// Too many setups of the job wait.
+    #[error(
+        "{SETUPS_MAX} setups of {namespace} wait for an earlier one; wait for their answers before you begin others"
+    )]
+    TooManyAtOnce {
+        /// The job.
+        namespace: Namespace,
+    },
     /// The host never registers the job.
     #[error("the job was set up {ALLOTMENTS_MAX} times without being registered; register or deregister it")]
     TooOften,
@@ -180,7 +203,8 @@ impl AsStatus for SetupError {
             Self::Pattern { .. } => Status::ERR_BAD_PARAM,
             Self::UnknownParent { .. } => Status::ERR_NOT_FOUND,
             Self::Allocation(error) => error.status(),
-            Self::TooOften | Self::TooManyChanges => Status::ERR_OUT_OF_RESOURCE,
+            Self::EarlierSetup { .. } => Status::ERR_TIMEOUT,
+            Self::TooOften | Self::TooManyChanges | Self::TooManyAtOnce { .. } => Status::ERR_OUT_OF_RESOURCE,
             Self::Refused { status, .. } => *status,
             Self::Stopped(_) => Status::ERR_INIT,
         }
@@ -243,8 +267,19 @@ impl JobSetup {
         self.harvest.forward(namespace, wanted, unwanted)
     }
 
+    /// Puts a setup of a job behind the earlier ones.
+    ///
+    /// # Errors
+    /// [`SetupError::TooManyAtOnce`].
+    pub fn queue(&self, namespace: &Namespace, infos: &[Info]) -> Result<QueuedSetup, SetupError> {
+        match has_resources(infos) {
+            true => self.grants.queue(owner_of(infos), namespace, infos),
+            false => Ok(QueuedSetup::unordered()),
+        }
+    }
+
     /// Collects the infos that the nodes of a job need for [`JobSetup::setup_local_support`]: changes of the environment
-    /// (`harvest`), and fabric resources. `variables` is the environment of this process. `ask` puts a question to the host or the
+    /// (`harvest`), and fabric resources. It waits for the earlier setups of the job. `variables` is the environment of this process. `ask` puts a question to the host or the
     /// scheduler.
     ///
     /// # Errors
@@ -253,14 +288,13 @@ impl JobSetup {
         &self,
         namespace: &Namespace,
         infos: &[Info],
+        queued: &QueuedSetup,
         variables: &[(OsString, OsString)],
         ask: impl FnOnce(Vec<Info>) -> Result<Vec<Info>, Unanswered>,
     ) -> Result<Vec<Info>, SetupError> {
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (environment, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
         let (is_all, is_neither) = (asked(keys::SETUP_APP_ALL), !environment && !others);
-        // PRRTE asks for variables alone, and passes on the fabric resources that the user wants.
-        let has_others = is_all || others || is_neither || infos.iter().any(is_wish);
         let counts = |key: &&str| match *key {
             // A process's place counts for endpoints alone.
             key if key == keys::PROC_INFO_ARRAY.name() => self.grants.may_give_endpoints(infos),
@@ -269,9 +303,10 @@ impl JobSetup {
         };
         refuse_required(infos, &UNDERSTOOD.into_iter().filter(counts).collect::<Vec<_>>())?;
         changes_of(infos)?;
+        queued.wait()?;
         let ports = self.grants.ports(namespace, infos);
         let (allocated, application) =
-            if has_others { self.grants.of_host(namespace, infos, &ports, ask)? } else { Default::default() };
+            if has_resources(infos) { self.grants.of_host(namespace, infos, &ports, ask)? } else { Default::default() };
         let changes = if is_all || environment || is_neither {
             // PRRTE's daemons ask for neither, after `prun` has collected the user's variables. Theirs must not win.
             let variables =
@@ -320,12 +355,6 @@ impl JobSetup {
         let job = jobs.entry(namespace.clone()).or_default();
         EnvironmentChange::add_up(&mut job.changes, changes);
         Ok(job.changes.clone())
-    }
-
-    /// Whether a setup with these infos may wait for another process.
-    #[must_use]
-    pub fn may_ask(&self, infos: &[Info]) -> bool {
-        self.grants.may_ask(infos)
     }
 
     /// The number of a new question.
@@ -565,6 +594,14 @@ fn transport_key(key: &str) -> [Info; 2] {
     let variable = Value::Envar(Box::new(Envar { name, value, separator: 0 }));
     [(keys::CREDENTIAL.name(), key.into()), (keys::ADD_ENVAR.name(), variable)]
         .map(|(key, value)| Info::new(Key::from_static(key), value))
+}
+
+/// Whether a setup with these infos has fabric resources.
+fn has_resources(infos: &[Info]) -> bool {
+    let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
+    // PRRTE asks for variables alone, and passes on the fabric resources that the user wants.
+    let is_of_variables = asked(keys::SETUP_APP_ENVARS) && !asked(keys::SETUP_APP_NONENVARS);
+    !is_of_variables || asked(keys::SETUP_APP_ALL) || infos.iter().any(is_wish)
 }
 
 fn is_set(info: &Info, key: &str) -> bool {

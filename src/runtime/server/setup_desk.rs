@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::job_setup::FabricGrants;
+use super::job_setup::{FabricGrants, QueuedSetup, SetupError};
 use super::loop_messages::LoopSender;
 use super::service_desk::ReplyTo;
 use super::storage_desk::{Receiver, Threads};
@@ -67,15 +67,26 @@ impl SetupDesk {
         };
         let (answers, requester) = (Arc::clone(&self.answers), requester.clone());
         let uid = requester.uid;
-        let work = move || receiver.answer(answers.to(&requester, &job, &request.info));
+        let queued = answers.grants.queue(uid, &job, &request.info);
+        let work = move || receiver.answer(answers.to(&requester, &job, &request.info, queued));
         self.threads.run(uid, 0, Box::new(work));
     }
 }
 
 impl Answers {
     /// The answer to a question for a job. The requester hears a status, and the log has the reason for a refusal.
-    fn to(&self, requester: &Requester, job: &Namespace, infos: &[Info]) -> HostReply {
-        match self.grants.of_question(requester.uid, job, infos) {
+    fn to(
+        &self,
+        requester: &Requester,
+        job: &Namespace,
+        infos: &[Info],
+        queued: Result<QueuedSetup, SetupError>,
+    ) -> HostReply {
+        let given = queued.and_then(|queued| {
+            queued.wait()?;
+            Ok(self.grants.of_question(requester.uid, job, infos)?)
+        });
+        match given {
             Ok(info) => HostReply::Infos { status: Status::SUCCESS, info },
             Err(error) => {
                 let (requester, uid) = (&requester.proc, requester.uid);
@@ -106,7 +117,8 @@ mod tests {
         let nameless = Value::info_array(Vec::new());
         let wish = Info { flags: 1, ..Info::new(Key::from_static(keys::ALLOC_FABRIC.name()), nameless) };
         let lines = LogLines::default();
-        let reply = || answers.to(&requester, &job, std::slice::from_ref(&wish));
+        let infos = std::slice::from_ref(&wish);
+        let reply = || answers.to(&requester, &job, infos, answers.grants.queue(7, &job, infos));
         tracing::subscriber::with_default(lines.subscriber(), || {
             assert_eq!(reply(), HostReply::Status(Status::ERR_BAD_PARAM));
             (0..1000).for_each(|_| drop(reply()));

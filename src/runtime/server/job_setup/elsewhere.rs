@@ -61,6 +61,15 @@ impl AsStatus for Unanswered {
     }
 }
 
+/// Seconds in which the answer to a setup's question must come.
+pub(crate) fn seconds_of(setup: &[Info]) -> u32 {
+    let given = setup.iter().find(|info| info.key.as_str() == keys::TIMEOUT.name());
+    given.and_then(|info| info.value.as_u32()).filter(|seconds| *seconds > 0).unwrap_or(SECONDS_MAX)
+}
+
+/// Time for an answer without a `PMIX_TIMEOUT`. A launch waits for it.
+const SECONDS_MAX: u32 = 10;
+
 /// The infos of the question: the job, the wishes, and the layout.
 pub(super) fn question(namespace: &Namespace, infos: &[Info], lacking: &[&Info]) -> Vec<Info> {
     let mark = Info::new(Key::from_static(MARK), format!("{VERSION} {namespace}"));

@@ -6,8 +6,11 @@
 //! question of another server ─────┘    (no ports: nobody tells the end of such a job)
 //! ```
 
+use std::sync::Arc;
+
 use nix::unistd::geteuid;
 
+use super::SetupError;
 use super::allocation::{AllocationError, Answer, Sources, Wish, allocate, needs_others};
 use super::application::{Application, Places};
 use super::elsewhere::{MARK, Unanswered, VERSION, question};
@@ -16,6 +19,7 @@ use super::fabric_jobs::{ApplicationSetup, FabricJobs};
 use super::hardware::Hardware;
 use super::layout::{Layout, elements};
 use super::ports::{PortDesk, PortSetup, StaticPorts};
+use super::setup_queue::{Lane, QueuedSetup, SetupQueue};
 use crate::keys;
 use crate::regex::MapLimits;
 use crate::runtime::server::fabric_desk::KnownFabric;
@@ -45,6 +49,7 @@ pub(in crate::runtime::server) struct FabricGrants {
     jobs: FabricJobs,
     /// Ports for jobs that ask for some.
     ports: PortDesk,
+    queue: Arc<SetupQueue>,
 }
 
 /// The infos for a job, and its setup if this server's fabric has a part in it.
@@ -58,7 +63,8 @@ impl FabricGrants {
     ) -> Self {
         let is_named = fabric.is_some();
         let fabric = fabric.unwrap_or_else(|| KnownFabric::of_inventories(&inventories));
-        Self { fabric, is_named, is_scheduler, inventories, jobs: FabricJobs::default(), ports: PortDesk::new(ports) }
+        let (jobs, ports, queue) = (FabricJobs::default(), PortDesk::new(ports), Arc::default());
+        Self { fabric, is_named, is_scheduler, inventories, jobs, ports, queue }
     }
 
     /// The fabric that the host has named.
@@ -81,9 +87,19 @@ impl FabricGrants {
         self.ports.setup(namespace, user_of(infos))
     }
 
-    /// Whether a setup with these infos may wait for another process.
-    pub(super) fn may_ask(&self, infos: &[Info]) -> bool {
-        self.asks_elsewhere(infos) && infos.iter().any(|info| is_wish(info) && needs_others(info))
+    /// Puts a setup of a user's job behind the earlier ones.
+    pub(in crate::runtime::server) fn queue(
+        &self,
+        owner: u32,
+        job: &Namespace,
+        infos: &[Info],
+    ) -> Result<QueuedSetup, SetupError> {
+        if !self.may_give_endpoints(infos) {
+            return Ok(QueuedSetup::unordered());
+        }
+        let may_ask = self.asks_elsewhere(infos);
+        let asks = may_ask && infos.iter().any(|info| is_wish(info) && needs_others(info));
+        self.queue.enter(Lane { owner, job: job.clone(), may_ask }, infos, asks)
     }
 
     /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host passes on the

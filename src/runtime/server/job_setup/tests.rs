@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
+use parking_lot::Mutex;
+
 use crate::gds::registration::{Description, JobDescription, read_lists};
 use crate::keys::TypedKey;
 use crate::log_lines::LogLines;
@@ -8,7 +10,7 @@ use crate::regex::TypedList;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type::DEVTYPE_NETWORK;
 use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Regex2, Status, Text, Value};
-use crate::{FabricSource, LocalHost, Server, StaticPorts, keys};
+use crate::{Allocate, Capabilities, FabricSource, Host, LocalHost, Requester, Responder, Server, StaticPorts, keys};
 
 use super::layout::elements;
 use super::{
@@ -1108,6 +1110,69 @@ fn a_setup_that_fails_at_its_variables_changes_no_endpoints() {
     fixture.server.register_namespace(&fixture.namespace, 2, description.build().unwrap()).wait().unwrap();
     assert_eq!(fixture.endpoints(0), []);
     assert_eq!(fixture.endpoints(1)[0].0, "test000:nic000");
+}
+
+/// A host that keeps questions until the test answers them.
+#[derive(Clone, Default)]
+struct Keeper(Arc<Mutex<Vec<Responder<Vec<Info>>>>>);
+
+impl Host for Keeper {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALLOCATE
+    }
+
+    fn allocate(&self, _: Requester, _: Allocate, reply: Responder<Vec<Info>>) {
+        self.0.lock().push(reply);
+    }
+}
+
+/// Regression: the second application counted the endpoints of the first one, whose setup failed at the scheduler. A later answer gave the
+/// second one another device.
+#[test]
+fn a_setup_waits_for_an_earlier_one_of_its_job() {
+    let (directory, host) = (tempfile::tempdir().unwrap(), Keeper::default());
+    let builder = Server::builder().hostname("n0").tmpdir(directory.path()).system_tmpdir(directory.path());
+    let server = builder.start(host.clone()).unwrap();
+    deliver(&server, &["n0"]);
+    let namespace = Namespace::new("job").unwrap();
+    let infos = |ranks: &str, parts: &[Info]| {
+        [&[wish(parts)][..], &[part("pmix.nmap", "n0"), part("pmix.pmap", ranks)]].concat()
+    };
+    let gold = required(part(keys::ALLOC_FABRIC_QOS.name(), "gold"));
+    let [first, second, third] = [
+        infos("0", &[endpoints_wanted(1), gold]),
+        infos("1", &[endpoints_wanted(1)]),
+        infos("2", &[endpoints_wanted(1)]),
+    ];
+    let device_of_second = |given: &[Info]| {
+        let values = given.iter().flat_map(super::values_of).find(|info| info.key.as_str() == "net").unwrap();
+        let of_owners = elements(elements(&values.value).next().map(|named| &named.value).unwrap());
+        let of_second = |array: &&Info| elements(&array.value).next().unwrap().value.as_u32() == Some(1);
+        let array = of_owners.filter(of_second).last().unwrap().clone();
+        endpoints_in(&elements(&array.value).nth(1).unwrap().value)
+    };
+    let given = std::thread::scope(|scope| {
+        let failing = scope.spawn(|| server.setup_application(&namespace, &first));
+        let question = loop {
+            std::thread::yield_now();
+            if let Some(question) = host.0.lock().pop() {
+                break question;
+            }
+        };
+        // A setup for a key asks nobody, but waits. Variables have no order.
+        let key = [wish(&[part(keys::ALLOC_FABRIC_SEC_KEY.name(), true)])];
+        let may_wait = |infos: &[Info]| server.queue_setup(&namespace, infos).unwrap().may_wait();
+        assert_eq!([may_wait(&key), may_wait(&[flag(keys::SETUP_APP_ENVARS)])], [true, false]);
+        let queued = server.queue_setup(&namespace, &second).unwrap();
+        let (server, namespace, second) = (&server, &namespace, &second);
+        let later = scope.spawn(move || server.setup_queued(&queued, namespace, second).unwrap());
+        question.fail(Status::ERR_OUT_OF_RESOURCE);
+        assert_eq!(failing.join().unwrap().unwrap_err().status(), Status::ERR_OUT_OF_RESOURCE);
+        later.join().unwrap()
+    });
+    let after = server.setup_application(&namespace, &third).unwrap();
+    assert_eq!(device_of_second(&given), [("eth0".to_owned(), vec![1, 0, 0, 0])]);
+    assert_eq!(device_of_second(&after), device_of_second(&given));
 }
 
 /// A wish that ports had answered gave its process endpoints on the fabric, once another application was set up.
