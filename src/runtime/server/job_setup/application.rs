@@ -19,7 +19,7 @@ pub(super) struct Application {
 }
 
 /// Endpoints that a job wants.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// The name of a plane, or of a device of each node.
     pub(super) plane: Option<String>,
@@ -47,6 +47,12 @@ pub(super) struct PlacedApplication {
 }
 
 impl Application {
+    /// Whether both are for the nodes alone, and the later one gets nothing new.
+    pub(super) fn asks_alike(&self, other: &Self) -> bool {
+        let [nodes, of_other] = [self, other].map(|application| application.layout.node_names());
+        self.layout.process_count() == 0 && self.wishes == other.wishes && nodes.eq(of_other)
+    }
+
     /// The memory that it takes.
     pub(super) fn size_bytes(&self) -> usize {
         let of_wish = |(id, wanted): &(Key, Wanted)| {

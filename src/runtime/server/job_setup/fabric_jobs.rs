@@ -96,7 +96,7 @@ impl FabricJobs {
         let placed = PlacedApplication { application: Arc::new(application), hardware: newest.clone() };
         let runs = placed.application.layout.sorted_runs();
         let (applications, dropped) = found.add(placed, limits);
-        if dropped.first().is_some_and(|again| again.application.layout.sorted_runs() != runs) {
+        if dropped.first().is_some_and(|again| runs.is_empty() || again.application.layout.sorted_runs() != runs) {
             tracing::warn!(
                 namespace = %job,
                 forgotten = dropped.len(),
@@ -200,7 +200,8 @@ impl Kept {
             dropped.splice(..0, std::mem::take(&mut self.applications));
         }
         let so_far: Vec<_> = self.applications.iter().chain([&placed]).cloned().collect();
-        if placed.application.layout.process_count() > 0 {
+        let is_new = || self.applications.iter().all(|other| !other.application.asks_alike(&placed.application));
+        if placed.application.layout.process_count() > 0 || !placed.application.wishes.is_empty() && is_new() {
             self.applications.push(placed);
             self.measure();
         }

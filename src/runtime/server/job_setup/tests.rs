@@ -1175,6 +1175,41 @@ fn a_setup_waits_for_an_earlier_one_of_its_job() {
     assert_eq!(device_of_second(&after), device_of_second(&given));
 }
 
+/// A wish of another name for endpoints of each node.
+fn of_nodes(id: &str, count: u64) -> Info {
+    let parts =
+        vec![part(keys::ALLOC_FABRIC_ID.name(), id), part(keys::ALLOC_FABRIC_ENDPTS_NODE.name(), Value::Size(count))];
+    part(keys::ALLOC_FABRIC.name(), Value::info_array(parts))
+}
+
+/// The endpoints of the first node under this name.
+fn endpoints_of_node(given: &[Info], id: &str) -> Endpoints {
+    let values = given.iter().flat_map(super::values_of).find(|info| info.key.as_str() == id).unwrap();
+    let named = elements(&values.value).next().unwrap();
+    let of_nodes = elements(&named.value).filter(|array| array.key.as_str() == keys::NODE_INFO_ARRAY.name());
+    let lists = of_nodes.flat_map(|array| elements(&array.value)).filter(|fact| fact.key.as_str() == "pmix.fab.endpt");
+    lists.flat_map(|list| endpoints_in(&list.value)).collect()
+}
+
+/// Regression: a setup without processes was forgotten, and a later one of the job got the same endpoint of a node.
+#[test]
+fn a_setup_without_processes_keeps_its_endpoints() {
+    let fixture = fixture_with_fabric();
+    let node = part("pmix.nmap", "test000");
+    let set_up = |infos: &[Info]| fixture.server.setup_application(&fixture.namespace, infos).unwrap();
+    let first = set_up(&[of_nodes("first", 1), node.clone()]);
+    let second = set_up(&[of_nodes("second", 1), node.clone()]);
+    let at = |count: &[u8]| vec![("test000:nic000".to_owned(), [&[0xfd, 0xff, 0xff, 0xff], count].concat())];
+    assert_eq!(endpoints_of_node(&first, "first"), at(&[]));
+    assert_eq!(endpoints_of_node(&second, "second"), at(&[1, 0, 0, 0]));
+    // The same setup again has the same answer, and neither moves nor forgets others.
+    let processes = [of_nodes("third", 1), node.clone(), part("pmix.pmap", "0")];
+    assert_eq!(endpoints_of_node(&set_up(&processes), "third"), at(&[2, 0, 0, 0]));
+    (0..2000).for_each(|_| drop(set_up(&[of_nodes("first", 1), node.clone()])));
+    assert_eq!(endpoints_of_node(&set_up(&[of_nodes("first", 1), node.clone()]), "first"), at(&[]));
+    assert_eq!(endpoints_of_node(&set_up(&[of_nodes("fourth", 1), node]), "fourth"), at(&[3, 0, 0, 0]));
+}
+
 /// A wish that ports had answered gave its process endpoints on the fabric, once another application was set up.
 #[test]
 fn a_wish_that_ports_answer_gets_nothing_on_the_fabric() {
