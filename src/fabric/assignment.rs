@@ -13,9 +13,7 @@ pub const SWITCH_PEERS_BYTES_MAX: usize = 1 << 20;
 /// An endpoint of a process or a node, without its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceEndpoint {
-    /// The number of the plane.
-    pub plane: usize,
-    /// The number of the device.
+    /// The number of the device among all of its node.
     pub device: u32,
     /// The owner's endpoints at this device before this one.
     pub earlier: u32,
@@ -149,19 +147,19 @@ impl<P: Ord> Turns<P> {
     }
 }
 
-/// Numbers an owner's new endpoints at each device, after its earlier ones.
+/// Numbers an owner's new endpoints at each device, after its earlier ones. The devices have a plane and a number among all of their node.
 #[must_use]
 pub fn numbered(devices: &[(usize, u32)], earlier: &[DeviceEndpoint]) -> Vec<DeviceEndpoint> {
-    let mut counts: BTreeMap<(usize, u32), u32> = BTreeMap::new();
-    let mut count = |device: (usize, u32)| {
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut count = |device: u32| {
         let count = counts.entry(device).or_default();
         *count = count.saturating_add(1);
         count.saturating_sub(1)
     };
     for endpoint in earlier {
-        count((endpoint.plane, endpoint.device));
+        count(endpoint.device);
     }
-    devices.iter().map(|&(plane, device)| DeviceEndpoint { plane, device, earlier: count((plane, device)) }).collect()
+    devices.iter().map(|&(_, device)| DeviceEndpoint { device, earlier: count(device) }).collect()
 }
 
 #[cfg(test)]
@@ -219,10 +217,10 @@ mod tests {
 
     #[test]
     fn an_owners_endpoints_at_a_device_are_numbered() {
-        let first = numbered(&[(0, 1), (1, 1), (0, 1)], &[]);
+        let first = numbered(&[(0, 1), (1, 2), (0, 1)], &[]);
         assert_eq!(first.iter().map(|endpoint| endpoint.earlier).collect::<Vec<_>>(), [0, 0, 1]);
         assert_eq!(
-            numbered(&[(0, 1), (0, 2)], &first).iter().map(|endpoint| endpoint.earlier).collect::<Vec<_>>(),
+            numbered(&[(5, 1), (0, 3)], &first).iter().map(|endpoint| endpoint.earlier).collect::<Vec<_>>(),
             [2, 0]
         );
     }

@@ -260,7 +260,7 @@ impl<'a> JobFabric<'a> {
                 let distance = |device: Device<'_>| self.distance(&hardware.inventories, place, device);
                 let closest = || Closest::of_each_plane(&devices, distance);
                 let taken = of_node.turns.take((list, true, place), 1, closest).into_iter();
-                taken.map(|(plane, device)| DeviceEndpoint { plane, device, earlier: 0 }).collect()
+                taken.map(|(_, device)| DeviceEndpoint { device, earlier: 0 }).collect()
             });
             if let Some(number) = of_node.numbers.get(&chosen) {
                 given.push((rank, *number));

@@ -1,7 +1,8 @@
 //! The devices of a node that applications of a job have met so far.
 //!
-//! Each application has its endpoints from the fabric at its setup. A device is the same one in all of them as long as its plane, name and id
-//! are. It keeps its number here, also while a fabric lacks it. So turns go on, and no endpoint is given twice.
+//! Each application has its endpoints from the fabric at its setup. A device is the same one in all of them as long as its name and id are,
+//! because its processes know it by them. It keeps its number here, also while a fabric lacks it or its plane has another name. So turns go on,
+//! and no endpoint is given twice.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ pub(super) struct KnownDevices<'a> {
     devices: Vec<Device<'a>>,
 }
 
-/// The number of the plane, and name and id of the device.
-type Identity<'a> = (usize, &'a str, Option<&'a str>);
+/// Name and id of the device.
+type Identity<'a> = (&'a str, Option<&'a str>);
 
 impl<'a> KnownDevices<'a> {
     /// The devices of a fabric under their numbers here.
@@ -26,14 +27,14 @@ impl<'a> KnownDevices<'a> {
         for &(_, plane, ref devices) in planes {
             let next = self.planes.len();
             let number = *self.planes.entry(plane.name()).or_insert(next);
-            found.push((number, plane, devices.iter().map(|device| self.number(number, *device)).collect()));
+            found.push((number, plane, devices.iter().map(|device| self.number(*device)).collect()));
         }
         found
     }
 
-    fn number(&mut self, plane: usize, device: Device<'a>) -> Device<'a> {
+    fn number(&mut self, device: Device<'a>) -> Device<'a> {
         let devices = &mut self.devices;
-        let index = *self.numbers.entry((plane, device.name, device.id)).or_insert_with(|| {
+        let index = *self.numbers.entry((device.name, device.id)).or_insert_with(|| {
             devices.push(device);
             u32::try_from(devices.len() - 1).unwrap_or(u32::MAX)
         });

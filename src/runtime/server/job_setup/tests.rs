@@ -1210,6 +1210,30 @@ fn a_setup_without_processes_keeps_its_endpoints() {
     assert_eq!(endpoints_of_node(&set_up(&[of_nodes("fourth", 1), node]), "fourth"), at(&[3, 0, 0, 0]));
 }
 
+/// Regression: the devices of a plane with a new name were new ones, so a node got an endpoint twice.
+#[test]
+fn devices_of_a_plane_with_a_new_name_are_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("topology.yaml");
+    let describe = |plane: &str| {
+        std::fs::write(&file, format!("[{{topology: {plane}, tree: {{switches: [{{switch: a, nodes: 'n[0-1]'}}]}}}}]"))
+            .unwrap();
+    };
+    describe("old");
+    let fabric = FabricSource::parse(&format!("slurm:{}", file.display())).unwrap();
+    let server = Server::builder().tmpdir(directory.path()).fabric(fabric).start(LocalHost).unwrap();
+    let namespace = Namespace::new("job").unwrap();
+    let set_up = |wish: Info, ranks: &str| {
+        let infos = [wish, part("pmix.nmap", "n0"), part("pmix.pmap", ranks)];
+        server.setup_application(&namespace, &infos).unwrap()
+    };
+    let at = |count: &[u8]| vec![("nic0".to_owned(), [&[0xfd, 0xff, 0xff, 0xff], count].concat())];
+    assert_eq!(endpoints_of_node(&set_up(of_nodes("first", 1), "0"), "first"), at(&[]));
+    describe("new");
+    server.fabric_update(0).wait().unwrap();
+    assert_eq!(endpoints_of_node(&set_up(of_nodes("second", 1), "1"), "second"), at(&[1, 0, 0, 0]));
+}
+
 /// A wish that ports had answered gave its process endpoints on the fabric, once another application was set up.
 #[test]
 fn a_wish_that_ports_answer_gets_nothing_on_the_fabric() {
