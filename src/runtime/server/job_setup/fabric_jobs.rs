@@ -77,9 +77,8 @@ impl FabricJobs {
         newest: &Hardware,
         limits: &MapLimits,
     ) -> Result<ApplicationSetup<'_>, NoRandomBytes> {
-        let mut state = self.0.lock();
-        state.settle(newest);
-        let kept = &mut state.jobs;
+        self.settle(newest);
+        let kept = &mut self.0.lock().jobs;
         let place = kept.iter().position(|kept| kept.owner == owner && kept.job == *job);
         let mut found = match place.and_then(|place| kept.remove(place)) {
             Some(found) => found,
@@ -150,28 +149,50 @@ impl Drop for ApplicationSetup<'_> {
     }
 }
 
-impl KeptJobs {
-    /// Replaces the earlier hardware of all jobs, so that none of them keeps the whole of it.
-    fn settle(&mut self, newest: &Hardware) {
-        if self.newest.replace(newest.clone()).is_some_and(|earlier| earlier.is_same(newest)) {
+impl FabricJobs {
+    /// Replaces the earlier hardware of all jobs, so that none of them keeps the whole of it. The nodes of large jobs are compared without the
+    /// lock: until then a job has the same endpoints from its earlier hardware.
+    fn settle(&self, newest: &Hardware) {
+        let mut state = self.0.lock();
+        if state.newest.replace(newest.clone()).is_some_and(|earlier| earlier.is_same(newest)) {
             return;
         }
-        for mut job in std::mem::take(&mut self.jobs) {
-            job.settle(newest);
-            self.jobs.push_back(job);
-            shrink(&mut self.jobs);
+        let jobs: Vec<_> =
+            state.jobs.iter().map(|kept| (kept.owner, kept.job.clone(), kept.applications.clone())).collect();
+        drop(state);
+        for (owner, job, applications) in jobs {
+            let settled = settled(applications, newest);
+            let KeptJobs { jobs, newest: now } = &mut *self.0.lock();
+            if !now.as_ref().is_some_and(|now| now.is_same(newest)) {
+                // The setup with a newer hardware compares all jobs.
+                return;
+            }
+            if let Some(kept) = jobs.iter_mut().find(|kept| kept.owner == owner && kept.job == job) {
+                kept.take_settled(settled);
+                shrink(jobs);
+            }
         }
     }
 }
 
+/// Applications with the hardware of their nodes alone.
+fn settled(mut applications: Vec<PlacedApplication>, newest: &Hardware) -> Vec<PlacedApplication> {
+    for applications in applications.chunk_by_mut(|one, other| one.hardware.is_same(&other.hardware)) {
+        let nodes = || applications.iter().flat_map(|placed| placed.application.layout.node_names());
+        let Some(PlacedApplication { hardware, .. }) = applications.first() else { continue };
+        let kept = hardware.kept_for(nodes, newest);
+        applications.iter_mut().for_each(|placed| placed.hardware = kept.clone());
+    }
+    applications
+}
+
 impl Kept {
-    /// The applications keep the hardware of their nodes.
-    fn settle(&mut self, newest: &Hardware) {
-        for applications in self.applications.chunk_by_mut(|one, other| one.hardware.is_same(&other.hardware)) {
-            let nodes = || applications.iter().flat_map(|placed| placed.application.layout.node_names());
-            let Some(PlacedApplication { hardware, .. }) = applications.first() else { continue };
-            let kept = hardware.kept_for(nodes, newest);
-            applications.iter_mut().for_each(|placed| placed.hardware = kept.clone());
+    /// Takes the hardware of applications that are still there.
+    fn take_settled(&mut self, settled: Vec<PlacedApplication>) {
+        for (placed, settled) in self.applications.iter_mut().zip(settled) {
+            if Arc::ptr_eq(&placed.application, &settled.application) {
+                placed.hardware = settled.hardware;
+            }
         }
         self.measure();
     }
@@ -251,6 +272,7 @@ fn secret() -> Result<Vec<u8>, NoRandomBytes> {
 #[cfg(test)]
 mod tests {
     use super::super::application::Places;
+    use super::super::hardware::ON_COMPARISON;
     use super::*;
     use crate::fabric::providers::Provider;
     use crate::fabric::{CurrentFabric, Fabric};
@@ -344,6 +366,24 @@ mod tests {
         assert!(setup.applications[0].hardware.is_same(&setup.applications[1].hardware), "the devices are back");
         setup.keep();
         assert_eq!(size("large"), whole.max(size("small")), "and nothing else is kept");
+    }
+
+    /// Regression: after a change of the fabric, other setups waited for the comparison of all jobs' nodes.
+    #[test]
+    fn no_job_is_locked_during_a_comparison_of_hardware() {
+        let jobs = std::rc::Rc::new(FabricJobs::default());
+        let add = |name: &str, hardware: &Hardware| {
+            let limits = MapLimits::default();
+            jobs.add((7, &job(name)), true, application("n0", "0"), hardware, &limits).unwrap().keep();
+        };
+        add("one", &hardware_of(0..2, "eth0"));
+        let (looked_at, found) = (std::rc::Rc::clone(&jobs), std::rc::Rc::new(std::cell::RefCell::new(Vec::new())));
+        let noted = std::rc::Rc::clone(&found);
+        let note = move || noted.borrow_mut().push(looked_at.0.try_lock().is_some());
+        ON_COMPARISON.set(Some(Box::new(note)));
+        add("two", &hardware_of(0..2, "eth1"));
+        ON_COMPARISON.set(None);
+        assert_eq!(*found.borrow(), [true]);
     }
 
     #[test]

@@ -11,6 +11,12 @@ use crate::topo::Inventories;
 /// Bytes of a device in a part of a fabric, about.
 const DEVICE_BYTES: usize = 256;
 
+#[cfg(test)]
+thread_local! {
+    /// Runs at each comparison of this thread.
+    pub(super) static ON_COMPARISON: std::cell::RefCell<Option<Box<dyn Fn()>>> = const { std::cell::RefCell::new(None) };
+}
+
 /// Fabric and inventories at one time. A clone is the same.
 #[derive(Clone, Debug)]
 pub(super) struct Hardware {
@@ -32,6 +38,8 @@ impl Hardware {
 
     /// The hardware of some nodes at a later time: the `newest`, if nothing has changed there. Otherwise their part of this.
     pub(super) fn kept_for<'n, I: Iterator<Item = &'n str>>(&self, nodes: impl Fn() -> I, newest: &Self) -> Self {
+        #[cfg(test)]
+        ON_COMPARISON.with_borrow(|note| note.iter().for_each(|note| note()));
         let has_same_fabric = self.fabric.is_same(&newest.fabric);
         let is_as_before = |node: &str| {
             (has_same_fabric || self.fabric.has_same_devices(&newest.fabric, node))
