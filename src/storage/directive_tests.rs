@@ -137,6 +137,37 @@ fn a_link_is_no_target_directory_with_a_slash_either() {
     assert_eq!(place.names(), [""; 0]);
 }
 
+/// Regression: the answer named the file and not the missing directory. An unknown storage, and an end by the time limit, had no reason.
+#[test]
+fn a_failure_has_its_path_and_advice_as_its_reason() {
+    let reason = |result: &OrderResult| {
+        let found = result.info.iter().find(|info| info.key.as_str() == "modex.storage.reason");
+        found.map(|info| info.value.as_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    let place = Place::new();
+    let carry_out = |infos: &[Info], end| place.storage.carry_out(&order(infos), &|| end);
+    let missing = place.target.join("missing");
+    for action in [STAGE, MOVE] {
+        let result = carry_out(&[info(action, text(&place.file)), info(TARGET, text(&missing))], None);
+        assert_eq!(failure(&result), (Status::ERR_NOT_FOUND, Some(text(&place.file))));
+        let expected = format!("the target directory {missing:?} ");
+        assert!(reason(&result).contains(&expected) && reason(&result).contains("create it"), "{}", reason(&result));
+    }
+    let file = info(STAGE, text(&missing));
+    // Root may write it.
+    fs::set_permissions(&place.target, Permissions::from_mode(0o500)).unwrap();
+    let unwritable = carry_out(&[info(STAGE, text(&place.file)), info(TARGET, text(&place.target))], None);
+    let is_named = || reason(&unwritable).contains(&format!("the target directory {:?} ", place.target));
+    assert!(unwritable.status == Status::SUCCESS || is_named(), "{}", reason(&unwritable));
+    let result = carry_out(&[file.clone(), info(TARGET, text(&place.target))], None);
+    assert!(reason(&result).contains(&format!("the file {missing:?} ")), "{}", reason(&result));
+    let result = carry_out(&[file.clone(), info(keys::STORAGE_ID.name(), "tape")], None);
+    assert_eq!(result.status, Status::ERR_NOT_FOUND);
+    assert!(reason(&result).contains("\"tape\"") && reason(&result).contains("PMIX_STORAGE_ID"), "{}", reason(&result));
+    let result = carry_out(&[file, info(TARGET, text(&place.target))], Some(Status::ERR_TIMEOUT));
+    assert!(reason(&result).contains("PMIX_TIMEOUT"), "{}", reason(&result));
+}
+
 #[test]
 fn a_moved_file_has_left_its_old_place() {
     let place = Place::new();
@@ -184,7 +215,7 @@ fn a_file_moves_to_another_file_system_and_a_storage_is_a_target() {
     assert_eq!(failure(&by_id(&storage, "tier")), unsupported, "no provider can");
     storage.add(MountTable::new());
     assert_eq!(by_id(&storage, "tier"), there(&[&place.target.join("data")]));
-    assert_eq!(by_id(&storage, "none"), OrderResult::without_files(Status::ERR_NOT_FOUND));
+    assert_eq!(by_id(&storage, "none").status, Status::ERR_NOT_FOUND);
     assert!(!place.file.parent().unwrap().join(name).exists());
 }
 

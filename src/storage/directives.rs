@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::files::{array, path_of, paths_of};
-use super::provider::{FileAction, FileError, FileTask, StorageSystem};
+use super::provider::{FileAction, FileError, FileTask, StorageSystem, reason_of_end};
 use super::questions::{Known, Storage, listed};
 use crate::keys;
 use crate::types::{Info, Key, Status, Text, Value};
@@ -177,10 +177,14 @@ pub struct OrderResult {
 }
 
 impl OrderResult {
-    /// A result without files.
+    /// The result of a request that ended before its first file.
     #[must_use]
-    pub const fn without_files(status: Status) -> Self {
-        Self { status, info: Vec::new() }
+    pub fn without_files(status: Status) -> Self {
+        Self::refused(status, reason_of_end(status))
+    }
+
+    fn refused(status: Status, reason: &str) -> Self {
+        Self { status, info: vec![info(REASON, reason.into())] }
     }
 
     /// The details of the event that tells it.
@@ -210,8 +214,11 @@ impl Storage {
                 .is_some_and(|id| *id == known.system.id || id.as_bytes() == listed(&known.system.id).as_bytes())
         };
         let system = known.iter().find(is_meant).map(|known| &known.system);
-        if order.system.is_some() && system.is_none() {
-            return OrderResult::without_files(Status::ERR_NOT_FOUND);
+        if let (Some(id), None) = (&order.system, system) {
+            let reason = format!(
+                "no storage has the PMIX_STORAGE_ID {id:?}; PMIX_STORAGE_ID_LIST has all that the server knows"
+            );
+            return OrderResult::refused(Status::ERR_NOT_FOUND, &reason);
         }
         let (mut there, mut failure) = (Vec::new(), None);
         for file in &order.files {

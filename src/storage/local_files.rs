@@ -25,6 +25,50 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Temporary names that are tried. A server that was killed may have left some.
 const NAMES_MAX: u32 = 64;
 
+/// A path that can't be used.
+#[derive(Debug, thiserror::Error)]
+enum PathError<'p> {
+    #[error("the target directory {0:?} does not exist on the server's node; create it, or name another one")]
+    NoTarget(&'p Path),
+    #[error(
+        "the target directory {path:?} can't be used: {error}; name one that is no link and that the server's user may write"
+    )]
+    Target { path: &'p Path, error: Errno },
+    #[error(
+        "the file system of the target directory {path:?} has no room for {size_bytes} bytes; free some, or name another one"
+    )]
+    NoRoom { path: &'p Path, size_bytes: u64 },
+    #[error("the file {path:?} can't be read: {error}; name a regular file that the server's user may read")]
+    File { path: &'p Path, error: io::Error },
+    #[error(
+        "the file {path:?} can't be moved to {target:?}: {error}; the server's user must have the right to write both directories"
+    )]
+    Move { path: &'p Path, target: &'p Path, error: Errno },
+}
+
+impl<'p> PathError<'p> {
+    fn of_target(path: &'p Path, error: Errno) -> Self {
+        if error == Errno::NOENT { Self::NoTarget(path) } else { Self::Target { path, error } }
+    }
+
+    fn of_file(path: &'p Path, error: impl Into<io::Error>) -> Self {
+        Self::File { path, error: error.into() }
+    }
+}
+
+impl From<PathError<'_>> for FileError {
+    fn from(error: PathError<'_>) -> Self {
+        let reason = error.to_string();
+        let status = match error {
+            PathError::NoTarget(_) => Status::ERR_NOT_FOUND,
+            PathError::NoRoom { .. } => Status::ERR_OUT_OF_RESOURCE,
+            PathError::Target { error, .. } | PathError::Move { error, .. } => Self::from(error).status,
+            PathError::File { error, .. } => Self::from(error).status,
+        };
+        Self::new(status, reason)
+    }
+}
+
 /// Carries out a task. The result is the file's path afterwards.
 pub(super) fn carry_out(task: &FileTask<'_>) -> Result<PathBuf, FileError> {
     task.check()?;
@@ -55,7 +99,8 @@ fn is_regular(found: &Stat) -> bool {
 
 /// Reads a file into memory.
 fn cache(task: &FileTask<'_>) -> Result<(), FileError> {
-    let mut file = open_regular(CWD, task.file, OFlags::empty())?;
+    let opened = open_regular(CWD, task.file, OFlags::empty());
+    let mut file = opened.map_err(|error| PathError::of_file(task.file, error))?;
     let size_bytes = file.metadata()?.len();
     let (mut piece, mut read) = (vec![0; PIECE_BYTES], 0_u64);
     // A file that grows has no end.
@@ -93,9 +138,11 @@ impl<'t> Source<'t> {
         let Some((parent, name)) = task.file.parent().zip(task.file.file_name()) else {
             return Err(FileError::new(Status::ERR_BAD_PARAM, "the path has no name"));
         };
-        let directory = rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let directory = rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| PathError::of_file(task.file, error))?;
         let flags = if task.action == FileAction::Move { OFlags::NOFOLLOW } else { OFlags::empty() };
-        let file = open_regular(&directory, Path::new(name), flags)?;
+        let file = open_regular(&directory, Path::new(name), flags);
+        let file = file.map_err(|error| PathError::of_file(task.file, error))?;
         let found = rustix::fs::fstat(&file)?;
         Ok(Self { directory, name, file, found })
     }
@@ -138,7 +185,8 @@ fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // The kernel follows a link before a slash or a dot at the end.
     let target: PathBuf = target.components().collect();
-    let directory = rustix::fs::open(&target, flags, Mode::empty())?;
+    let opened = rustix::fs::open(&target, flags, Mode::empty());
+    let directory = opened.map_err(|error| PathError::of_target(&target, error))?;
     let place = target.join(source.name);
     let is_move = task.action == FileAction::Move;
     let [from, to] = [rustix::fs::fstat(&source.directory)?, rustix::fs::fstat(&directory)?];
@@ -157,8 +205,8 @@ fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
             return Ok(place);
         }
         Some(found) if has_same_facts(&found, &source.found) && has_same_content(task, &source, &directory)? => {}
-        _ if is_move && rename(&source, &directory)? => return Ok(place),
-        _ => copy(task, &source, &directory)?,
+        _ if is_move && rename(task, &source, (&target, &directory))? => return Ok(place),
+        _ => copy(task, &source, (&target, &directory))?,
     }
     if is_move {
         task.check()?;
@@ -193,10 +241,10 @@ const fn copied_mode(source: u32, has_group: bool) -> u32 {
 }
 
 /// Moves the name within one file system. Returns whether that is possible.
-fn rename(source: &Source<'_>, directory: &OwnedFd) -> Result<bool, FileError> {
+fn rename(task: &FileTask<'_>, source: &Source<'_>, (target, directory): (&Path, &OwnedFd)) -> Result<bool, FileError> {
     match rustix::fs::renameat(&source.directory, source.name, directory, source.name) {
         Err(Errno::XDEV) => return Ok(false),
-        renamed => renamed?,
+        renamed => renamed.map_err(|error| PathError::Move { path: task.file, target, error })?,
     }
     let moved = rustix::fs::statat(directory, source.name, AtFlags::SYMLINK_NOFOLLOW)?;
     if !is_same_file(&moved, &source.found) {
@@ -263,7 +311,7 @@ struct Temporary<'d> {
 }
 
 impl<'d> Temporary<'d> {
-    fn new(directory: &'d OwnedFd) -> Result<Self, FileError> {
+    fn new(directory: &'d OwnedFd) -> Result<Self, Errno> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut tries = 0;
@@ -274,7 +322,7 @@ impl<'d> Temporary<'d> {
             match rustix::fs::openat(directory, &name, flags, Mode::RUSR | Mode::WUSR) {
                 Ok(file) => return Ok(Self { directory, name, file: file.into(), is_named: false }),
                 Err(Errno::EXIST) if tries < NAMES_MAX => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -295,9 +343,9 @@ impl Drop for Temporary<'_> {
 }
 
 /// Copies a file, with its mode, its time, and its owner if this process may give files away.
-fn copy(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedFd) -> Result<(), FileError> {
+fn copy(task: &FileTask<'_>, source: &Source<'_>, (path, directory): (&Path, &OwnedFd)) -> Result<(), FileError> {
     let size_bytes = u64::try_from(source.found.st_size).unwrap_or(u64::MAX);
-    let mut target = Temporary::new(directory)?;
+    let mut target = Temporary::new(directory).map_err(|error| PathError::of_target(path, error))?;
     // Before the first byte is there.
     if rustix::fs::fstat(&target.file)?.st_mode & 0o077 != 0 {
         let reason = "the target's file system keeps no modes, so other users could read the copy";
@@ -306,7 +354,7 @@ fn copy(task: &FileTask<'_>, source: &Source<'_>, directory: &OwnedFd) -> Result
     let space = rustix::fs::fstatvfs(&target.file)?;
     // Some file systems do not count.
     if space.f_blocks > 0 && space.f_bfree.saturating_mul(space.f_frsize) < size_bytes {
-        return Err(Errno::NOSPC.into());
+        return Err(PathError::NoRoom { path, size_bytes }.into());
     }
     let (mut file, mut piece, mut copied) = (source.file.try_clone()?, vec![0; PIECE_BYTES], 0_u64);
     loop {

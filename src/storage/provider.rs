@@ -86,7 +86,19 @@ impl FileTask<'_> {
     /// # Errors
     /// Its time is over, or it was cancelled. A part of a copy must go.
     pub fn check(&self) -> Result<(), FileError> {
-        (self.end)().map_or(Ok(()), |status| Err(FileError::new(status, "the request has ended")))
+        (self.end)().map_or(Ok(()), |status| Err(FileError::new(status, reason_of_end(status))))
+    }
+}
+
+/// The reason for the end of a request, in words.
+pub(super) const fn reason_of_end(status: Status) -> &'static str {
+    match status {
+        Status::ERR_TIMEOUT => "the time in PMIX_TIMEOUT is over; ask again with more time, or with fewer files",
+        Status::ERR_JOB_CANCELED => "the request was cancelled with modex.storage.cancel",
+        Status::ERR_LOST_CONNECTION => "the requester has left the server",
+        Status::ERR_SERVER_NOT_AVAIL => "the server ends; ask the next one",
+        Status::ERR_OUT_OF_RESOURCE => "too many requests wait; ask again when others have ended",
+        _ => "a provider of storage has failed; the log of the server has the reason",
     }
 }
 

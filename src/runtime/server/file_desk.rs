@@ -366,7 +366,10 @@ mod tests {
         let [cancelled, orphan, kept] = [1, 2, 3].map(|rank| own(&desk, rank, &cache("/a", &[])));
         assert_eq!(status(&own(&desk, 1, &[info("modex.storage.cancel", true)])), Status::SUCCESS);
         desk.note_end(&proc(2));
-        let ended = |status| Ok(HostReply::Infos { status, info: Vec::new() });
+        let ended = |status| {
+            let OrderResult { status, info } = OrderResult::without_files(status);
+            Ok(HostReply::Infos { status, info })
+        };
         assert_eq!(cancelled.try_recv(), ended(Status::ERR_JOB_CANCELED));
         assert_eq!(orphan.try_recv(), ended(Status::ERR_LOST_CONNECTION));
         for open in running.iter().chain([&kept]) {
