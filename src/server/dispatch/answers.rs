@@ -33,7 +33,13 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The host took too long: waiting requests get a timeout, and a later answer is ignored.
     pub(super) fn expire_upcall(&mut self, now: Time, id: UpcallId) {
-        tracing::warn!(upcall = id.0, "the host did not answer in time");
+        let about = self.upcalls.get(id).map(|upcall| upcall.purpose.subject());
+        tracing::warn!(
+            upcall = id.0,
+            about,
+            "the host did not answer in time: requests that wait for it get PMIX_ERR_TIMEOUT. Its function must call back, also after an \
+             error"
+        );
         self.complete_upcall(now, id, HostReply::Status(Status::ERR_TIMEOUT));
     }
 }

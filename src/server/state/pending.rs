@@ -28,6 +28,24 @@ pub(crate) enum Purpose {
     DirectModex(Fetch),
 }
 
+impl Purpose {
+    /// The subject of the upcall, for the log.
+    pub(crate) const fn subject(&self) -> &'static str {
+        match self {
+            Self::ClientConnected(_) => "a client that connects",
+            Self::ToolConnected(_) => "a tool that connects",
+            Self::ClientFinalized(_) => "a client that finalizes",
+            Self::Abort(_) => "an abort",
+            Self::Notify(..) => "an event",
+            Self::RegisterEvents => "a registration for events",
+            Self::Passed(..) => "a request of a process",
+            Self::Operation(_) => "a fence, connect, disconnect or group",
+            Self::MissedFence(..) => "the values of a missed fence",
+            Self::DirectModex(_) => "the values of a remote process",
+        }
+    }
+}
+
 /// The expected answer to a passed-up request.
 #[derive(Debug)]
 pub(crate) enum Expected {

@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
+use crate::log_lines::LogLines;
 use crate::proto::{RankData, Reply};
 use crate::server::{
     Answer, Capabilities, DirectModex, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId,
@@ -152,8 +153,12 @@ fn a_host_that_never_answers_is_a_timeout() {
     let mut rig = Rig::with(config, MapStore::new());
     let peer = rig.job(4, 1)[0];
     rig.request(peer, get(&proc(3), Some("a"), &[]));
-    assert_eq!(statuses(&rig.wait(60)), [(peer, Status::ERR_TIMEOUT)]);
+    let lines = LogLines::default();
+    let outputs = tracing::subscriber::with_default(lines.subscriber(), || rig.wait(60));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_TIMEOUT)]);
     assert_eq!(rig.server.upcall_count(), 0);
+    let lines = lines.taken();
+    assert!(lines.len() == 1 && lines[0].contains("values of a remote process"), "{lines:?}");
 }
 
 #[test]
