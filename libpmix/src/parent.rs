@@ -15,6 +15,11 @@ const KEEPALIVE: &str = "PMIX_KEEPALIVE_PIPE";
 /// Variable of the standard: the address of the other tool.
 const ADDRESS: &str = "PMIX_LAUNCHER_RNDZ_URI";
 
+/// The address, unless this process has more rights than its starter.
+pub(super) fn trusted_address() -> Option<String> {
+    trusted_variable(ADDRESS)?.into_string().ok().filter(|address| !address.is_empty())
+}
+
 /// Removes the address from the environment: processes that this tool starts are not the other tool's children.
 pub(super) fn forget_address() {
     forget(ADDRESS);

@@ -215,6 +215,13 @@ impl Stream {
         }
     }
 
+    /// Whether the kernel knows the user of a TCP server: it is on this machine, and no namespace hides it.
+    #[must_use]
+    pub fn knows_tcp_server(&self) -> bool {
+        let addresses = self.tcp_addresses();
+        addresses.is_some_and(|(own, address)| SocketOwners::new().owner(&self.socket, own, address).is_ok())
+    }
+
     /// Our own address and the peer's, over TCP.
     fn tcp_addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let address = |found: Option<SocketAddrAny>| SocketAddr::try_from(found?).ok();

@@ -64,6 +64,10 @@ impl Place {
         command.args(["--kill-after=10", "100"]).arg(self.path("server")).env_clear();
         command.env("PMIX_MCA_ptl_base_report_uri", self.path(report)).env("TMPDIR", self.path("tmp"));
         command.env("PMIX_LAUNCHER_RNDZ_FILE", self.path("etc/launcher"));
+        if self.path("server").metadata().unwrap().mode() & 0o4000 != 0 {
+            // Any other server would wait for this tool.
+            command.env("PMIX_LAUNCHER_RNDZ_URI", "gone.0;tcp4://127.0.0.1:1");
+        }
         command.env("MODEX_SECURITY", "munge").env("MODEX_LOG", "warn").env("PATH", "/usr/bin:/bin");
         command.env("HWLOC_PLUGINS_PATH", self.path("tmp"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).uid(uid).gid(uid);
@@ -102,7 +106,8 @@ fn the_environment_of_a_setuid_server_chooses_no_file_and_no_library() {
         assert_eq!(etc, ["link", "precious"], "{report}");
         // The C library's start removes TMPDIR from the environment, so there is no message about it.
         assert_eq!(tmp, Vec::<String>::new(), "its sockets are elsewhere");
-        for name in ["PMIX_MCA_ptl_base_report_uri", "PMIX_LAUNCHER_RNDZ_FILE", "MODEX_SECURITY", "HWLOC_*"] {
+        let files = ["PMIX_MCA_ptl_base_report_uri", "PMIX_LAUNCHER_RNDZ_FILE"];
+        for name in files.into_iter().chain(["PMIX_LAUNCHER_RNDZ_URI", "MODEX_SECURITY", "HWLOC_*"]) {
             assert!(said.contains(name), "no word of {name}:\n{said}");
         }
     }

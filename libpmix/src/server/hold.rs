@@ -5,21 +5,20 @@
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
-use modex::runtime::{self, has_more_rights_than_its_starter};
 use modex::types::codes::range::RANGE_SESSION;
 use modex::types::{AsStatus, Info, Key, ProcId, Rank, Status, Value};
 use modex::{Client, GetOptions, Server, ToolDirections, keys};
 
 use super::state;
 use crate::guard::Failure;
-use crate::{munge, parent};
+use crate::parent;
 
 /// Waits for the tool that has started this process, if a tool has.
 ///
 /// # Errors
 /// When the tool can't be reached, or ends before the release: such a server must not run on.
 pub(super) fn wait_for_tool() -> Result<(), Failure> {
-    let Some(address) = runtime::parent_address(&runtime::environment()) else { return Ok(()) };
+    let Some(address) = parent::trusted_address() else { return Ok(()) };
     parent::forget_address();
     let process = state::current()?;
     let server = process.server();
@@ -61,7 +60,6 @@ fn attach(server: &Server, address: String, sender: Sender<Status>) -> Result<At
         name: Some(server.proc().clone()),
         address: Some(address),
         time_max: Some(CONNECT_TIME_MAX),
-        prover: (!has_more_rights_than_its_starter()).then(munge::prover),
         ..ToolDirections::default()
     };
     let client = server.serve_parent(&directions).map_err(|error| {

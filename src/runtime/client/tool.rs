@@ -190,6 +190,12 @@ pub enum ToolError {
         reason: &'static str,
     },
     /// The server that started this process could not be used.
+    /// The tool that started this process would have the rights of this process's user.
+    #[error("the user of the tool {server} is unknown; start this process on the machine of the tool")]
+    UnprovenParent {
+        /// The tool.
+        server: ProcId,
+    },
     #[error(transparent)]
     Started(ConnectError),
 }
@@ -217,6 +223,7 @@ impl AsStatus for ToolError {
             Self::Address(_) | Self::UnknownName { .. } | Self::NamedAddress { .. } => Status::ERR_BAD_PARAM,
             Self::TooOld { .. } | Self::Unhonoured { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Started(error) => error.status(),
+            Self::UnprovenParent { .. } => Status::ERR_INVALID_CRED,
             Self::NoneAdmits { last, .. } => last.status(),
             Self::Unreachable { reason, .. } if reason.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
             Self::NoServer { .. }
@@ -282,6 +289,9 @@ pub fn connect_to_parent(
     Ok(ParentConnection { stream, dialect, message_bytes_max, parent: server, rest })
 }
 
+    if !stream.knows_tcp_server() {
+        return Err(ToolError::UnprovenParent { server });
+    }
 /// Connects a process without a launcher to the node's system server. `None`: there is no such server, or it refuses.
 #[must_use]
 pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
