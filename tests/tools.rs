@@ -311,6 +311,24 @@ fn a_wait_for_a_server_that_does_not_answer_has_a_limit() {
     drop(server);
 }
 
+/// Regression: a server that accepts a connection and stays mute held the tool up for 60 seconds and more, whatever its limit.
+#[test]
+fn a_tool_gives_a_mute_server_up_after_its_time() {
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (time_max, retry_delay) = (Some(Duration::from_millis(200)), Duration::from_secs(86_400));
+    let limited = ToolDirections { time_max, retries: u32::MAX, retry_delay, ..ToolDirections::default() };
+    let address = Some(format!("mute.0;tcp4://{}", mute.local_addr().unwrap()));
+    let by_address = ToolDirections { address, ..limited.clone() };
+    assert_eq!(tool().directions(by_address.clone()).connect().unwrap_err().status(), Status::ERR_TIMEOUT);
+    let alone = tool().alone().connect().unwrap();
+    assert_eq!(alone.attach(&by_address).unwrap_err().status(), Status::ERR_TIMEOUT);
+    // The time is that of all attempts.
+    let nowhere = tempfile::tempdir().unwrap();
+    let missing = ToolDirections { system_tmpdir: Some(nowhere.path().to_owned()), ..limited };
+    let missing = ToolDirections { session_tmpdir: Some(nowhere.path().to_owned()), ..missing };
+    assert_eq!(tool().directions(missing).connect().unwrap_err().status(), Status::ERR_UNREACH);
+}
+
 #[test]
 fn a_search_finds_no_server_that_the_tool_has_already() {
     let place = tempfile::tempdir().unwrap();

@@ -115,7 +115,8 @@ fn attach_to_parent(directives: &Directives) -> Result<(), Failure> {
         return Ok(());
     };
     let is_launcher = directives.directions.is_launcher;
-    let directions = ToolDirections { address: Some(address), is_launcher, ..ToolDirections::default() };
+    let time_max = directives.directions.time_max;
+    let directions = ToolDirections { address: Some(address), is_launcher, time_max, ..ToolDirections::default() };
     let attached = tool_servers::attach(Directives { directions, is_optional: !is_launcher, ..Directives::default() });
     parent::forget_address();
     if is_launcher { attached.map(|_| ()) } else { Ok(()) }

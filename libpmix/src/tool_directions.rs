@@ -101,6 +101,10 @@ impl Directives {
             directions.retries = number()?;
         } else if is(keys::CONNECT_RETRY_DELAY.name()) {
             directions.retry_delay = Duration::from_secs(number()?.into());
+        } else if is(keys::TIMEOUT.name()) {
+            // Zero means no limit.
+            let seconds = Some(number()?).filter(|seconds| *seconds > 0);
+            directions.time_max = Some(Duration::from_secs(seconds.unwrap_or(u32::MAX).into()));
         } else {
             return Ok(false);
         }
@@ -238,6 +242,17 @@ mod tests {
                 .map_err(|failure| failure.0)
         };
         assert_eq!([0, InfoFlags::REQUIRED.bits()].map(of), [Ok(0), Err(Status::ERR_NOT_SUPPORTED)]);
+    }
+
+    /// Regression: it went to the server's host, and a server that did not answer held the tool up for 60 seconds.
+    #[test]
+    fn the_time_limit_of_a_tool_bounds_its_way_to_the_server() {
+        let of = |seconds: i32| {
+            let limit = Info::new(Key::from_static(keys::TIMEOUT.name()), seconds);
+            Directives::read(&[limit]).unwrap().directions.time_max
+        };
+        assert_eq!(of(3), Some(Duration::from_secs(3)));
+        assert!(of(0) > Some(Duration::from_secs(1 << 31)));
     }
 
     #[test]

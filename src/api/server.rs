@@ -147,7 +147,7 @@ impl Server {
             |reason| ToolError::Unreachable { address: directions.address.clone().unwrap_or_default(), reason };
         let end = self.handle.serve_parent(connection).ok().flatten();
         let end = end.ok_or_else(|| unreachable(UnreachableReason::Closed))?;
-        let time_max = directions.time_max.unwrap_or(runtime::CONNECT_TIME_MAX);
+        let time_max = directions.time_max.unwrap_or(runtime::TOOL_TIME_MAX);
         let session = runtime::to_parent(self.proc().clone(), parent, end, time_max).map_err(unreachable)?;
         Ok(Client::of(Arc::new(session)))
     }

@@ -337,7 +337,8 @@ impl ToolBuilder {
         self
     }
 
-    /// The server may take this long to admit the tool, instead of 60 seconds.
+    /// The tool may take this long to find its server and be admitted, with all retries. Without a limit a server has 20 seconds to admit
+    /// the tool.
     pub const fn timeout(mut self, time_max: Duration) -> Self {
         self.directions.time_max = Some(time_max);
         self

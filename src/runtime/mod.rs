@@ -50,8 +50,8 @@ pub use client::invite::{Formed, GroupCallback};
 pub use client::session::Session;
 pub use client::started_fence::StartedFence;
 pub use client::tool::{
-    Look, SystemServer, ToolDirections, ToolError, connect_singleton, connect_to_parent, connect_tool, locate,
-    parent_address, wait_for_server,
+    Look, SystemServer, TOOL_TIME_MAX, ToolDirections, ToolError, connect_singleton, connect_to_parent, connect_tool,
+    locate, parent_address, wait_for_server,
 };
 pub use server::connection_limits::ConnectionLimits;
 pub use server::fabric_source::{FabricSource, FabricSourceError};

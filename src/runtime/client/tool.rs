@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use self::search::{Chosen, Places};
 pub use self::wait::{Look, wait_for_server};
-use super::attach::{self, Admitted, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
+use super::attach::{self, Admitted, Attempt, ConnectError, Joined, Newcomer, UnreachableReason};
 use super::session::Session;
 use crate::keys;
 use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};
 use crate::ptl::rendezvous::RendezvousError;
 use crate::ptl::{AddressError, ClientEnvironment, Proof, Trust};
-use crate::runtime::shared::clock::Clock;
+use crate::runtime::shared::clock::{Clock, SharedTime};
 use crate::runtime::shared::launcher_end::ParentConnection;
 use crate::runtime::shared::local::hostname;
 use crate::runtime::shared::peer_profile::PeerProfile;
@@ -54,7 +54,8 @@ pub struct ToolDirections {
     pub retries: u32,
     /// Time before each retry.
     pub retry_delay: Duration,
-    /// How long a server may take to admit the tool; 60 seconds if not given.
+    /// How long the tool may take to find its server and be admitted, with all retries. If not given, a server has 20 seconds to admit
+    /// the tool.
     pub time_max: Option<Duration>,
     /// Attributes for the server's host.
     pub info: Vec<Info>,
@@ -189,13 +190,13 @@ pub enum ToolError {
         /// Why no host gets it.
         reason: &'static str,
     },
-    /// The server that started this process could not be used.
     /// The tool that started this process would have the rights of this process's user.
     #[error("the user of the tool {server} is unknown; start this process on the machine of the tool")]
     UnprovenParent {
         /// The tool.
         server: ProcId,
     },
+    /// The server that started this process could not be used.
     #[error(transparent)]
     Started(ConnectError),
 }
@@ -222,10 +223,11 @@ impl AsStatus for ToolError {
             Self::Refused { status, .. } => *status,
             Self::Address(_) | Self::UnknownName { .. } | Self::NamedAddress { .. } => Status::ERR_BAD_PARAM,
             Self::TooOld { .. } | Self::Unhonoured { .. } => Status::ERR_NOT_SUPPORTED,
-            Self::Started(error) => error.status(),
             Self::UnprovenParent { .. } => Status::ERR_INVALID_CRED,
+            Self::Started(error) => error.status(),
             Self::NoneAdmits { last, .. } => last.status(),
             Self::Unreachable { reason, .. } if reason.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
+            Self::Unreachable { reason: UnreachableReason::TimedOut(_), .. } => Status::ERR_TIMEOUT,
             Self::NoServer { .. }
             | Self::NoServerOf { .. }
             | Self::Ambiguous { .. }
@@ -246,12 +248,14 @@ pub fn connect_tool(
     attached: &[ProcId],
 ) -> Result<Session, ToolError> {
     let places = Places::of(directions, environment)?;
+    let time = directions.time_max.map(SharedTime::begin);
+    let left = || time.as_ref().map(SharedTime::left);
     let mut retries = directions.retries;
     loop {
-        match connect_once(directions, &places, environment, attached) {
-            Err(error) if retries > 0 && may_come(&error) => {
+        match connect_once(directions, &places, environment, attached, left().unwrap_or(TOOL_TIME_MAX)) {
+            Err(error) if retries > 0 && left() != Some(Duration::ZERO) && may_come(&error) => {
                 retries -= 1;
-                sleep(directions.retry_delay);
+                sleep(directions.retry_delay.min(left().unwrap_or(Duration::MAX)));
             }
             outcome => return outcome,
         }
@@ -283,21 +287,21 @@ pub fn connect_to_parent(
     let parent = places.chosen(directions)?.ok_or(ToolError::NoServer { places: Vec::new() })?;
     // This process serves the tool as one of its own user.
     let parent = Chosen { trust: Trust::OwnAndRoot, ..parent };
-    let time_max = directions.time_max.unwrap_or(CONNECT_TIME_MAX);
+    let time_max = directions.time_max.unwrap_or(TOOL_TIME_MAX);
     let Admitted { stream, peer_profile, server, rest, .. } = enter(directions, parent, time_max, Attempt::enter)?;
+    if !stream.knows_tcp_server() {
+        return Err(ToolError::UnprovenParent { server });
+    }
     let PeerProfile { dialect, message_bytes_max, .. } = peer_profile;
     Ok(ParentConnection { stream, dialect, message_bytes_max, parent: server, rest })
 }
 
-    if !stream.knows_tcp_server() {
-        return Err(ToolError::UnprovenParent { server });
-    }
 /// Connects a process without a launcher to the node's system server. `None`: there is no such server, or it refuses.
 #[must_use]
 pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
     let server = Places::of(&ToolDirections::default(), environment).ok()?.system_server().ok()?;
     let proc = ProcId::new(Namespace::new(&format!("singleton.{}.{}", hostname(), std::process::id())).ok()?, 0);
-    match enter_as(Role::Singleton(own_ids(), proc), server, Vec::new(), None, CONNECT_TIME_MAX, Attempt::join) {
+    match enter_as(Role::Singleton(own_ids(), proc), server, Vec::new(), None, TOOL_TIME_MAX, Attempt::join) {
         Ok(session) => Some(session),
         Err(error) => {
             tracing::info!(%error, "this process has no launcher, and the system server refuses it; it runs alone");
@@ -328,8 +332,9 @@ fn connect_once(
     places: &Places,
     environment: &[(OsString, OsString)],
     attached: &[ProcId],
+    time_max: Duration,
 ) -> Result<Session, ToolError> {
-    let (clock, time_max) = (Clock::start(), directions.time_max.unwrap_or(CONNECT_TIME_MAX));
+    let clock = Clock::start();
     if let Some(server) = places.chosen(directions)? {
         return join(directions, server, time_max);
     }
@@ -495,6 +500,10 @@ fn may_come(error: &ToolError) -> bool {
         _ => false,
     }
 }
+
+/// How long a server may take to admit a tool, unless the tool sets another limit. Its host decides in the meantime. Ranks have longer,
+/// because many of them may come at once.
+pub const TOOL_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The time that a server gets to admit a tool while there are other candidates.
 const CANDIDATE_TIME_MAX: Duration = Duration::from_secs(5);

@@ -59,7 +59,7 @@ impl ToolHello {
 }
 
 /// Infos with which a tool finds a server, in `PMIx_tool_init` and in a later attachment.
-pub const UNDERSTOOD_OF_ATTACHING: [&str; 14] = [
+pub const UNDERSTOOD_OF_ATTACHING: [&str; 15] = [
     keys::TOOL_ATTACHMENT_FILE.name(),
     keys::SERVER_URI.name(),
     keys::TCP_URI.name(),
@@ -74,6 +74,7 @@ pub const UNDERSTOOD_OF_ATTACHING: [&str; 14] = [
     keys::CONNECT_MAX_RETRIES.name(),
     keys::CONNECT_RETRY_DELAY.name(),
     keys::PRIMARY_SERVER.name(),
+    keys::TIMEOUT.name(),
 ];
 
 /// Infos that the library of a tool honours only when the tool begins.
