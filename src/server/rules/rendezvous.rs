@@ -287,8 +287,6 @@ impl<S: Datastore> ServerCore<S> {
         }
         let has_host = self.config.capabilities.contains(operation.signature().kind.capability());
         let needs_host = operation.needs_host(self.config.capabilities);
-        let Some(operation) = self.collectives.get(id) else { return };
-        let needs_host = needs_host || (has_host && self.ends_numbered_group(operation));
         if needs_host && !has_host {
             // Later arrivals can't change that.
             return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);

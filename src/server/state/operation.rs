@@ -419,7 +419,16 @@ impl Collective {
     pub(crate) fn directives_for_host(&self, status: Status) -> Vec<Info> {
         let local_status = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
         let local_status = local_status.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
-        self.directives().iter().cloned().chain(local_status).collect()
+        let is_local = self.needs_only_notice() && !flag(self.directives(), keys::GROUP_LOCAL_ONLY);
+        let is_local = is_local.then(|| Info::new(Key::from_static(keys::GROUP_LOCAL_ONLY.name()), true));
+        self.directives().iter().cloned().chain(is_local).chain(local_status).collect()
+    }
+
+    /// Whether the host hears of a group of this node, and has nothing to do for it.
+    fn needs_only_notice(&self) -> bool {
+        matches!(self.signature.kind, CollectiveKind::Group(..))
+            && self.remote() == Remote::None
+            && !flag(self.directives(), keys::GROUP_ASSIGN_CONTEXT_ID)
     }
 
     /// Whether the host must take part. If it is unknown whether there are remote participants, a host decides.
@@ -433,8 +442,8 @@ impl Collective {
             CollectiveKind::Connect | CollectiveKind::Disconnect => {
                 has_host && !host.contains(Capabilities::CONNECTS_OTHER_NODES_ONLY)
             }
-            // A number must be unique beyond this node.
-            CollectiveKind::Group(..) => has_host && flag(self.directives(), keys::GROUP_ASSIGN_CONTEXT_ID),
+            // Hosts keep groups of one node, too, for queries. A number must be unique beyond this node.
+            CollectiveKind::Group(..) => has_host,
         };
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
     }

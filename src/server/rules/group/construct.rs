@@ -53,14 +53,6 @@ impl<S: Datastore> ServerCore<S> {
         self.arrive(now, ticket, proc, CollectiveKind::Group(GroupOperation::Destruct, id), request);
     }
 
-    /// Whether an operation ends a group that has a number. The host gave the number, so it hears of the end, also of a group
-    /// of this node alone.
-    pub(in crate::server::rules) fn ends_numbered_group(&self, operation: &Collective) -> bool {
-        let CollectiveKind::Group(GroupOperation::Destruct, id) = &operation.signature().kind else { return false };
-        let members = operation.remaining();
-        self.groups.of(id, &members).any(|group| group.context_id.is_some())
-    }
-
     /// The failure of an operation if local members are missing and must not be.
     pub(in crate::server::rules) fn intolerable(&self, id: OperationId, status: Status) -> Option<Status> {
         let operation = self.collectives.get(id).filter(|_| status != Status::SUCCESS)?;
