@@ -25,7 +25,7 @@ Examples:
   modex host -- prte --daemonize
 
 The launcher, its daemons on all nodes and the ranks use this PMIx library. The launcher is Open MPI 5's
-mpirun or another one of PRRTE 3.0 or 4.1. Other nodes need this installation at the same path.
+mpirun or another one of PRRTE from 3.0 on. Other nodes need this installation at the same path.
 A script works, too: all programs that it starts get the library.
 
 Exit status:

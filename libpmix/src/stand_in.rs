@@ -8,6 +8,7 @@
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
+use modex::proto::exchange::ExchangeForm;
 use nix::libc;
 
 use super::hwloc::symbol;
@@ -34,6 +35,22 @@ pub(super) fn module_size_bytes() -> Option<usize> {
         OWN_VERSION => None,
         number => Some(table_size_bytes(number)),
     }
+}
+
+/// The form of the data that servers exchange, if that of the release behind this library is another one than ours: the job's other
+/// servers may be of it.
+pub(super) fn exchange_form() -> Option<ExchangeForm> {
+    match version_number() {
+        0..0x0004_0000 => Some(ExchangeForm::Release3),
+        0x0006_0000.. => Some(ExchangeForm::Release6),
+        _ => None,
+    }
+}
+
+/// Whether the launcher is a PRRTE that gives one answer to all open requests for a process's data. The main line, for release 7, does
+/// not.
+pub(super) fn mixes_fetches_up() -> bool {
+    !matches!(version_number(), OWN_VERSION | 0x0007_0000..)
 }
 
 const fn table_size_bytes(version_number: u32) -> usize {

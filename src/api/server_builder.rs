@@ -320,6 +320,22 @@ impl ServerBuilder {
         self
     }
 
+    /// Requests the data of a process of another node once at a time, whatever the key. PRRTE up to 4.1 needs this: it gives the first answer to all
+    /// open requests for a process. A request for a key that never comes then delays those for other keys of the process.
+    ///
+    /// ```
+    /// use modex::{LocalHost, Server};
+    ///
+    /// let server = Server::builder().one_fetch_per_process().start(LocalHost)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Source: PMIx Standard, "Server-Specific Interfaces" (`pmix_server_dmodex_req_fn_t`).
+    pub fn one_fetch_per_process(mut self) -> Self {
+        self.core.one_fetch_per_process = true;
+        self
+    }
+
     /// Starts the server. Clients can connect when this returns.
     ///
     /// # Errors

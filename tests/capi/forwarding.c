@@ -160,7 +160,8 @@ static void paused_by_the_host(void)
     *(void **)&name = dlsym(RTLD_DEFAULT, "PMIx_Alloc_inheritance_string");
     CHECK(flow && name);
     if (!flow || !name) return;
-    CHECK_TEXT("PMIX_ALLOC_INHERIT_CHILD", name(2));
+    CHECK_TEXT("CHILD", name(2));
+    CHECK_TEXT("UNSPECIFIED", name(0));
     CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, flow(NULL, PMIX_FWD_STDOUT_CHANNEL, true, NULL, 0, NULL, NULL));
     int writer = input_open();
 

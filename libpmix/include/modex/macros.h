@@ -100,10 +100,10 @@ static inline void modex_multicluster_parse(const char *from, char *cluster, cha
 #endif
 #define PMIX_CHECK_TRUE(value) (PMIx_Value_true((value)) == PMIX_BOOL_TRUE)
 #define PMIX_CHECK_BOOL(value) (PMIx_Value_true((value)) != PMIX_NON_BOOL)
-/* Assigns the number in `value`, of any width, to `number`, of the type `kind`. */
-#define PMIX_VALUE_GET_NUMBER(status, value, number, kind)                                                             \
+/* Assigns the number in `value`, of any width, to `number`, of the type `kind`. No parameter has the name of a member. */
+#define PMIX_VALUE_GET_NUMBER(outcome, value, number, kind)                                                            \
     do {                                                                                                               \
-        (status) = PMIX_SUCCESS;                                                                                       \
+        (outcome) = PMIX_SUCCESS;                                                                                      \
         switch ((value)->type) {                                                                                       \
         case PMIX_SIZE: (number) = (kind) (value)->data.size; break;                                                   \
         case PMIX_PID: (number) = (kind) (value)->data.pid; break;                                                     \
@@ -121,7 +121,7 @@ static inline void modex_multicluster_parse(const char *from, char *cluster, cha
         case PMIX_DOUBLE: (number) = (kind) (value)->data.dval; break;                                                 \
         case PMIX_PROC_RANK: (number) = (kind) (value)->data.rank; break;                                              \
         case PMIX_STATUS: (number) = (kind) (value)->data.status; break;                                               \
-        default: (status) = PMIX_ERR_BAD_PARAM;                                                                        \
+        default: (outcome) = PMIX_ERR_BAD_PARAM;                                                                       \
         }                                                                                                              \
     } while (0)
 

@@ -28,13 +28,6 @@ names! {
         5 => "PMIX_ALLOC_REQ_CANCEL",
         128 => "PMIX_ALLOC_EXTERNAL",
     }
-    /// Rules of inheritance of an allocation.
-    alloc_inheritance(u8) {
-        1 => "PMIX_ALLOC_INHERIT_NONE",
-        2 => "PMIX_ALLOC_INHERIT_CHILD",
-        3 => "PMIX_ALLOC_INHERIT_DEFAULT",
-        4 => "PMIX_ALLOC_INHERIT_CHILD_DEFAULT",
-    }
     /// Ranges.
     data_range(u8) {
         0 => "PMIX_RANGE_UNDEF",

@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use modex::keys;
+use modex::types::codes::alloc_inheritance;
 use modex::types::{DataType, Status};
 
 use super::{code_names, print};
@@ -84,7 +85,13 @@ pub extern "C-unwind" fn PMIx_Alloc_directive_string(directive: pmix_alloc_direc
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn PMIx_Alloc_inheritance_string(inheritance: u8) -> *const c_char {
-    lasting(code_names::alloc_inheritance(inheritance))
+    lasting(match inheritance {
+        alloc_inheritance::ALLOC_INHERIT_NONE => "NONE",
+        alloc_inheritance::ALLOC_INHERIT_CHILD => "CHILD",
+        alloc_inheritance::ALLOC_INHERIT_DEFAULT => "DEFAULT",
+        alloc_inheritance::ALLOC_INHERIT_CHILD_DEFAULT => "CHILD_DEFAULT",
+        _ => "UNSPECIFIED",
+    })
 }
 
 /// The standard's name of a range.

@@ -371,6 +371,7 @@ impl Options {
         let builder = if self.has_storage { builder.storage(MountTable::new()) } else { builder };
         let builder = if self.stages_files { builder.file_staging() } else { builder };
         let builder = builder.static_ports(self.static_ports);
+        let builder = if stand_in::mixes_fetches_up() { builder.one_fetch_per_process() } else { builder };
         let builder = match self.fabric {
             Some(fabric) => builder.fabric(fabric),
             None => builder,
@@ -552,7 +553,8 @@ pub(crate) fn end_of_tool() {
 
 fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
     options.take_file_of_environment();
-    let bridge = Bridge::new(module, options.exchange.unwrap_or_default()).with_gateway(options.is_gateway);
+    let exchange = options.exchange.or_else(stand_in::exchange_form).unwrap_or_default();
+    let bridge = Bridge::new(module, exchange).with_gateway(options.is_gateway);
     if options.has_storage {
         bridge.facts.note_storage(options.stages_files);
     }

@@ -31,9 +31,13 @@ impl<S: Datastore> ServerCore<S> {
         self.ask(now, Asker::Host(ticket), RequestedData { proc, key, directives, reader: None });
     }
 
-    /// Asks the host for data, or joins an open request for the same data.
+    /// Asks the host for data, or joins an open request.
     pub(super) fn fetch(&mut self, now: Time, mut held: HeldGet, fetch: Fetch) {
-        let upcall = match self.upcalls.fetching(&fetch) {
+        let open = match self.config.one_fetch_per_process {
+            true => self.upcalls.fetching_of(&fetch.proc),
+            false => self.upcalls.fetching(&fetch),
+        };
+        let upcall = match open {
             Some(upcall) => upcall,
             None if !self.may_fetch(&held.requested) => {
                 return self.refuse(held.asker, Status::ERR_OUT_OF_RESOURCE);
@@ -78,7 +82,8 @@ impl<S: Datastore> ServerCore<S> {
             Ok(_) => None,
             Err(status) => Some(status),
         };
-        self.held_gets.note_settled(id, Settlement { otherwise: status.unwrap_or(Status::ERR_NOT_FOUND), fetched });
+        let (key, otherwise) = (fetch.key.clone(), status.unwrap_or(Status::ERR_NOT_FOUND));
+        self.held_gets.note_settled(id, Settlement { key, otherwise, fetched });
         let stored = about(&fetch.proc).into_iter().filter(|_| is_known);
         self.review(now, std::iter::once(Concerned::Upcall(id)).chain(stored));
     }
@@ -87,17 +92,19 @@ impl<S: Datastore> ServerCore<S> {
     /// bytes.
     pub(super) fn settle_held(&mut self, now: Time, id: HeldGetId) -> usize {
         let Some(mut held) = self.take_held(id) else { return 0 };
-        let Some(Settlement { otherwise, fetched }) = self.held_gets.settlement(&held).cloned() else { return 0 };
-        if let Some(fetched) = fetched {
-            return self.pass_on(held, &fetched);
-        }
+        let Some(settlement) = self.held_gets.settlement(&held).cloned() else { return 0 };
+        let Settlement { key, otherwise, fetched } = settlement;
         held.via = None;
         held.requested.directives.refresh = false;
-        match self.judge(&held.asker, &held.requested) {
-            GetVerdict::Fetch(_) => self.hold_for_fence(now, held, otherwise),
-            GetVerdict::Hold => self.hold(now, held),
-            GetVerdict::Found => return self.answer_held(held),
-            GetVerdict::Refused(status) => self.refuse(held.asker, status),
+        let verdict = self.judge(&held.asker, &held.requested);
+        match (verdict, fetched) {
+            // The upcall was for another key, and did not bring the value.
+            (GetVerdict::Fetch(fetch), _) if fetch.key != key => self.fetch(now, held, fetch),
+            (_, Some(fetched)) => return self.pass_on(held, &fetched),
+            (GetVerdict::Fetch(_), None) => self.hold_for_fence(now, held, otherwise),
+            (GetVerdict::Hold, None) => self.hold(now, held),
+            (GetVerdict::Found, None) => return self.answer_held(held),
+            (GetVerdict::Refused(status), None) => self.refuse(held.asker, status),
         }
         0
     }

@@ -74,6 +74,8 @@ pub(crate) struct HeldGet {
 /// The end of an upcall that requests wait for.
 #[derive(Clone, Debug)]
 pub(crate) struct Settlement {
+    /// The key that the upcall asked for.
+    pub(crate) key: Option<Key>,
     /// The answer to a request that the upcall did not help.
     pub(crate) otherwise: Status,
     /// The data, if its job is unknown.

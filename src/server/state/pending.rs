@@ -134,6 +134,12 @@ impl PendingUpcalls {
         self.fetches.get(fetch).copied()
     }
 
+    /// The first open upcall for data of a process.
+    pub(crate) fn fetching_of(&self, proc: &ProcId) -> Option<UpcallId> {
+        let from = Fetch { proc: proc.clone(), key: None };
+        self.fetches.range(from..).next().filter(|(fetch, _)| fetch.proc == *proc).map(|(_, id)| *id)
+    }
+
     pub(crate) fn fetch_count(&self) -> usize {
         self.fetches.len()
     }

@@ -7,7 +7,7 @@ use crate::log_lines::LogLines;
 use crate::proto::{RankData, Reply};
 use crate::server::{
     Answer, Capabilities, DirectModex, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId,
-    ServerConfig, Upcall,
+    ServerConfig, ToolPolicy, Upcall,
 };
 use crate::types::{Info, Key, Kval, ProcId, Rank, Scope, Status, Text, Value};
 
@@ -36,6 +36,49 @@ fn equal_requests_share_one_upcall_and_everybody_is_answered_from_the_store() {
     let expected = Reply::Data(vec![RankData { proc: proc(3), entries: vec![kval("a", 1), kval("b", 2)] }]);
     assert_eq!(replies(&outputs), [(peers[0], expected.clone()), (peers[1], expected)]);
     assert_eq!(replies(&rig.request(peers[0], get(&proc(3), Some("b"), &[]))).len(), 1, "needs no further upcall");
+}
+
+fn rig_of_a_host_that_mixes_requests_up() -> (Rig, Vec<PeerId>) {
+    let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
+    let capabilities = Capabilities::DIRECT_MODEX;
+    let config = ServerConfig { capabilities, tools, one_fetch_per_process: true, ..ServerConfig::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peers = rig.job(4, 2);
+    (rig, peers)
+}
+
+/// Regression: PRRTE 3.0 and 4.1 give the first answer to all open requests for a process. A Get of one process found another's value.
+#[test]
+fn a_host_that_mixes_requests_up_gets_one_at_a_time_for_each_process() {
+    let (mut rig, peers) = rig_of_a_host_that_mixes_requests_up();
+    let required = |name: &'static str| vec![Info::new(key("pmix.req.key"), Text::from(name))];
+    let (first, _) = upcall(&rig.request(peers[0], get(&proc(3), Some("a"), &[])));
+    for name in ["b", "c", "d", "b"] {
+        assert_eq!(rig.request(peers[1], get(&proc(3), Some(name), &[])), []);
+    }
+    assert_eq!(upcalls(&rig.request(peers[1], get(&proc(2), Some("b"), &[]))).len(), 1, "another process");
+    let outputs = rig.complete(first, HostReply::DirectModex(vec![kval("a", 1), kval("c", 3)]));
+    assert_eq!(replies(&outputs).len(), 2, "for a and c");
+    let (second, call) = upcall(&outputs);
+    assert_eq!(call, Upcall::DirectModex(DirectModex { proc: proc(3), directives: required("b") }));
+    let outputs = rig.complete(second, HostReply::Status(Status::ERR_NOT_FOUND));
+    assert_eq!(statuses(&outputs), [(peers[1], Status::ERR_NOT_FOUND); 2], "both for b");
+    let (third, call) = upcall(&outputs);
+    assert_eq!(call, Upcall::DirectModex(DirectModex { proc: proc(3), directives: required("d") }));
+    assert_eq!(replies(&rig.complete(third, HostReply::DirectModex(vec![kval("d", 4)]))).len(), 1);
+}
+
+/// The same for a job that this server does not know, whose values go to the requesters.
+#[test]
+fn requests_for_a_process_of_an_unknown_job_come_one_at_a_time_as_well() {
+    let (mut rig, peers) = rig_of_a_host_that_mixes_requests_up();
+    let target = ProcId::new(namespace("elsewhere"), 3);
+    let (first, _) = upcall(&rig.request(peers[0], get(&target, Some("a"), &[])));
+    assert_eq!(rig.request(peers[1], get(&target, Some("b"), &[])), []);
+    let outputs = rig.complete(first, HostReply::DirectModex(vec![kval("a", 1)]));
+    assert_eq!(replies(&outputs).len(), 1);
+    let (second, _) = upcall(&outputs);
+    assert_eq!(data(&rig.complete(second, HostReply::DirectModex(vec![kval("b", 2)]))), [kval("b", 2)]);
 }
 
 #[test]

@@ -158,7 +158,7 @@ static void values(void)
 {
     static pmix_value_t fixed = PMIX_VALUE_STATIC_INIT;
     pmix_value_t value, *copy = NULL, *many;
-    pmix_status_t status;
+    pmix_status_t status, found;
     uint32_t number = 77, out;
     bool flag = true;
     char *text = NULL;
@@ -167,8 +167,8 @@ static void values(void)
     CHECK(fixed.type == PMIX_UNDEF && fixed.data.ptr == NULL);
     PMIX_VALUE_CONSTRUCT(&value);
     PMIX_VALUE_LOAD(&value, &number, PMIX_UINT32);
-    PMIX_VALUE_GET_NUMBER(status, &value, out, uint32_t);
-    CHECK(status == PMIX_SUCCESS && out == 77);
+    PMIX_VALUE_GET_NUMBER(found, &value, out, uint32_t);
+    CHECK(found == PMIX_SUCCESS && out == 77);
     PMIX_VALUE_DESTRUCT(&value);
     PMIX_VALUE_LOAD(&value, "text", PMIX_STRING);
     PMIX_VALUE_GET_NUMBER(status, &value, out, uint32_t);
