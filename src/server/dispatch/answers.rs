@@ -18,6 +18,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             Purpose::Notify(ticket, held) => self.settle_event(now, ticket, held, reply.status()),
             Purpose::RegisterEvents => self.complete_environment(now, id, reply.status()),
+            Purpose::OrphanedEvent(held) => self.settle_orphan(now, *held, reply.status()),
             Purpose::Passed(ticket, expected) => self.settle_passed(now, id, (ticket, expected), reply),
             Purpose::MissedFence(operation, proc) => self.caught_up(now, operation, proc, reply),
             Purpose::Operation(operation) => self.complete_operation(now, operation, reply),

@@ -42,6 +42,7 @@ impl<S: Datastore> ServerCore<S> {
             | Purpose::Operation(_)
             | Purpose::MissedFence(..)
             | Purpose::DirectModex(_)
+            | Purpose::OrphanedEvent(_)
             | Purpose::RegisterEvents => None,
         });
         let mut held = 0usize;

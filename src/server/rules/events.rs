@@ -86,6 +86,13 @@ impl<S: Datastore> ServerCore<S> {
         self.outputs.reply_status(ticket, status);
     }
 
+    /// The host has answered an event whose raiser has ended. The other processes in range get it.
+    pub(in crate::server) fn settle_orphan(&mut self, now: Time, held: HeldEvent, status: Status) {
+        if status == Status::SUCCESS {
+            self.distribute(now, &Arc::new(held.event), held.origin);
+        }
+    }
+
     /// The authority of a connection's event. Unreachable targets are removed; others must remain.
     fn admit_event(&self, id: PeerId, event: &mut Event) -> Result<Voice, Status> {
         let Some(peer) = self.peers.get(id) else { return Err(Status::ERR_NOT_AVAILABLE) };

@@ -237,6 +237,10 @@ impl<S: Datastore> ServerCore<S> {
         tickets.extend(self.deferred.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         self.forwarding.forget_followers(|following| following.pull.peer == id);
         for upcall in self.upcalls.of_peer(id) {
+            if let Some(ticket) = self.upcalls.orphan_event(upcall) {
+                tickets.push((ticket, false));
+                continue;
+            }
             match self.cancel_upcall(upcall) {
                 Some(Purpose::ClientFinalized(ticket)) => tickets.push((ticket, true)),
                 Some(Purpose::Passed(ticket, Expected::Pull)) => {
@@ -252,6 +256,7 @@ impl<S: Datastore> ServerCore<S> {
                     | Purpose::Operation(_)
                     | Purpose::MissedFence(..)
                     | Purpose::DirectModex(_)
+                    | Purpose::OrphanedEvent(_)
                     | Purpose::RegisterEvents,
                 )
                 | None => {}

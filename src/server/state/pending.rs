@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Abort(Ticket),
     /// An event, and what is left to do with it if the host agrees.
     Notify(Ticket, Option<Box<HeldEvent>>),
+    /// An event whose raiser has ended. The others get it if the host agrees.
+    OrphanedEvent(Box<HeldEvent>),
     RegisterEvents,
     /// A request passed up unchanged.
     Passed(Ticket, Expected),
@@ -152,11 +154,25 @@ impl PendingUpcalls {
             | Purpose::Abort(ticket)
             | Purpose::Passed(ticket, _)
             | Purpose::Notify(ticket, _) => ticket.peer() == peer,
-            Purpose::Operation(_) | Purpose::MissedFence(..) | Purpose::DirectModex(_) | Purpose::RegisterEvents => {
-                false
-            }
+            Purpose::Operation(_)
+            | Purpose::MissedFence(..)
+            | Purpose::DirectModex(_)
+            | Purpose::OrphanedEvent(_)
+            | Purpose::RegisterEvents => false,
         };
         self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
+    }
+
+    /// The raiser of an event that waits for the host has ended. The event waits on without the raiser's request, which this returns.
+    pub(crate) fn orphan_event(&mut self, id: UpcallId) -> Option<Ticket> {
+        let upcall = self.pending.get_mut(&id)?;
+        let purpose = std::mem::replace(&mut upcall.purpose, Purpose::RegisterEvents);
+        let (ticket, purpose) = match purpose {
+            Purpose::Notify(ticket, Some(held)) => (Some(ticket), Purpose::OrphanedEvent(held)),
+            other => (None, other),
+        };
+        upcall.purpose = purpose;
+        ticket
     }
 
     /// Upcalls for the values that a fence must catch up with.

@@ -391,6 +391,22 @@ fn an_event_with_a_required_info_for_the_host_waits_for_its_answer() {
     }
 }
 
+/// Regression: nobody got such an event if its raiser ended before the host's answer.
+#[test]
+fn an_event_outlives_its_raiser_while_the_host_thinks() {
+    let required = Info { flags: InfoFlags::REQUIRED.bits(), ..flag("unknown") };
+    for (answer, heard) in [(Status::ERR_NOT_SUPPORTED, 0), (Status::SUCCESS, 1)] {
+        let mut rig = Rig::new(ALL);
+        let peers = rig.job(2, 2);
+        rig.request(peers[1], register(&[]));
+        let outputs = rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, std::slice::from_ref(&required)));
+        let (id, _) = upcall(&outputs);
+        rig.lose(peers[0]);
+        let outputs = rig.complete(id, HostReply::Status(answer));
+        assert_eq!((told(&outputs).len(), statuses(&outputs)), (heard, vec![]));
+    }
+}
+
 /// Regression: a required directive that the host alone may know succeeded at a host without a function for it, and for
 /// codes that the host had granted before.
 #[test]
