@@ -186,8 +186,9 @@ pub fn main() -> ExitCode {
 
 fn run_command() -> ExitCode {
     let command = parse(std::env::args_os().collect());
-    if command.shows_notices() {
-        show_notices();
+    let [level, format] = log_wishes();
+    if command.shows_notices() || (command.shows_log() && (level.is_some() || format.is_some())) {
+        log::install(level.as_deref(), format.as_deref());
     }
     let outcome = match command {
         Command::Run(options) => run::run(&options),
@@ -237,12 +238,16 @@ impl Command {
     const fn shows_notices(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Bench(_) | Self::Inspect(_))
     }
+
+    /// Whether the command has a log for a user who asks for one.
+    const fn shows_log(&self) -> bool {
+        !matches!(self, Self::Demo(_) | Self::Guardian | Self::StoppedExec { .. } | Self::Nothing)
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "an edge: the command has no other configuration for this")]
-fn show_notices() {
-    let [level, format] = [stderr_log::VARIABLE, log::FORMAT_VARIABLE].map(std::env::var_os);
-    log::install(level.as_deref(), format.as_deref());
+fn log_wishes() -> [Option<OsString>; 2] {
+    [stderr_log::VARIABLE, log::FORMAT_VARIABLE].map(std::env::var_os)
 }
 
 /// Stack of the main thread where the limit is lower: Linux's usual limit.

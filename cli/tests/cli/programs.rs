@@ -158,7 +158,12 @@ fn a_log_of_json_has_an_object_in_each_line() {
     assert_eq!((&registered["level"], &registered["fields"]["job_size"]), (&"INFO".into(), &2.into()), "{registered}");
     assert!(registered["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{registered}");
     let unknown = script(&["-n", "1"], "true").env("MODEX_LOG_FORMAT", "xml").run();
-    assert_eq!(unknown.err, "modex: error: MODEX_LOG_FORMAT is \"xml\"; say \"text\" or \"json\"\n");
+    let complaint = "modex: error: MODEX_LOG_FORMAT is \"xml\"; say \"text\" or \"json\"\n";
+    assert_eq!(unknown.err, complaint);
+    // Regression: commands that are tools had no log at all.
+    let tool = |name: &str, value: &str| modex(["query", "--pid", "1", "pmix.qry.ns"]).env(name, value).run().err;
+    assert!(tool("MODEX_LOG_FORMAT", "xml").starts_with(complaint));
+    assert!(tool("MODEX_LOG", "dragons=debug").contains("\"dragons\" is no area of the log"));
 }
 
 /// Regression: the lines showed structures of the program, such as `Some(2)` and `Participants([..])`.

@@ -10,6 +10,7 @@ impl<S: Datastore> ServerCore<S> {
         // The host may answer twice, after the deadline, or after the requester has gone.
         let Some(PendingUpcall { purpose, deadline }) = self.upcalls.remove(id) else { return };
         self.timers.disarm(deadline, Timer::Upcall(id));
+        tracing::debug!(upcall = id.0, status = %reply.status(), "the host has answered");
         match purpose {
             Purpose::ClientConnected(peer) => self.admit_or_refuse(peer, reply.status()),
             Purpose::ToolConnected(peer) => self.settle_tool(now, peer, reply),
@@ -17,8 +18,8 @@ impl<S: Datastore> ServerCore<S> {
                 self.outputs.reply_status(ticket, reply.status());
             }
             Purpose::Notify(ticket, held) => self.settle_event(now, ticket, held, reply.status()),
-            Purpose::RegisterEvents => self.complete_environment(now, id, reply.status()),
             Purpose::OrphanedEvent(held) => self.settle_orphan(now, *held, reply.status()),
+            Purpose::RegisterEvents => self.complete_environment(now, id, reply.status()),
             Purpose::Passed(ticket, expected) => self.settle_passed(now, id, (ticket, expected), reply),
             Purpose::MissedFence(operation, proc) => self.caught_up(now, operation, proc, reply),
             Purpose::Operation(operation) => self.complete_operation(now, operation, reply),

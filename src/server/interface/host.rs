@@ -286,6 +286,28 @@ impl HostResult<HostData> {
     }
 }
 
+impl Upcall {
+    /// The host's function.
+    pub(in crate::server) const fn name(&self) -> &'static str {
+        match self {
+            Self::ClientConnected(_) => "client_connected",
+            Self::ClientFinalized(_) => "client_finalized",
+            Self::Abort(_) => "abort",
+            Self::Fence(_) => "fence",
+            Self::RegisterEvents(_) => "register_events",
+            Self::DeregisterEvents(_) => "deregister_events",
+            Self::NotifyEvent(_) => "notify_event",
+            Self::DirectModex(_) => "direct_modex",
+            Self::Service(..) => "a service",
+            Self::Connect(_) => "connect",
+            Self::Disconnect(_) => "disconnect",
+            Self::IofPull(..) => "iof_pull",
+            Self::ToolConnected(_) => "tool_connected",
+            Self::Group(_) => "group",
+        }
+    }
+}
+
 /// A request that only the host can fulfil. Answered by [`HostReply`] at any later time, or never.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

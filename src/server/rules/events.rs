@@ -371,6 +371,8 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Delivers an event to all local listeners in range except its origin, and caches it for later registrations.
     pub(super) fn distribute(&mut self, now: Time, event: &Arc<Event>, origin: EventOrigin) {
+        let source = event.source.as_ref().map(tracing::field::display);
+        tracing::debug!(status = %event.status, source, range = event.range, "an event goes to the processes in range");
         self.spread(now, event, origin, |core, hearer| !core.has_heard(event, hearer));
     }
 

@@ -189,6 +189,7 @@ impl<S: Datastore> ServerCore<S> {
         if !is_for_host && !self.is_own_service(&service) {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
+        tracing::debug!(proc = %requester.proc, command = ?service.command(), is_for_host, "a request for a service");
         let purpose = Purpose::Passed(ticket, expected);
         // The host's time limit does not apply to services of the runtime. A lookup has its own limit.
         let timeout = self.config.host_timeout.filter(|_| is_for_host);

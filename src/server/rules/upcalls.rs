@@ -16,6 +16,7 @@ impl<S: Datastore> ServerCore<S> {
 
     pub(super) fn ask_host_until(&mut self, deadline: Option<Time>, purpose: Purpose, upcall: Upcall) -> UpcallId {
         let id = self.upcalls.insert(purpose, deadline);
+        tracing::debug!(upcall = id.0, request = upcall.name(), "the host is asked");
         self.timers.arm(deadline, Timer::Upcall(id));
         self.outputs.push(Output::Upcall(id, upcall));
         id

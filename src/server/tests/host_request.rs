@@ -1,9 +1,11 @@
 //! Requests that are passed up: one of each kind, and its possible results.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::harness::*;
+use crate::events::Event;
 use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{
@@ -11,7 +13,10 @@ use crate::proto::{
     Lookup, Monitor, Publish, QueryInfo, Reply, Request, ResourceBlock, Service, SessionControl, Spawn, Unpublish,
     ValidateCredential,
 };
-use crate::server::{Answer, Capabilities, HostReply, Output, PeerId, Requester, ServerConfig, Upcall, UpcallId};
+use crate::server::{
+    Answer, Capabilities, HostCall, HostReply, Output, PeerId, Requester, ServerConfig, Upcall, UpcallId,
+};
+use crate::types::codes::range::RANGE_SESSION;
 use crate::types::{App, Info, Pdata, ProcId, Query, Status, Text, Value};
 
 const EVERYBODYS_CLAIM: [&str; 2] = ["pmix.euid", "pmix.egid"];
@@ -402,4 +407,29 @@ fn requests_about_files_are_the_runtimes_of_a_server_that_stages_files() {
     let (_, asked) = upcall(&hosted.request(peer, stage(0)));
     let Upcall::Service(_, service) = asked else { panic!("{asked:?}") };
     assert!(!hosted.server.is_own_service(&service));
+}
+
+/// Regression: the areas `event`, `host` and `service` of the log had no line at the level `debug`.
+#[test]
+fn events_services_and_questions_to_the_host_have_lines_in_the_log() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let lines = tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing::Level::DEBUG);
+    let lines = lines.with_writer(Arc::new(log.reopen().unwrap())).finish();
+    tracing::subscriber::with_default(lines, || {
+        let mut rig = Rig::new(Capabilities::PUBLISH);
+        let peer = rig.job(1, 1)[0];
+        let (id, _) = upcall(&rig.request(peer, Request::from(Publish { uid: 0, info: Vec::new() })));
+        let _ = rig.complete(id, HostReply::Status(Status::SUCCESS));
+        let event = Event { status: Status::JCTRL_CHECKPOINT, source: None, range: RANGE_SESSION, info: Vec::new() };
+        rig.host(HostCall::NotifyEvent(event));
+    });
+    let said = std::fs::read_to_string(log.path()).unwrap();
+    for line in [
+        "modex::server::rules::events: an event goes to",
+        "modex::server::rules::host_request: a request for a service",
+        "modex::server::rules::upcalls: the host is asked",
+        "modex::server::dispatch::answers: the host has answered",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
 }
