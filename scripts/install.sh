@@ -45,7 +45,11 @@ includedir=\$root'$INCLUDEDIR'
 libdir=\$root'$LIBDIR'
 END
     cat <<'END'
-case ${1:-} in
+if [ $# = 0 ]; then
+    sed -n '/^# usage: /s/^# //p' "$0" >&2
+    exit 2
+fi
+case $1 in
     --showme:command) echo "$compiler"; exit ;;
     --showme:compile) echo "-I$includedir"; exit ;;
     --showme:link) echo "-L$libdir -Wl,-rpath,$libdir -Wl,--enable-new-dtags -lpmix"; exit ;;
@@ -58,7 +62,7 @@ END
     --showme:*) echo "pmixcc: error: unknown option $1" >&2; exit 2 ;;
 esac
 show=
-[ "${1:-}" != --showme ] || { show=echo; shift; }
+[ "$1" != --showme ] || { show=echo; shift; }
 # Without linking the flags of the linker would be warned of.
 links=1
 for argument; do

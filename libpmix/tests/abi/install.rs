@@ -81,6 +81,9 @@ fn wrapper(prefix: &Path) {
     assert_eq!((show(":libdirs"), show(":libs")), (library, "pmix".to_owned()));
     let shown = run(wrapper().args(["--showme", "-c", "a.c"]).env("PMIX_CC", "other -m64"));
     assert_eq!(shown, format!("other -m64 -I{} -c a.c\n", prefix.join("include").display()));
+    let alone = wrapper().output().unwrap();
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&alone.stderr).starts_with("usage: pmixcc "), "{alone:?}");
     let unknown = wrapper().arg("--showme:nothing").output().unwrap();
     assert!(!unknown.status.success() && String::from_utf8_lossy(&unknown.stderr).contains("--showme:nothing"));
 }
