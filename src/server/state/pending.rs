@@ -38,7 +38,7 @@ impl Purpose {
             Self::ToolConnected(_) => "a tool that connects",
             Self::ClientFinalized(_) => "a client that finalizes",
             Self::Abort(_) => "an abort",
-            Self::Notify(..) => "an event",
+            Self::Notify(..) | Self::OrphanedEvent(_) => "an event",
             Self::RegisterEvents => "a registration for events",
             Self::Passed(..) => "a request of a process",
             Self::Operation(_) => "a fence, connect, disconnect or group",
