@@ -157,8 +157,11 @@ const HOSTNAME: &str = "PMIX_HOSTNAME";
 const BUFFER_TYPE: (&str, &str) = ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC");
 /// Keeps foreign clients off shared-memory stores whose format is private to one release of the reference.
 const STORE: (&str, &str) = ("PMIX_GDS_MODULE", "hash");
-/// [`Version::OWN`].
+/// The release of the server. Only clients of OpenPMIx look at it.
 const VERSION: &str = "PMIX_VERSION";
+/// The release that our servers announce there. Clients of release 7 delete keys at servers from 7 on alone. No other client compares it with
+/// a number above 4.2.
+const ANNOUNCED: Version = Version::new(7, 0, 0);
 
 impl ServerEnvironment {
     /// Variables that a process must not inherit from an outer job or from a user's settings for another library. They
@@ -206,7 +209,7 @@ impl ServerEnvironment {
             ("PMIX_SERVER_TMPDIR", self.session_tmpdir.clone()),
             ("PMIX_SYSTEM_TMPDIR", self.system_tmpdir.clone()),
             (HOSTNAME, self.hostname.clone()),
-            (VERSION, Version::OWN.to_string()),
+            (VERSION, ANNOUNCED.to_string()),
         ];
         let fixed = [BUFFER_TYPE, STORE].map(|(name, value)| (name, value.to_owned()));
         let (address, short) = self.foreign_addresses();
@@ -264,7 +267,11 @@ impl ClientEnvironment {
             return Err(EnvironmentError::NoServer { namespace: proc.namespace });
         };
         let proofs = text(SECURITY_MODE).map_or_else(|| Ok(vec![Proof::Native]), proofs)?;
-        let version = text(VERSION).map(|version| Version::parse(version.as_bytes()));
+        // Only our own servers have a second address.
+        let version = match fallback {
+            Some(_) => Some(Version::OWN),
+            None => text(VERSION).map(|version| Version::parse(version.as_bytes())),
+        };
         let hostname = text(HOSTNAME).map(str::to_owned);
         Ok(Self { proc, server: ServerOffer { address, codec, version, proofs }, fallback, hostname })
     }

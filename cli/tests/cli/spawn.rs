@@ -82,6 +82,7 @@ pub(crate) fn meet_the_parent() {
     let client = Client::connect().unwrap();
     assert!(client.get(client.proc().rank, keys::SPAWNED).unwrap());
     let parent = client.get(Rank::Wildcard, keys::PARENT_ID).unwrap();
+    assert_eq!(client.get(client.proc().rank, keys::PARENT_ID).unwrap(), parent);
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap(), 2);
     // Rank 0 of the first job has the first number of the session and of the node.
     let rank = client.proc().rank.process().unwrap();

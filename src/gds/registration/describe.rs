@@ -26,7 +26,7 @@ pub struct JobDescription {
     apps: Vec<App>,
     own_node: Option<OwnNode>,
     global_rank_first: u32,
-    is_spawned: bool,
+    parent: Option<ProcId>,
     job_values: Vec<Info>,
     node_values: BTreeMap<u32, Vec<Info>>,
     process_values: BTreeMap<u32, Vec<Info>>,
@@ -61,7 +61,7 @@ impl JobDescription {
             apps: Vec::new(),
             own_node: None,
             global_rank_first: 0,
-            is_spawned: false,
+            parent: None,
             job_values: Vec::new(),
             node_values: BTreeMap::new(),
             process_values: BTreeMap::new(),
@@ -130,11 +130,11 @@ impl JobDescription {
         self
     }
 
-    /// Marks the job as spawned by another one.
+    /// Marks the job as spawned by another one. Programs ask for the parent of the job, or of their own process.
     #[must_use]
     pub fn spawned_by(mut self, parent: ProcId) -> Self {
-        self.is_spawned = true;
-        self.job_values.push(info(keys::PARENT_ID.name(), parent));
+        self.job_values.push(info(keys::PARENT_ID.name(), parent.clone()));
+        self.parent = Some(parent);
         self
     }
 
@@ -300,8 +300,9 @@ impl JobDescription {
             info(keys::GLOBAL_RANK.name(), Rank::from(rank.saturating_add(self.global_rank_first))),
             info(keys::NODEID.name(), node),
             info(keys::REINCARNATION.name(), 0_u32),
-            info(keys::SPAWNED.name(), self.is_spawned),
+            info(keys::SPAWNED.name(), self.parent.is_some()),
         ];
+        entries.extend(self.parent.clone().map(|parent| info(keys::PARENT_ID.name(), parent)));
         // Processes of a node beyond 16 bits have no such numbers.
         if let Ok(local_rank) = u16::try_from(local_rank) {
             entries.push(info(keys::LOCAL_RANK.name(), local_rank));

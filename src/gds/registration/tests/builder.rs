@@ -60,7 +60,8 @@ fn a_spawned_job_says_who_spawned_it() {
     let parent = ProcId { namespace: Namespace::new("parent").unwrap(), rank: Rank::Process(3) };
     let description = JobDescription::new(&namespace()).nodes(["n0"]).ranks_by_node([[0]]).spawned_by(parent.clone());
     let record = record(&description.build().unwrap());
-    assert_eq!(job_value(&record, "pmix.parent"), Some(Value::from(parent)));
+    assert_eq!(job_value(&record, "pmix.parent"), Some(Value::from(parent.clone())));
+    assert_eq!(proc_value(&record, 0, "pmix.parent"), Some(Value::from(parent)));
     assert_eq!(proc_value(&record, 0, "pmix.spawned"), Some(Value::Bool(true)));
 }
 
