@@ -98,8 +98,8 @@ impl Server {
     ///
     /// The answer must come within 10 s, or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a fabric ask nobody.
     ///
-    /// Setups of one job with fabric resources run one after the other, in the order of their calls. A later one waits for each
-    /// earlier one as long as for an answer. Then it fails with [`SetupError::EarlierSetup`].
+    /// Setups of one job with fabric resources run one after the other, in the order of their calls. If an earlier one does not end within
+    /// the time for both of their answers, the later one fails with [`SetupError::EarlierSetup`].
     ///
     /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and
     /// of the programming model.

@@ -161,8 +161,8 @@ pub enum SetupError {
     Allocation(#[from] AllocationError),
     /// An earlier setup of the job has not ended. It may wait for a scheduler.
     #[error(
-        "an earlier setup of {namespace} has not ended within {seconds} s; call again later, or give this one more time with \
-         PMIX_TIMEOUT"
+        "an earlier setup of {namespace} has not ended within {seconds} s, its own time and that of this one. End it: it may wait for \
+         this one"
     )]
     EarlierSetup {
         /// The job.

@@ -31,11 +31,18 @@ pub(super) struct SetupQueue {
     ended: Condvar,
 }
 
-/// The numbers of setups that have not ended, in the order of their calls.
+/// Setups that have not ended, in the order of their calls.
 #[derive(Debug, Default)]
 struct Lanes {
-    lanes: BTreeMap<Lane, VecDeque<u64>>,
+    lanes: BTreeMap<Lane, VecDeque<Entry>>,
     last: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    number: u64,
+    /// Time for the answer to its question.
+    seconds: u32,
 }
 
 /// A setup in its order. It ends with the drop.
@@ -47,43 +54,43 @@ pub struct QueuedSetup(Option<Place>);
 struct Place {
     queue: Arc<SetupQueue>,
     lane: Lane,
-    number: u64,
-    /// Time for each earlier setup.
-    seconds: u32,
+    entry: Entry,
     /// Whether it may ask another process.
     asks: bool,
 }
 
 impl SetupQueue {
-    /// Adds a setup behind all others of its lane. The infos say how long it waits for each of them.
+    /// Adds a setup behind all others of its lane.
     pub(super) fn enter(self: &Arc<Self>, lane: Lane, infos: &[Info], asks: bool) -> Result<QueuedSetup, SetupError> {
-        let Some(number) = self.lanes.lock().enter(&lane) else {
+        let Some(entry) = self.lanes.lock().enter(&lane, seconds_of(infos)) else {
             return Err(SetupError::TooManyAtOnce { namespace: lane.job });
         };
-        Ok(QueuedSetup(Some(Place { queue: Arc::clone(self), lane, number, seconds: seconds_of(infos), asks })))
+        Ok(QueuedSetup(Some(Place { queue: Arc::clone(self), lane, entry, asks })))
     }
 }
 
 impl Lanes {
-    /// The number of a new setup; `None` beyond the limit.
-    fn enter(&mut self, lane: &Lane) -> Option<u64> {
-        let numbers = self.lanes.entry(lane.clone()).or_default();
-        if numbers.len() >= SETUPS_MAX {
+    /// Adds a setup; `None` beyond the limit.
+    fn enter(&mut self, lane: &Lane, seconds: u32) -> Option<Entry> {
+        let entries = self.lanes.entry(lane.clone()).or_default();
+        if entries.len() >= SETUPS_MAX {
             return None;
         }
         self.last = self.last.wrapping_add(1);
-        numbers.push_back(self.last);
-        Some(self.last)
+        let entry = Entry { number: self.last, seconds };
+        entries.push_back(entry);
+        Some(entry)
     }
 
-    fn first(&self, lane: &Lane) -> Option<u64> {
-        self.lanes.get(lane)?.front().copied()
+    /// The first setup, if it is another one.
+    fn before(&self, lane: &Lane, entry: Entry) -> Option<Entry> {
+        self.lanes.get(lane)?.front().copied().filter(|first| *first != entry)
     }
 
-    fn leave(&mut self, lane: &Lane, number: u64) {
-        let Some(numbers) = self.lanes.get_mut(lane) else { return };
-        numbers.retain(|other| *other != number);
-        if numbers.is_empty() {
+    fn leave(&mut self, lane: &Lane, entry: Entry) {
+        let Some(entries) = self.lanes.get_mut(lane) else { return };
+        entries.retain(|other| *other != entry);
+        if entries.is_empty() {
             self.lanes.remove(lane);
         }
     }
@@ -98,35 +105,30 @@ impl QueuedSetup {
     /// Whether it may wait: for an earlier setup of the job, or for another process.
     #[must_use]
     pub fn may_wait(&self) -> bool {
-        self.0.as_ref().is_some_and(|place| place.asks || !place.is_first(&place.queue.lanes.lock()))
+        let is_behind = |place: &Place| place.queue.lanes.lock().before(&place.lane, place.entry).is_some();
+        self.0.as_ref().is_some_and(|place| place.asks || is_behind(place))
     }
 
-    /// Waits for all earlier setups. Each of them must end within the time.
+    /// Waits for all earlier setups. Each of them must end within its own time and that of this one, as its question does. A setup that
+    /// waits for this one would never end.
     pub(in crate::runtime::server) fn wait(&self) -> Result<(), SetupError> {
-        let Some(place) = &self.0 else { return Ok(()) };
-        let Place { queue, lane, seconds, .. } = place;
+        let Some(Place { queue, lane, entry, .. }) = &self.0 else { return Ok(()) };
         let mut lanes = queue.lanes.lock();
-        while !place.is_first(&lanes) {
-            let first = lanes.first(lane);
-            let is_there = |lanes: &mut Lanes| lanes.first(lane) == first;
-            let waited = queue.ended.wait_while_for(&mut lanes, is_there, Duration::from_secs((*seconds).into()));
+        while let Some(first) = lanes.before(lane, *entry) {
+            let seconds = first.seconds.saturating_add(entry.seconds);
+            let is_there = |lanes: &mut Lanes| lanes.before(lane, *entry) == Some(first);
+            let waited = queue.ended.wait_while_for(&mut lanes, is_there, Duration::from_secs(seconds.into()));
             if waited.timed_out() {
-                return Err(SetupError::EarlierSetup { namespace: lane.job.clone(), seconds: *seconds });
+                return Err(SetupError::EarlierSetup { namespace: lane.job.clone(), seconds });
             }
         }
         Ok(())
     }
 }
 
-impl Place {
-    fn is_first(&self, lanes: &Lanes) -> bool {
-        lanes.first(&self.lane) == Some(self.number)
-    }
-}
-
 impl Drop for Place {
     fn drop(&mut self) {
-        self.queue.lanes.lock().leave(&self.lane, self.number);
+        self.queue.lanes.lock().leave(&self.lane, self.entry);
         self.queue.ended.notify_all();
     }
 }
@@ -144,12 +146,14 @@ mod tests {
     #[test]
     fn setups_of_one_job_run_in_the_order_of_their_calls() {
         let mut lanes = Lanes::default();
-        let [one, two, of_other, three] = ["job", "job", "other", "job"].map(|job| lanes.enter(&lane(job)).unwrap());
-        assert_eq!([lanes.first(&lane("job")), lanes.first(&lane("other"))], [Some(one), Some(of_other)]);
+        let [one, two, of_other, three] = ["job", "job", "other", "job"].map(|job| lanes.enter(&lane(job), 1).unwrap());
+        let before = |lanes: &Lanes, job: &str, entry| lanes.before(&lane(job), entry);
+        assert_eq!([before(&lanes, "job", one), before(&lanes, "other", of_other)], [None; 2]);
+        assert_eq!([before(&lanes, "job", two), before(&lanes, "job", three)], [Some(one); 2]);
         lanes.leave(&lane("job"), two);
-        assert_eq!(lanes.first(&lane("job")), Some(one), "the second one has given up");
+        assert_eq!(before(&lanes, "job", three), Some(one), "the second one has given up");
         lanes.leave(&lane("job"), one);
-        assert_eq!(lanes.first(&lane("job")), Some(three));
+        assert_eq!(before(&lanes, "job", three), None);
         lanes.leave(&lane("job"), three);
         lanes.leave(&lane("other"), of_other);
         assert!(lanes.lanes.is_empty());
@@ -166,13 +170,14 @@ mod tests {
         assert!(enter("job").unwrap().may_wait());
     }
 
-    /// A host that sets up the job of its own question would wait for itself for ever.
+    /// A host that sets up the job of its own question would wait for itself for ever. Setups that begin together have one time limit, and the
+    /// first one may need all of it: the others failed then.
     #[test]
-    fn an_earlier_setup_that_does_not_end_is_an_error() {
+    fn an_earlier_setup_that_does_not_end_within_both_times_is_an_error() {
         let queue = Arc::new(SetupQueue::default());
         let enter = || queue.enter(lane("job"), &[Info::new(Key::from_static(keys::TIMEOUT.name()), 1_u32)], false);
         let (earlier, later) = (enter().unwrap(), enter().unwrap());
-        assert!(matches!(later.wait(), Err(SetupError::EarlierSetup { seconds: 1, .. })));
+        assert!(matches!(later.wait(), Err(SetupError::EarlierSetup { seconds: 2, .. })));
         drop(earlier);
         later.wait().unwrap();
     }
