@@ -4,11 +4,14 @@ use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
+use modex::keys;
 use modex::runtime::{self, trusted_variable};
-use modex::types::Status;
+use modex::types::codes::range::RANGE_PROC_LOCAL;
+use modex::types::{Info, Key, Namespace, ProcId, Rank, Status};
 use nix::libc;
 
 use super::process::Membership;
+use super::server_role::ServerRole;
 
 /// Variable of the standard: a pipe's descriptor. The other tool holds the other end, which closes with it.
 const KEEPALIVE: &str = "PMIX_KEEPALIVE_PIPE";
@@ -33,8 +36,35 @@ pub(super) fn forget(name: &str) {
     unsafe { std::env::remove_var(name) };
 }
 
-/// Raises `PMIX_EVENT_JOB_END` in this process when the other tool ends, if it passed a keepalive descriptor.
+/// Raises `PMIX_EVENT_JOB_END` in this tool when the other tool ends, if it passed a keepalive descriptor.
 pub(super) fn watch(client: &Arc<Membership>) {
+    let client = Arc::downgrade(client);
+    watch_by(move || {
+        if let Some(client) = client.upgrade() {
+            client.deliver_locally(Status::EVENT_JOB_END, None, &[]);
+        }
+    });
+}
+
+/// Raises `PMIX_ERR_JOB_TERMINATED` in this server when its starter ends. Hosts such as PRRTE know it by the affected process.
+pub(super) fn watch_of_server(role: &Arc<dyn ServerRole>) {
+    let role = Arc::downgrade(role);
+    watch_by(move || {
+        let Some(role) = role.upgrade() else { return };
+        let Ok(namespace) = Namespace::new(KEEPALIVE) else { return };
+        let starter = ProcId { namespace, rank: Rank::Undefined };
+        let infos = [
+            Info::new(Key::from_static(keys::EVENT_NON_DEFAULT.name()), true),
+            Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), starter),
+        ];
+        let server = role.server();
+        // A server that ends meanwhile needs no event.
+        let _ = server.notify_event(Status::ERR_JOB_TERMINATED, Some(server.proc()), RANGE_PROC_LOCAL, &infos).wait();
+    });
+}
+
+/// Calls `ended` when the other end of the keepalive descriptor closes, if there is one.
+fn watch_by(ended: impl FnOnce() + Send + 'static) {
     // In a set-user-id program the variable would select a descriptor of the program to be read and closed.
     let number =
         trusted_variable(KEEPALIVE).and_then(|number| number.to_str().and_then(|number| number.parse::<i32>().ok()));
@@ -46,13 +76,7 @@ pub(super) fn watch(client: &Arc<Membership>) {
     }
     // SAFETY: it is open, and the variable, which nobody sees any more, gave it to this library.
     let pipe = unsafe { OwnedFd::from_raw_fd(number) };
-    let client = Arc::downgrade(client);
-    let watched = runtime::watch_for_end(File::from(pipe), move || {
-        if let Some(client) = client.upgrade() {
-            client.deliver_locally(Status::EVENT_JOB_END, None, &[]);
-        }
-    });
-    if let Err(error) = watched {
+    if let Err(error) = runtime::watch_for_end(File::from(pipe), ended) {
         tracing::warn!(%error, "no thread can be started to watch the parent tool");
     }
 }

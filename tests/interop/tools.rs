@@ -446,3 +446,13 @@ fn a_launcher_without_its_tool_does_not_start() {
     assert_eq!(ended.text(), "PMIx_server_init: PMIX_ERR_UNREACH\n", "{}", ended.transcript());
     assert!(ended.err.contains("can't reach the tool that has started it"), "{}", ended.transcript());
 }
+
+/// Regression: a server did not hear of the end of its starter, so PRRTE stayed.
+#[test]
+fn a_server_hears_of_the_end_of_its_starter() {
+    for library in libraries() {
+        let place = place();
+        let ended = consumer(&library, program("keepalive"), place.path()).run().success();
+        assert_eq!(ended.text(), "the starter has ended, and so has its variable\n", "{}", ended.transcript());
+    }
+}

@@ -55,6 +55,7 @@ pub extern "C-unwind" fn PMIx_server_init<'a>(
             descriptors::occupy_closed();
             let started = Options::read(infos, true).and_then(|options| start(options, module));
             started.inspect_err(|_| turns::end_unless(process::is_initialized()))?;
+            process::read(|state| state.server.clone()).iter().for_each(parent::watch_of_server);
             let directives = readable(infos).collect();
             process::change(|state| state.server_directives = directives);
         } else {
