@@ -179,13 +179,14 @@ impl Host for Everything {
     }
 
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
-        // A host that has numbered a group hears of its end.
         if request.operation == GroupOperation::Destruct {
             self.hear(format!("end of group {}", request.id));
             return reply.succeed(Vec::new());
         }
-        self.hear(format!("group {}", request.id));
-        reply.succeed(vec![Info::new(Key::from_static("pmix.grp.ctxid"), Value::Size(99))]);
+        let is_local = request.directives.iter().any(|directive| directive.key.as_str() == "pmix.grp.lcl");
+        self.hear(format!("{}group {}", if is_local { "local " } else { "" }, request.id));
+        let number = (!is_local).then(|| Info::new(Key::from_static("pmix.grp.ctxid"), Value::Size(99)));
+        reply.succeed(number.into_iter().collect());
     }
 }
 
@@ -295,7 +296,7 @@ fn groups_are_formed_with_a_context_number_and_dissolved() {
     assert_eq!(clients[0].group_destruct("g", Vec::new()).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
     let alone = clients[0].group_construct("alone", vec![proc("job", 0)], Vec::new()).wait().unwrap();
     assert_eq!((alone.results.members, alone.results.context_id), (vec![proc("job", 0)], None));
-    assert_eq!(host.heard(), ["group g", "end of group g"]);
+    assert_eq!(host.heard(), ["group g", "end of group g", "local group alone"]);
 }
 
 #[test]

@@ -226,7 +226,7 @@ static void serve(size_t length, enum after after)
     CHECK_NUMBER(1, published);
     CHECK_NUMBER(1, connected);
     CHECK_NUMBER(1, finalized);
-    CHECK_NUMBER(full ? 2 : 0, grouped); /* the host hears of the end of a group that it has numbered */
+    CHECK_NUMBER(full ? 2 : 0, grouped); /* the host hears of the construct and the destruct */
     host_forget(nspace);
     host_stop();
 }
