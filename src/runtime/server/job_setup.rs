@@ -304,6 +304,10 @@ impl JobSetup {
         refuse_required(infos, &UNDERSTOOD.into_iter().filter(counts).collect::<Vec<_>>())?;
         changes_of(infos)?;
         queued.wait()?;
+        if self.own.has_ended() {
+            // The host expects no question.
+            return Err(Stopped.into());
+        }
         let ports = self.grants.ports(namespace, infos);
         let (allocated, application) =
             if has_resources(infos) { self.grants.of_host(namespace, infos, &ports, ask)? } else { Default::default() };

@@ -121,6 +121,11 @@ impl OwnProcess {
         self.loop_sender.send(LoopMessage::Call(call, ResultReceiver::Callback(callback))).map_err(|_| Stopped)
     }
 
+    /// Whether the server has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.loop_sender.is_closed()
+    }
+
     /// Runs a job on the thread that calls the host.
     ///
     /// # Errors

@@ -1175,6 +1175,18 @@ fn a_setup_waits_for_an_earlier_one_of_its_job() {
     assert_eq!(device_of_second(&after), device_of_second(&given));
 }
 
+/// Setups that waited asked the host after the end of its server.
+#[test]
+fn a_setup_asks_nobody_after_the_end_of_the_server() {
+    let Fixture { server, namespace, .. } = Fixture::new();
+    let setup = Arc::clone(server.jobs());
+    drop(server);
+    let infos = [wish(&[part(keys::ALLOC_FABRIC_QOS.name(), "gold")])];
+    let queued = setup.queue(&namespace, &infos).unwrap();
+    let ended = setup.setup_application(&namespace, &infos, &queued, &[], |_| panic!("nobody is there"));
+    assert!(matches!(ended, Err(SetupError::Stopped(_))), "{ended:?}");
+}
+
 /// A wish of another name for endpoints of each node.
 fn of_nodes(id: &str, count: u64) -> Info {
     let parts =
