@@ -1,5 +1,6 @@
 /* Groups by invitation: accepted and declined inside and outside handlers, left, and the meaning of the group's name.
- * Stock 4.2.2 never tells the invitees the result, and has no leave, so these tests skip it. */
+ * Groups of members that a host brings together. Stock 4.2.2 never tells the invitees the result, and has no leave and no
+ * bootstrap, so these tests skip it. */
 #include "host.h"
 
 static struct done invited = DONE, joined = DONE, left = DONE, failed = DONE, complete = DONE;
@@ -117,25 +118,86 @@ static int client(bool declines)
     return client_end();
 }
 
-static pmix_server_module_t module;
+/* ---- Members that do not know each other, and a host that brings them together. Like PRRTE's daemons, it gives one of
+ * the three processes an answer, which is for all. */
+#ifndef PMIX_GROUP_BOOTSTRAP
+#define PMIX_GROUP_BOOTSTRAP "pmix.grp.btstrp"
+#endif
+#define LEADERS 2
+static int bootstrap_calls;
+
+static pmix_status_t on_group(pmix_group_operation_t operation, char *name, const pmix_proc_t procs[], size_t nprocs,
+                              const pmix_info_t infos[], size_t ninfos, pmix_info_cbfunc_t answer_it, void *data)
+{
+    const pmix_info_t *status = info_of(infos, ninfos, PMIX_LOCAL_COLLECTIVE_STATUS);
+    CHECK(status && status->value.type == PMIX_STATUS && status->value.data.status == PMIX_SUCCESS);
+    CHECK(strcmp(name, "club") == 0);
+    if (operation != PMIX_GROUP_CONSTRUCT) return PMIX_OPERATION_SUCCEEDED;
+    /* The added member names no process. */
+    CHECK(info_of(infos, ninfos, PMIX_GROUP_BOOTSTRAP) ? nprocs == 1 : nprocs == 0 && procs == NULL);
+    if (++bootstrap_calls < LEADERS + 1) return PMIX_SUCCESS;
+    struct answer *answer = answer_new(give_infos, data, PMIX_SUCCESS);
+    pmix_data_array_t *results;
+    size_t number = 77;
+    PMIX_DATA_ARRAY_CREATE(results, 2, PMIX_INFO);
+    pmix_info_t *result = results->array;
+    PMIX_INFO_LOAD(&result[0], PMIX_GROUP_CONTEXT_ID, &number, PMIX_SIZE);
+    pmix_data_array_t members;
+    PMIX_DATA_ARRAY_CONSTRUCT(&members, LEADERS + 1, PMIX_PROC);
+    for (uint32_t i = 0; i < LEADERS + 1; i++) ((pmix_proc_t *)members.array)[i] = proc_of("bootstraps", i);
+    PMIX_INFO_LOAD(&result[1], PMIX_GROUP_MEMBERSHIP, &members, PMIX_DATA_ARRAY);
+    PMIX_DATA_ARRAY_DESTRUCT(&members);
+    answer->call.info = answer_it;
+    answer->payload = results;
+    answer_later(answer);
+    return PMIX_SUCCESS;
+}
+
+static int bootstrapping_client(void)
+{
+    pmix_info_t infos[3], *results = NULL;
+    size_t leaders = LEADERS, count = 0;
+    client_start();
+    bool leads = me.rank < LEADERS;
+    pmix_proc_t added = proc_of(me.nspace, LEADERS);
+    pmix_data_array_t members = {.type = PMIX_PROC, .size = 1, .array = &added};
+    PMIX_INFO_LOAD(&infos[0], PMIX_GROUP_ASSIGN_CONTEXT_ID, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&infos[1], PMIX_GROUP_BOOTSTRAP, &leaders, PMIX_SIZE);
+    PMIX_INFO_LOAD(&infos[2], PMIX_GROUP_ADD_MEMBERS, &members, PMIX_DATA_ARRAY);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Group_construct("club", leads ? &me : NULL, leads, infos, leads ? 3 : 1, &results,
+                                                    &count));
+    const pmix_info_t *number = info_of(results, count, PMIX_GROUP_CONTEXT_ID);
+    CHECK(number && number->value.data.size == 77);
+    if (results) PMIX_INFO_FREE(results, count);
+    for (size_t i = 0; i < 3; i++) PMIX_INFO_DESTRUCT(&infos[i]);
+    return client_end();
+}
+
+static void run(const char *role)
+{
+    pid_t pids[3];
+    host_job(role, 3, 3);
+    for (uint32_t rank = 0; rank < 3; rank++) pids[rank] = host_fork(role, rank, role);
+    for (uint32_t rank = 0; rank < 3; rank++) host_wait(pids[rank], 0);
+    host_forget(role);
+}
+
+static pmix_server_module_t module, module_with_groups = {.group = on_group};
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "bootstraps") == 0) return bootstrapping_client();
     if (argc > 1) return client(strcmp(argv[1], "declines") == 0);
     CHECK(PMIx_Get_version() != NULL);
     if (stock()) return finish();
     CHECK_STATUS(PMIX_ERR_INIT, PMIx_Group_leave("club", NULL, 0));
     host_start(&module);
-    for (int i = 0; i < 2; i++) {
-        const char *role = i ? "declines" : "accepts";
-        pid_t pids[3];
-        host_job(role, 3, 3);
-        for (uint32_t rank = 0; rank < 3; rank++) {
-            pids[rank] = host_fork(role, rank, role);
-        }
-        for (uint32_t rank = 0; rank < 3; rank++) host_wait(pids[rank], 0);
-        host_forget(role);
-    }
+    run("accepts");
+    run("declines");
     host_stop();
+    host_start(&module_with_groups);
+    run("bootstraps");
+    host_stop();
+    CHECK_NUMBER(LEADERS + 1, bootstrap_calls);
     return finish();
 }

@@ -115,6 +115,9 @@ pub trait Host: Send + Sync + 'static {
     /// `PMIX_LOCAL_COLLECTIVE_STATUS` in a part means that an invited process has ended. Only the host can send the
     /// remaining members to all servers. Without a membership, every node's group consists of all named processes.
     ///
+    /// A construct with `PMIX_GROUP_BOOTSTRAP`, or without processes, is of one process that does not know the other members. Bring
+    /// these together by the group's name. One answer counts for all members on this node: a later one is ignored.
+    ///
     /// Parts of a destruct are matched by the group's name and common members, because a server that knows of a leave
     /// names fewer.
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {

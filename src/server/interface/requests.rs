@@ -46,7 +46,7 @@ requests! {
         operation: GroupOperation,
         /// The group's name.
         id: Text,
-        /// The members, sorted, each entry once.
+        /// The members, sorted, each entry once. Of a process that does not know the others: those that it names.
         procs: Vec<ProcId>,
         /// Directives of all local members, each once, then `PMIX_LOCAL_COLLECTIVE_STATUS` if some are missing.
         directives: Vec<Info>,

@@ -388,8 +388,11 @@ impl<S: Datastore> ServerCore<S> {
             Some(status) => HostAnswer { status, gathered: nothing(), info: Vec::new() },
             None => answer,
         };
+        let others = self.share_answer(id, &answer);
         self.collectives.keep_answer(id, answer);
-        self.settle_answered(now, &signature);
+        for signature in [signature].iter().chain(&others) {
+            self.settle_answered(now, signature);
+        }
         self.advance_operation(now, id);
     }
 

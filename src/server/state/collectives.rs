@@ -79,10 +79,8 @@ impl Collectives {
 
     /// The operations on a group that a process may mean, oldest first.
     fn of_group(&self, registry: &Registry, wanted: &Signature, proc: &ProcId) -> Vec<OperationId> {
-        let first = Signature::new(wanted.kind.clone(), Vec::new());
-        let same_group = self.by_signature.range(first..).take_while(|(signature, _)| signature.kind == wanted.kind);
         let mut meant: Vec<OperationId> = Vec::new();
-        for (signature, ids) in same_group.filter(|(signature, _)| signature.covers(proc)) {
+        for (signature, ids) in self.of_kind(&wanted.kind).filter(|(signature, _)| signature.covers(proc)) {
             let is_meant = |id: &OperationId| {
                 signature == wanted
                     || self.has_company(*id, registry, proc, |other| wanted.covers(other)) && self.may_end(*id, wanted)
@@ -91,6 +89,23 @@ impl Collectives {
         }
         meant.sort_unstable();
         meant
+    }
+
+    /// The signatures of a kind, with their operations.
+    fn of_kind(&self, kind: &CollectiveKind) -> impl Iterator<Item = (&Signature, &BTreeSet<OperationId>)> {
+        let first = Signature::new(kind.clone(), Vec::new());
+        self.by_signature.range(first..).take_while(move |(signature, _)| signature.kind == *kind)
+    }
+
+    /// The other processes of the same user that wait for the host to bring the same group together, if an operation is
+    /// such a wait.
+    pub(crate) fn in_same_bootstrap(&self, id: OperationId) -> impl Iterator<Item = (OperationId, &Collective)> {
+        let is_bootstrap = |op: &&Collective| op.group().is_some_and(|group| group.written().is_some());
+        let asked = self.operations.get(&id).filter(is_bootstrap);
+        let of_kind = asked.into_iter().flat_map(|asked| self.of_kind(&asked.signature().kind));
+        let ids = of_kind.flat_map(|(_, ids)| ids).copied().filter(move |other| *other != id);
+        let others = ids.filter_map(|other| Some((other, self.operations.get(&other)?)));
+        others.filter(move |(_, op)| is_bootstrap(op) && asked.is_some_and(|asked| asked.user() == op.user()))
     }
 
     /// Whether an operation, if it ends a group, may be about the group of these members. Members named one by one must

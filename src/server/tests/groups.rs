@@ -7,7 +7,7 @@ use crate::gds::model::MapStore;
 use crate::proto::{Collective, Get, Group, RankData, Reply, Request, Version};
 use crate::server::{
     Capabilities, Credentials, EventDelivery, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits,
-    Output, PeerId, RegisterClient, ServerConfig, Upcall,
+    Output, PeerId, RegisterClient, ServerConfig, Upcall, UpcallId,
 };
 use crate::types::{DataArray, DataType, Info, InfoFlags, Kval, ProcId, Rank, Status, Text, Value};
 
@@ -442,26 +442,55 @@ fn who_leaves_is_not_waited_for_at_the_end_of_the_group() {
     assert_eq!(rig.server.collective_count(), 0);
 }
 
-#[test]
-fn members_that_know_of_nobody_else_are_brought_together_by_the_host_one_by_one() {
-    let mut rig = Rig::new(Capabilities::GROUP);
+/// The host is asked for each process that does not know the other members: a leader, a member that it adds, and a
+/// leader of another group of this name. Returns the connections and requests.
+fn bootstrapped(rig: &mut Rig) -> Vec<(PeerId, UpcallId, Vec<ProcId>)> {
     let peers = rig.job(3, 3);
     let leads = Info::new(key("pmix.grp.btstrp"), Value::Size(1));
-    let requests = [construct("g", &[proc(0)], std::slice::from_ref(&leads)), construct("g", &[], &[])];
-    let mut waiting = Vec::new();
-    for (&peer, request) in peers.iter().zip(requests) {
-        let (id, call) = upcall(&rig.request(peer, request));
-        let Upcall::Group(call) = call else { panic!("{call:?}") };
-        waiting.push((peer, id, call.procs));
-    }
-    assert_eq!(waiting.iter().map(|(_, _, procs)| procs.len()).collect::<Vec<_>>(), [1, 0]);
-    let elements = [proc(0), proc(1)].map(Value::from).into();
+    let requests = [&[proc(0)][..], &[], &[proc(2)]].map(|procs| match procs {
+        [] => construct("g", &[], &[]),
+        leader => construct("g", leader, std::slice::from_ref(&leads)),
+    });
+    let asked = peers.into_iter().zip(requests).map(|(peer, request)| match upcall(&rig.request(peer, request)) {
+        (id, Upcall::Group(call)) => (peer, id, call.procs),
+        (_, other) => panic!("{other:?}"),
+    });
+    asked.collect()
+}
+
+fn members_are(ranks: &[u32]) -> HostReply {
+    let elements = ranks.iter().map(|rank| Value::from(proc(*rank))).collect();
     let members = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
-    for (peer, id, _) in waiting.into_iter().rev() {
-        let info = vec![Info::new(key("pmix.grp.mbrs"), members.clone())];
-        let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info });
-        assert_eq!(formed(&outputs), (vec![peer], vec![proc(0), proc(1)], None));
+    HostReply::Infos { status: Status::SUCCESS, info: vec![Info::new(key("pmix.grp.mbrs"), members)] }
+}
+
+/// PRRTE gives one answer on each node, and all members but one waited for ever.
+#[test]
+fn members_that_know_of_nobody_else_are_brought_together_by_one_answer_of_the_host() {
+    for (first, second) in [(0, 1), (1, 0)] {
+        let mut rig = Rig::new(Capabilities::GROUP);
+        let asked = bootstrapped(&mut rig);
+        assert_eq!(asked.iter().map(|(_, _, procs)| procs.len()).collect::<Vec<_>>(), [1, 0, 1]);
+        let [leader, added, other] = [0, 1, 2].map(|place: usize| (asked[place].0, asked[place].1));
+        let outputs = rig.complete(asked[first].1, members_are(&[0, 1]));
+        let (mut told, members, number) = formed(&outputs);
+        told.sort_unstable();
+        assert_eq!((told, members, number), (vec![leader.0, added.0], vec![proc(0), proc(1)], None));
+        assert_eq!(rig.complete(asked[second].1, members_are(&[0, 1])), [], "a host may answer each");
+        assert_eq!(formed(&rig.complete(other.1, members_are(&[2]))), (vec![other.0], vec![proc(2)], None));
+        assert_eq!(rig.server.collective_count(), 0);
     }
+}
+
+#[test]
+fn the_hosts_failure_to_bring_members_together_is_told_to_all() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let asked = bootstrapped(&mut rig);
+    let mut told = statuses(&rig.complete(asked[1].1, HostReply::Status(Status::GROUP_CONSTRUCT_ABORT)));
+    told.sort_unstable_by_key(|(peer, _)| *peer);
+    let expected: Vec<_> = asked.iter().map(|(peer, ..)| (*peer, Status::GROUP_CONSTRUCT_ABORT)).collect();
+    assert_eq!(told, expected);
+    assert_eq!(rig.server.collective_count(), 0);
 }
 
 #[test]

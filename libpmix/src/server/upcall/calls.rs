@@ -192,7 +192,7 @@ macro_rules! with_entries {
                 GROUP: fn group(request: GroupRequest) -> Vec<Info> {
                     let id = Single::<Str>::new(&Some(request.id.clone()));
                     let procs = to_c::procs(&request.procs);
-                    let infos = to_c::infos(&request.directives);
+                    let infos = to_c::infos(&with_local_status(&request.directives));
                     => group(c_uint::from(request.operation as u8), id, procs.first, procs.count, infos.first, infos.count; infos)
                 }
             }
@@ -433,6 +433,14 @@ fn key_texts(keys: &[Key]) -> Result<Single<crate::form::Argv>, CError> {
 fn directives_of_update(requester: &Requester, request: &FabricUpdate) -> Vec<Info> {
     let index = Info::new(Key::from_static(keys::FABRIC_INDEX.name()), Value::Size(request.index));
     [index].into_iter().chain(requester.ids()).collect()
+}
+
+/// The directives of a group. Hosts of OpenPMIx get the status of the local part with each, also if it is a success.
+fn with_local_status(directives: &[Info]) -> Vec<Info> {
+    let key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
+    let is_there = directives.iter().any(|info| info.key == key);
+    let success = (!is_there).then(|| Info::new(key, Value::Status(Status::SUCCESS.to_raw())));
+    directives.iter().cloned().chain(success).collect()
 }
 
 /// The host's own pointer for a client.

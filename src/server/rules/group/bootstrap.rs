@@ -6,15 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use super::directives::{ABORTED, membership_in};
+use super::directives::{ABORTED, membership, membership_in};
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{GroupOperation, Limits, PeerId, find, timeout};
 use crate::server::rules::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::state::{
-    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Pool, ServerCore, Signature, Ticket, Timer,
-    size_of_infos, size_of_procs,
+    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Gathered, HostAnswer, OperationId, OperationStage,
+    Participants, Pool, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos, size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
 
@@ -147,6 +147,29 @@ impl<S: Datastore> ServerCore<S> {
             }
             self.advance_operation(now, id);
         }
+    }
+
+    /// The host answers a process that does not know the other members. The answer is for all of them on this node, because
+    /// hosts of OpenPMIx give one for each node. A process outside the group still waits for its own answer. Returns the
+    /// signatures of the operations that have got the answer, too.
+    pub(in crate::server::rules) fn share_answer(&mut self, id: OperationId, answer: &HostAnswer) -> Vec<Signature> {
+        let members = membership(&answer.info).filter(|_| brings_about(answer.status)).map(Participants::new);
+        let is_in = |proc: &ProcId| members.as_ref().is_none_or(|members| members.cover(proc));
+        let mut sharing = Vec::new();
+        for (other, operation) in self.collectives.in_same_bootstrap(id) {
+            if let OperationStage::AtHost(upcall) = operation.stage()
+                && operation.contributed().iter().all(is_in)
+            {
+                sharing.push((other, upcall, operation.signature().clone()));
+            }
+        }
+        let share = |(other, upcall, signature)| {
+            self.cancel_upcall(upcall);
+            let (status, info) = (answer.status, answer.info.clone());
+            self.collectives.keep_answer(other, HostAnswer { status, gathered: Gathered::Blocks(Vec::new()), info });
+            signature
+        };
+        sharing.into_iter().map(share).collect()
     }
 
     /// Whether leaders have named more members together than an operation may have.
