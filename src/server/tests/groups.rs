@@ -442,12 +442,12 @@ fn who_leaves_is_not_waited_for_at_the_end_of_the_group() {
     assert_eq!(rig.server.collective_count(), 0);
 }
 
-/// The host is asked for each process that does not know the other members: a leader, a member that it adds, and a
-/// leader of another group of this name. Returns the connections and requests.
+/// The host is asked for each process that does not know the other members: a leader, a member that it adds, a leader of
+/// another group of this name, and a process that no leader adds. Returns the connections and requests.
 fn bootstrapped(rig: &mut Rig) -> Vec<(PeerId, UpcallId, Vec<ProcId>)> {
-    let peers = rig.job(3, 3);
+    let peers = rig.job(4, 4);
     let leads = Info::new(key("pmix.grp.btstrp"), Value::Size(1));
-    let requests = [&[proc(0)][..], &[], &[proc(2)]].map(|procs| match procs {
+    let requests = [&[proc(0)][..], &[], &[proc(2)], &[]].map(|procs| match procs {
         [] => construct("g", &[], &[]),
         leader => construct("g", leader, std::slice::from_ref(&leads)),
     });
@@ -470,10 +470,14 @@ fn members_that_know_of_nobody_else_are_brought_together_by_one_answer_of_the_ho
     for (first, second) in [(0, 1), (1, 0)] {
         let mut rig = Rig::new(Capabilities::GROUP);
         let asked = bootstrapped(&mut rig);
-        assert_eq!(asked.iter().map(|(_, _, procs)| procs.len()).collect::<Vec<_>>(), [1, 0, 1]);
-        let [leader, added, other] = [0, 1, 2].map(|place: usize| (asked[place].0, asked[place].1));
+        assert_eq!(asked.iter().map(|(_, _, procs)| procs.len()).collect::<Vec<_>>(), [1, 0, 1, 0]);
+        let [leader, added, other, outsider] = [0, 1, 2, 3].map(|place: usize| (asked[place].0, asked[place].1));
         let outputs = rig.complete(asked[first].1, members_are(&[0, 1]));
-        let (mut told, members, number) = formed(&outputs);
+        let refused = (outsider.0, Reply::Status(Status::ERR_NOT_A_MEMBER));
+        assert!(replies(&outputs).contains(&refused), "{outputs:?}");
+        let is_for_outsider = |output: &Output| matches!(output, Output::Answer(peer, ..) if *peer == outsider.0);
+        let rest: Vec<Output> = outputs.into_iter().filter(|output| !is_for_outsider(output)).collect();
+        let (mut told, members, number) = formed(&rest);
         told.sort_unstable();
         assert_eq!((told, members, number), (vec![leader.0, added.0], vec![proc(0), proc(1)], None));
         assert_eq!(rig.complete(asked[second].1, members_are(&[0, 1])), [], "a host may answer each");

@@ -13,7 +13,7 @@ use crate::proto;
 use crate::server::interface::{GroupOperation, Limits, PeerId, find, timeout};
 use crate::server::rules::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::state::{
-    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Gathered, HostAnswer, OperationId, OperationStage,
+    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Gathered, GroupProgress, HostAnswer, OperationId, OperationStage,
     Participants, Pool, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos, size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
@@ -150,23 +150,30 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The host answers a process that does not know the other members. The answer is for all of them on this node, because
-    /// hosts of OpenPMIx give one for each node. A process outside the group still waits for its own answer. Returns the
-    /// signatures of the operations that have got the answer, too.
+    /// hosts of OpenPMIx give one for each node. A waiting process that no leader has added is told so. A leader of another
+    /// group still waits for its own answer. Returns the signatures of the operations that have got an answer, too.
     pub(in crate::server::rules) fn share_answer(&mut self, id: OperationId, answer: &HostAnswer) -> Vec<Signature> {
+        let mut same = self.collectives.in_same_bootstrap(id).peekable();
+        if same.peek().is_none() {
+            return Vec::new();
+        }
         let members = membership(&answer.info).filter(|_| brings_about(answer.status)).map(Participants::new);
         let is_in = |proc: &ProcId| members.as_ref().is_none_or(|members| members.cover(proc));
         let mut sharing = Vec::new();
-        for (other, operation) in self.collectives.in_same_bootstrap(id) {
-            if let OperationStage::AtHost(upcall) = operation.stage()
-                && operation.contributed().iter().all(is_in)
-            {
-                sharing.push((other, upcall, operation.signature().clone()));
-            }
+        for (other, operation) in same {
+            let OperationStage::AtHost(upcall) = operation.stage() else { continue };
+            let leads = operation.group().and_then(GroupProgress::written).is_some_and(|named| !named.is_empty());
+            let status = match operation.contributed().iter().all(is_in) {
+                true => answer.status,
+                false if leads => continue,
+                false => Status::ERR_NOT_A_MEMBER,
+            };
+            sharing.push((other, upcall, status, operation.signature().clone()));
         }
-        let share = |(other, upcall, signature)| {
+        let share = |(other, upcall, status, signature)| {
             self.cancel_upcall(upcall);
-            let (status, info) = (answer.status, answer.info.clone());
-            self.collectives.keep_answer(other, HostAnswer { status, gathered: Gathered::Blocks(Vec::new()), info });
+            let (gathered, info) = (Gathered::Blocks(Vec::new()), answer.info.clone());
+            self.collectives.keep_answer(other, HostAnswer { status, gathered, info });
             signature
         };
         sharing.into_iter().map(share).collect()
