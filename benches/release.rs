@@ -39,7 +39,7 @@ const WORKER: &str = "MODEX_BENCH_RELEASE";
 
 fn main() -> Result<(), Failure> {
     match std::env::var(WORKER) {
-        Ok(told) => work(&told),
+        Ok(task) => work(&task),
         Err(_) => measure(),
     }
 }
@@ -139,8 +139,8 @@ fn processor_time() -> Result<Duration, Failure> {
 }
 
 /// A process of the benchmark.
-fn work(told: &str) -> Result<(), Failure> {
-    let (way, segment) = told.split_once(' ').ok_or("nothing was told")?;
+fn work(task: &str) -> Result<(), Failure> {
+    let (way, segment) = task.split_once(' ').ok_or("nothing was told")?;
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let handle = ReaderHandle::open_descriptor_link(Path::new(segment))?;
     let reader = SegmentReader::attach(handle, LayoutId::of(LAYOUT), &ReaderOptions::default())?;

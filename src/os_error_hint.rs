@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_limit_has_caused_is_said_with_the_limit() {
+    fn an_error_caused_by_a_limit_names_the_limit() {
         let explained = |errno: Errno| explain(&io::Error::from(errno));
         for (errno, limit) in [
             (Errno::EMFILE, "(ulimit -n)"),

@@ -333,7 +333,7 @@ mod tests {
 
     /// N4.
     #[test]
-    fn who_has_not_asked_is_not_flooded() {
+    fn messages_are_limited_in_rate_unless_the_user_asks_for_them() {
         let mut pace = Pace { is_bounded: true, credit: LINES_AT_ONCE_MAX, since: Duration::ZERO, unsaid: 0 };
         let mut at = |second| (0..100).filter(|_| pace.admits(Duration::from_secs(second))).count();
         assert_eq!([at(0), at(0), at(1), at(4), at(1000)], [32, 0, 1, 3, 32]);
@@ -344,7 +344,7 @@ mod tests {
 
     /// N1 and N2, and the next line reports the number of lost lines.
     #[test]
-    fn what_nobody_takes_is_counted() {
+    fn messages_that_no_reader_takes_are_counted() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let full = std::io::pipe().unwrap();
         let size = nix::fcntl::fcntl(&full.1, nix::fcntl::FcntlArg::F_GETPIPE_SZ).unwrap();

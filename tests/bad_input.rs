@@ -370,7 +370,7 @@ fn half_a_message_and_silence_is_an_end_in_time_and_a_slow_one_is_not() {
 
 /// Each connection stayed below its own limit, but all together took all memory.
 #[test]
-fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
+fn the_process_with_the_most_memory_loses_its_connection_at_the_limit() {
     let node = node(ConnectionLimits { held_bytes_max: 8 << 20, ..Default::default() });
     let begin = |rank: u32, size_bytes: usize| {
         let mut stream = admitted(address(&node), &introduction(proc("job", rank)));

@@ -26,7 +26,7 @@ fn together(clients: [&Client; 2], call: impl Fn(&Client) + Sync) {
 }
 
 #[test]
-fn what_the_connected_post_is_read_in_place_and_no_longer_once_they_part() {
+fn connected_jobs_read_each_others_values_in_place_until_they_disconnect() {
     let node = TestServer::start("node0", LocalHost);
     ["a", "b"].iter().for_each(|job| node.register_local_job(job, 1));
     let [a, b] = ["a", "b"].map(|job| node.connect(job, 0));

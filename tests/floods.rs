@@ -46,7 +46,7 @@ fn flooded(flood: Flood, count: u64) -> Work {
 }
 
 #[test]
-fn whatever_one_client_floods_with_another_ones_turn_comes_after_a_few_requests() {
+fn a_client_gets_its_turn_after_few_requests_of_a_flooding_client() {
     for flood in Flood::ALL {
         let count = if flood == Flood::ManyNewKeys { 3 } else { 300 };
         let work = flooded(flood, count);
@@ -58,7 +58,7 @@ fn whatever_one_client_floods_with_another_ones_turn_comes_after_a_few_requests(
 /// Requests wait for their turn, and their process may end meanwhile. Its earlier requests, such as an abort, still
 /// count.
 #[test]
-fn what_a_process_asked_for_before_it_ended_is_done() {
+fn the_last_requests_of_an_ended_process_are_served() {
     let node = TestServer::with_limits_and_host(ConnectionLimits::default(), Agreeing);
     node.register_local_job(JOB, 2);
     let path = floods::socket_path(node.server.setup_fork(&proc(JOB, 0)).unwrap()).unwrap();

@@ -298,7 +298,7 @@ fn a_refusal_is_passed_on() {
 }
 
 #[test]
-fn what_is_no_answer_ends_the_attempt() {
+fn an_invalid_answer_ends_the_attempt_to_connect() {
     // A message longer than the limit, a nonsense message, and one about another job.
     let other_job = reply::encode(
         &Reply::JobInfo { namespace: "other".into(), entries: Vec::new() },
@@ -327,7 +327,7 @@ fn what_is_no_answer_ends_the_attempt() {
 }
 
 #[test]
-fn nobody_at_the_address_is_an_error_and_not_a_job_of_one() {
+fn an_address_without_a_server_is_an_error_and_no_singleton() {
     let server = Server::new(drop);
     drop(TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap());
     let client = server.client();
@@ -414,7 +414,7 @@ fn a_value_that_was_replaced_is_asked_for_again_after_a_fence() {
 /// One thread waited for its reply only. Another thread's message that did not fit into the socket was never sent
 /// completely. Here the first reply depends on that message.
 #[test]
-fn what_does_not_fit_the_socket_is_sent_while_another_thread_waits() {
+fn a_message_larger_than_the_socket_is_sent_while_another_thread_waits() {
     let (asked, is_asked) = mpsc::channel();
     let server = Server::new(move |mut stream| {
         admit(&mut stream);

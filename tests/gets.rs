@@ -136,7 +136,7 @@ fn of_several_realms_in_one_get_one_counts() {
 
 /// Both hung: an empty commit never left the process, and a Get of a missing key waits for the first commit.
 #[test]
-fn who_commits_nothing_is_not_waited_for_any_more_and_nobody_waits_for_itself() {
+fn a_get_ends_after_an_empty_commit_and_for_the_own_process() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
@@ -236,7 +236,7 @@ fn every_kind_of_value_is_read_as_what_it_is() {
 }
 
 #[test]
-fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
+fn a_value_stored_for_a_peer_precedes_the_published_one() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));

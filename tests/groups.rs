@@ -128,7 +128,7 @@ fn a_fence_from_the_handler_that_hears_of_the_group_is_a_members() {
 /// their Gets, some of them after the group's end. Such Gets found nothing. A local context number is a contribution,
 /// too.
 #[test]
-fn what_members_give_a_group_is_read_under_their_names_with_and_without_its_number() {
+fn contributions_to_a_group_are_read_by_member_with_and_without_its_number() {
     let (_node, clients) = job(2);
     let give = |port: u32| {
         let given = Value::info_array(vec![info("port", port), info(keys::GROUP_LOCAL_CID.name(), Value::Size(9))]);
@@ -240,7 +240,7 @@ impl Host for Uninviting {
 /// The leader failed because its invitation had not reached everybody, but sent no event. A process that had accepted
 /// waited for ever. The third process stays silent, so the group can't be complete before the failure.
 #[test]
-fn who_has_accepted_is_told_when_the_leaders_invitation_fails() {
+fn an_accepting_process_hears_that_the_invitation_of_the_leader_failed() {
     let node = TestServer::start("node0", Uninviting);
     node.register_local_job("job", 3);
     let clients: Vec<Arc<Client>> = (0..3).map(|rank| Arc::new(node.connect("job", rank))).collect();
@@ -251,7 +251,7 @@ fn who_has_accepted_is_told_when_the_leaders_invitation_fails() {
 }
 
 #[test]
-fn who_waits_for_a_group_hears_when_the_server_goes() {
+fn a_wait_for_a_group_ends_when_the_server_goes() {
     let (node, clients) = job(2);
     let (tell, outcome) = mpsc::channel();
     clients[0].group_invite("g", everybody(2), Vec::new()).then(move |result| tell.send(result).unwrap()).unwrap();

@@ -489,7 +489,7 @@ impl Host for Silent {
 /// A client filled the server's memory with requests that the host did not answer. The limit was one of the connection,
 /// so a new connection could send as many again. Now they are counted by process, and in bytes.
 #[test]
-fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
+fn host_requests_of_a_process_are_bounded_across_its_connections() {
     let text = Value::from("x".repeat(80_000).as_str());
     // In memory an array of booleans takes 32 times its size on the wire.
     let elements = vec![Value::from(true); 2_500];
@@ -525,7 +525,7 @@ fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
 
 /// The files of a broken process stayed: registrations were passed to the host, which may not support them.
 #[test]
-fn what_a_process_registered_for_removal_is_gone_after_it() {
+fn files_that_a_process_registered_for_removal_are_gone_after_it() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let left = tempfile::tempdir().unwrap();

@@ -300,7 +300,7 @@ fn groups_are_formed_with_a_context_number_and_dissolved() {
 }
 
 #[test]
-fn what_tools_ask_for_reaches_the_host_and_its_answer_the_process() {
+fn service_requests_reach_the_host_and_its_answers_the_process() {
     let (_node, host, [client, _]) = start();
     let queries = || vec![Query { keys: vec![Text::from("nobody.knows")], qualifiers: Vec::new() }];
     let some = client.query(queries()).wait().unwrap();

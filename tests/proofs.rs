@@ -109,7 +109,7 @@ fn is_admitted(said: &[u8]) -> bool {
 }
 
 #[test]
-fn who_proves_to_be_the_registered_process_is_admitted_and_nobody_else() {
+fn only_a_process_that_proves_its_registered_identity_is_admitted() {
     let (prover, _end) = Fake::new("own");
     let node = node(Some(prover));
     assert_eq!(variable(&node, "PMIX_SECURITY_MODE"), "munge,native");
@@ -156,7 +156,7 @@ fn a_peer_that_speaks_on_before_it_is_believed_is_dropped() {
 }
 
 #[test]
-fn what_does_not_work_is_not_offered_and_not_taken() {
+fn a_proof_method_that_does_not_work_is_neither_offered_nor_accepted() {
     for prover in [None, Some(Fake::new("").0), Some(Fake::new("1 1").0)] {
         let node = node(prover);
         assert_eq!(variable(&node, "PMIX_SECURITY_MODE"), "native");

@@ -127,7 +127,7 @@ fn queried(client: &Client, target: &ProcId, mut qualifiers: Vec<Info>, names: &
 /// A query could not answer for the topology and values derived from it. For values with qualifiers, of other jobs, and
 /// of the calling process, its answer differed from a Get's.
 #[test]
-fn what_a_get_answers_a_query_answers_with_the_same_value() {
+fn a_query_answers_every_key_with_the_value_of_a_get() {
     let server = server();
     let posting = server.connect("one", 1);
     posting.put(Scope::Global, "posted", 5).unwrap();
@@ -265,7 +265,7 @@ fn the_end_of_an_earlier_request_makes_a_kept_answer_old() {
 
 /// If the process map is a rule, the lists of other nodes are not stored: each way makes its own.
 #[test]
-fn who_runs_on_other_nodes_is_got_queried_and_resolved_alike() {
+fn gets_queries_and_resolves_agree_on_processes_of_other_nodes() {
     let node = TestServer::local();
     let names = ["node0", "node1", "node2"];
     let maps = [

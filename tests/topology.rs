@@ -72,7 +72,7 @@ fn set(list: &str) -> CpuSet {
 }
 
 #[test]
-fn nobody_reads_the_machine_before_it_is_asked_about_and_then_once_for_all_jobs() {
+fn the_machine_is_read_on_the_first_request_and_once_for_all_jobs() {
     let source = Arc::new(Counted::default());
     let server = server(Some(Arc::clone(&source)), TopologySharing::OnDemand);
     let clients = [server.connect("one", 0), server.connect("one", 1), server.connect("other", 0)];
@@ -118,7 +118,7 @@ fn the_text_can_be_asked_for_by_those_who_read_the_segment_and_those_who_do_not(
 
 /// A Get or query that named another node found the topology of this one.
 #[test]
-fn what_follows_from_the_topology_is_found_for_this_node_alone() {
+fn values_derived_from_the_topology_are_found_for_this_node_alone() {
     let server = server(Some(Arc::new(Counted::default())), TopologySharing::OnDemand);
     let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
     let of_node = |key: &'static str, value: Value| vec![info(keys::NODE_INFO.name(), true.into()), info(key, value)];
@@ -185,7 +185,7 @@ fn many_processes_that_ask_at_once_are_answered_by_one_reading() {
 
 /// The host registers only the processors of processes; the rest is derived.
 #[test]
-fn what_a_process_is_near_to_follows_from_its_processors() {
+fn locality_and_distances_follow_from_the_processors_of_a_process() {
     let server = server(Some(Arc::new(Counted::default())), TopologySharing::OnDemand);
     let job = namespace("bound");
     let layout = JobDescription::new(&job).nodes(["node0", "node1"]).ranks_by_node([vec![0, 1, 2, 3], vec![4]]);

@@ -224,8 +224,8 @@ fn try_everything(client: &Client, reach: Reach) {
         assert!(named.iter().all(|info| info.value == Value::from("parents,strangers,tied")), "{named:?}");
     }
     // Events go to root's tools, not to its ordinary processes.
-    let is_told = reach >= Reach::Data && client.proc().namespace != namespace("roots");
-    assert_eq!(hears_alice(client), is_told, "{}", client.proc());
+    let is_notified = reach >= Reach::Data && client.proc().namespace != namespace("roots");
+    assert_eq!(hears_alice(client), is_notified, "{}", client.proc());
 }
 
 /// Whether this process gets the earlier event of Alice's process, which the server keeps for later registrations.

@@ -227,7 +227,7 @@ fn the_tables_for_people_name_every_part_and_steer_no_terminal() {
 }
 
 #[test]
-fn what_a_server_publishes_later_is_seen_by_the_next_look() {
+fn the_next_inspection_shows_values_published_meanwhile() {
     let mut store = server("later", memfd());
     let look = || segment(&["--pid", &own_pid(), "--namespace", "later", "--rank", "2"])["content"].clone();
     let before = look();
@@ -373,7 +373,7 @@ fn a_damaged_part_does_not_hide_the_others() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn errors_name_the_missing_process_namespace_or_rank() {
     let _store = server("here", memfd());
     let pid = own_pid();
     assert!(complaint(&["--pid", "4294967295"]).contains("there is no process 4294967295"));

@@ -30,12 +30,12 @@ static void on_release(size_t handler, pmix_status_t code, const pmix_proc_t *so
 static bool must_wait(const pmix_proc_t *job)
 {
     pmix_value_t *value;
-    bool told;
+    bool must_stop;
 
     if (PMIx_Get(job, PMIX_DEBUG_STOP_IN_APP, NULL, 0, &value) != PMIX_SUCCESS) return false;
-    told = value->type == PMIX_BOOL && value->data.flag;
+    must_stop = value->type == PMIX_BOOL && value->data.flag;
     PMIX_VALUE_RELEASE(value);
-    return told;
+    return must_stop;
 }
 
 static void wait_for_debugger(const pmix_proc_t *me)

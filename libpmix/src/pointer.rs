@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_an_address_is_refused_unfollowed() {
+    fn an_impossible_address_is_refused_and_not_followed() {
         // SAFETY: none of these addresses passes the checks, so none is followed.
         let target = |address| unsafe { shared::<u64>(std::ptr::without_provenance(address), "number") };
         // SAFETY: as above.

@@ -417,7 +417,7 @@ mod tests {
     /// Regression: Init in one thread during Finalize in another one made a second connection before the first had
     /// left.
     #[test]
-    fn who_joins_waits_for_who_leaves() {
+    fn an_init_waits_for_a_finalize_in_another_thread() {
         for _ in 0..100 {
             let (order, seen) = mpsc::channel();
             let leaving = begin().leave();

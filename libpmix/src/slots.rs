@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_is_not_there_any_more() {
+    fn a_token_takes_its_value_once() {
         let mut slots = Slots::new();
         let token = slots.insert("answer");
         assert_eq!(slots.take(token), Some("answer"));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_by_its_nature_loses_its_number() {
+    fn values_taken_by_a_condition_lose_their_tokens() {
         let mut slots = Slots::new();
         let tokens = [slots.insert(1), slots.insert(2), slots.insert(3)];
         assert_eq!(slots.take_if(|number| number % 2 == 1), [1, 3]);

@@ -65,7 +65,7 @@ pub extern "C-unwind" fn PMIx_tool_init<'a>(
         });
         drop(changes);
         // A launcher that another tool started waits for that tool's orders.
-        if let Some(Err(status)) = new.map(|client| debugger::wait_if_told(&client)) {
+        if let Some(Err(status)) = new.map(|client| debugger::wait_if_held(&client)) {
             let _ = PMIx_tool_finalize();
             return Err(Failure(status));
         }

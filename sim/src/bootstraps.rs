@@ -133,8 +133,8 @@ impl Bootstraps {
     pub(super) fn replied(&mut self, peer: PeerId, tag: Tag, status: Status, now: Time) -> Option<String> {
         let is_closing = status == Status::ERR_NOT_AVAILABLE;
         if self.strangers.remove(&(peer, tag)).is_some() {
-            let is_told = status == Status::ERR_NOT_A_MEMBER || is_closing;
-            return (!is_told).then(|| format!("{peer:?}, without a leader that named it, gets {status}"));
+            let is_refused = status == Status::ERR_NOT_A_MEMBER || is_closing;
+            return (!is_refused).then(|| format!("{peer:?}, without a leader that named it, gets {status}"));
         }
         let place = self.by_request.get(&(peer, tag))?.clone();
         let round = self.rounds.get_mut(&place)?;

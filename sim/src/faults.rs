@@ -154,7 +154,7 @@ pub enum Canary {
     /// A process that accepts an invitation hears that there is no group.
     GivenUp,
     /// A process that accepts too late hears nothing.
-    LatecomerUntold,
+    LateAnswerLost,
     /// A server never hears of the members that the leader of a group adds.
     AddedLost,
     /// An operation does not wait for a job that will be registered later.
@@ -191,7 +191,7 @@ impl Canary {
         ("other-number", Self::OtherNumber),
         ("event-lost", Self::EventLost),
         ("given-up", Self::GivenUp),
-        ("latecomer-untold", Self::LatecomerUntold),
+        ("late-answer-lost", Self::LateAnswerLost),
         ("added-lost", Self::AddedLost),
         ("job-unawaited", Self::JobUnawaited),
         ("question-lost", Self::QuestionLost),
@@ -217,7 +217,7 @@ impl Canary {
         match self {
             Self::FenceData | Self::FenceEarly | Self::JobUnawaited | Self::AheadEarly => &[Rule::NothingMissing],
             Self::ReplyLost => &[Rule::BeforeDeadline, Rule::NoWaitInVain],
-            Self::LatecomerUntold | Self::QuestionLost => &[Rule::NoWaitInVain],
+            Self::LateAnswerLost | Self::QuestionLost => &[Rule::NoWaitInVain],
             Self::Deadline => &[Rule::BeforeDeadline],
             Self::ReplyTwice => &[Rule::AnsweredOnce],
             Self::ScopeLeak => &[Rule::Scope],
@@ -228,13 +228,13 @@ impl Canary {
             Self::Leak => &[Rule::NothingRemains],
             Self::FetchTwice => &[Rule::FetchedOnce],
             Self::DeafServer => &[Rule::NoWaitInVain, Rule::AnsweredOnce, Rule::NothingRemains],
-            Self::DeafClient => &[Rule::LossIsTold],
+            Self::DeafClient => &[Rule::LossReported],
             Self::Memory => &[Rule::SameAgain],
             Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost | Self::MemberLost => {
                 &[Rule::Membership]
             }
             // A member's answer to an invitation is an event, too.
-            Self::EventLost => &[Rule::ToldOnce, Rule::Membership],
+            Self::EventLost => &[Rule::EventOnce, Rule::Membership],
         }
     }
 
@@ -246,7 +246,7 @@ impl Canary {
             Self::DeafServer => Faults::DIE,
             // With any fault the membership is not counted at the end, so the events must show the defect.
             Self::GivenUp => Faults::DUPLICATE,
-            Self::LatecomerUntold => Faults::STOP,
+            Self::LateAnswerLost => Faults::STOP,
             Self::JobUnawaited => Faults::UNREGISTERED,
             _ => Faults::empty(),
         }

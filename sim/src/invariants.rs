@@ -272,7 +272,7 @@ impl Rules {
     /// The lost server's clients learn of it at once.
     pub(super) fn note_loss(&mut self, process: u32, calls_open: usize) {
         if calls_open > 0 {
-            self.breaks(Rule::LossIsTold, || {
+            self.breaks(Rule::LossReported, || {
                 format!("process {process} has lost its server and {calls_open} of its calls are still open")
             });
         }
@@ -281,7 +281,7 @@ impl Rules {
     /// An event reaches each of its targets once.
     pub(super) fn event_went(&mut self, wrong: Option<String>) {
         if let Some(what) = wrong {
-            self.breaks(Rule::ToldOnce, || what);
+            self.breaks(Rule::EventOnce, || what);
         }
     }
 

@@ -44,7 +44,7 @@ pub(super) struct InvitedGroup {
     /// The time from which nobody needs to wait for it: its leader has announced its end, or has ended.
     pub(super) over_since: Option<Time>,
     /// The server of its leader has heard how it ended.
-    pub(super) is_told: bool,
+    pub(super) is_known_to_server: bool,
     /// The leader has ended or left before that: others may take its place.
     is_leaderless: bool,
     /// The leader has ended or left at some time.
@@ -57,7 +57,7 @@ pub(super) struct InvitedGroup {
     /// The leader could not go on, and has announced it.
     pub(super) is_taken_back: bool,
     /// The leader could not announce the end, or can't tell whether anybody heard it.
-    pub(super) is_untold: bool,
+    pub(super) is_unannounced: bool,
     /// Events about it were lost, or a server that was to carry them was lost.
     is_lossy: bool,
 }
@@ -109,9 +109,9 @@ impl InvitedGroup {
     /// All of them hear of it, and all that have not left by then enter. A leader that finalizes tells nobody.
     pub(super) fn is_kept(&self, leader: &ProcId) -> bool {
         let is_whole = self.formed.as_ref().is_some_and(|group| group.members == self.invited);
-        let is_told = self.is_told || !self.left_early.contains(leader);
+        let is_known_to_server = self.is_known_to_server || !self.left_early.contains(leader);
         let has_entered = |proc: &ProcId| self.entered.contains(proc) || self.left_early.contains(proc);
-        is_whole && (!is_told || self.invited.iter().all(has_entered))
+        is_whole && (!is_known_to_server || self.invited.iter().all(has_entered))
     }
 
     /// A process that was invited, or its leader, has gone.
@@ -122,7 +122,7 @@ impl InvitedGroup {
         self.somebody_left |= self.over_since.is_none() && self.invited.contains(proc);
         self.has_lost_leader |= is_leader;
         if is_leader {
-            self.is_leaderless |= !self.is_told;
+            self.is_leaderless |= !self.is_known_to_server;
             self.over_since.get_or_insert(now);
         }
     }
@@ -206,13 +206,14 @@ impl InvitedGroups {
         if let (Status::GROUP_CONSTRUCT_COMPLETE | Status::GROUP_CONSTRUCT_ABORT, Some(id)) = (status, group_of(info))
             && let Some(party) = self.all.get_mut(&(source.clone(), id))
         {
-            party.is_told = true;
+            party.is_known_to_server = true;
         }
         let Some(number) = number_of(info) else { return };
         let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
         let listeners = self.wanting(&targets, status).map(|(listener, ..)| listener).collect();
-        let told = EventDelivery { number, status, source: source.clone(), targets, listeners, heard: BTreeSet::new() };
-        self.under_way.insert(number, told);
+        let delivery =
+            EventDelivery { number, status, source: source.clone(), targets, listeners, heard: BTreeSet::new() };
+        self.under_way.insert(number, delivery);
         self.brought.insert((peer, tag), number);
     }
 
@@ -237,15 +238,15 @@ impl InvitedGroups {
             wanted.extend(codes);
         }
         let number = self.brought.remove(&(peer, tag))?;
-        let told = self.under_way.remove(&number).filter(|_| status == Status::SUCCESS)?;
+        let delivery = self.under_way.remove(&number).filter(|_| status == Status::SUCCESS)?;
         let is_passed_over = |(listener, on, proc): &(PeerId, ServerId, &ProcId)| {
-            let has_got = || self.reached.get(listener).is_some_and(|got| got.contains(&told.number));
+            let has_got = || self.reached.get(listener).is_some_and(|got| got.contains(&delivery.number));
             // A server keeps an event for later processes until each target process has got it once, in all its lives.
-            let has_had = || told.heard.contains(*proc) && !told.listeners.contains(listener);
-            *on == server && **proc != told.source && !has_got() && !has_had()
+            let has_had = || delivery.heard.contains(*proc) && !delivery.listeners.contains(listener);
+            *on == server && **proc != delivery.source && !has_got() && !has_had()
         };
-        let (listener, _, proc) = self.wanting(&told.targets, told.status).find(is_passed_over)?;
-        let EventDelivery { number, status, source, .. } = &told;
+        let (listener, _, proc) = self.wanting(&delivery.targets, delivery.status).find(is_passed_over)?;
+        let EventDelivery { number, status, source, .. } = &delivery;
         Some(format!("{listener:?} of {proc} never heard of event {number} ({status}) of {source}"))
     }
 
@@ -335,8 +336,8 @@ impl InvitedGroups {
         }
         let Some(reached) = self.reached.get(&peer) else { return };
         for number in reached {
-            if let Some(told) = self.under_way.get_mut(number) {
-                told.heard.insert(proc.clone());
+            if let Some(delivery) = self.under_way.get_mut(number) {
+                delivery.heard.insert(proc.clone());
             }
         }
     }
@@ -376,7 +377,7 @@ pub(super) fn group_of(info: &[Info]) -> Option<Text> {
 }
 
 /// Whether a process raised the event, not a server.
-pub(super) fn is_told_by_process(info: &[Info]) -> bool {
+pub(super) fn is_from_process(info: &[Info]) -> bool {
     number_of(info).is_some()
 }
 

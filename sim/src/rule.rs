@@ -24,11 +24,11 @@ pub enum Rule {
     /// Equal fetches share one question to the host.
     FetchedOnce,
     /// The lost server's clients learn of it at once.
-    LossIsTold,
+    LossReported,
     /// A group has exactly the processes that accepted it or were to form it, and all members hear the same.
     Membership,
     /// Every process that wants an event and is its target gets it once.
-    ToldOnce,
+    EventOnce,
     /// A node is in one allocation, and returned nodes are free.
     NodesOnce,
     /// Each pull gets each piece of output once.
@@ -51,9 +51,9 @@ impl fmt::Display for Rule {
             Self::StaysReadable => "published values stay readable and unchanged",
             Self::NothingRemains => "nothing remains after the last deregistration",
             Self::FetchedOnce => "equal fetches share one upcall",
-            Self::LossIsTold => "calls end at once when their server is lost",
+            Self::LossReported => "calls end at once when their server is lost",
             Self::Membership => "a group has exactly its expected members, and all learn the same list",
-            Self::ToldOnce => "an event reaches each of its targets once",
+            Self::EventOnce => "an event reaches each of its targets once",
             Self::NodesOnce => "a node is in one allocation, and returned nodes are free",
             Self::OutputOnce => "a pull gets each piece of output once, in order",
             Self::Consistent => "the cores' own assertions hold",

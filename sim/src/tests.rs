@@ -77,7 +77,7 @@ fn a_fence_brings_values_to_those_who_ask_for_them() {
 /// it that the leader had ended. It led in the leader's place, and the members of the finished group were told so. The
 /// servers were wrong: they now tell a latecomer that the group was aborted.
 #[test]
-fn nobody_is_told_of_a_new_leader_after_the_group_was_formed() {
+fn no_member_hears_of_a_new_leader_after_the_group_is_formed() {
     let faults = Faults::DIE | Faults::STOP;
     let setup = Setup { nodes: 36, ranks: 49, phases: 3, faults, faults_max: 5, canary: None };
     assert_eq!(broken(&run(63_462_805_238_839, &setup)), "");

@@ -57,9 +57,9 @@ impl Client {
     }
 }
 
-/// Whether this process is to be held: `told` names all, a rank, a process, or a list of these.
-fn concerns(own: &ProcId, told: &Value) -> bool {
-    match told {
+/// Whether this process is to be held: `directive` names all, a rank, a process, or a list of these.
+fn concerns(own: &ProcId, directive: &Value) -> bool {
+    match directive {
         Value::Bool(all) => *all,
         Value::ProcRank(rank) => *rank == Rank::Wildcard || *rank == own.rank,
         Value::Proc(proc) => proc.covers(own),
@@ -82,11 +82,11 @@ mod tests {
             let elements = ranks.map(|rank| Value::ProcRank(Rank::Process(rank))).to_vec();
             Value::DataArray(Box::new(DataArray { element_type: DataType::ProcRank, elements }))
         };
-        for told in [Value::Bool(true), Value::ProcRank(Rank::Wildcard), Value::from(own.clone()), ranks([1, 3])] {
-            assert!(concerns(&own, &told), "{told:?}");
+        for directive in [Value::Bool(true), Value::ProcRank(Rank::Wildcard), Value::from(own.clone()), ranks([1, 3])] {
+            assert!(concerns(&own, &directive), "{directive:?}");
         }
-        for told in [Value::Bool(false), Value::ProcRank(Rank::Process(4)), Value::from(other), ranks([0, 1])] {
-            assert!(!concerns(&own, &told), "{told:?}");
+        for directive in [Value::Bool(false), Value::ProcRank(Rank::Process(4)), Value::from(other), ranks([0, 1])] {
+            assert!(!concerns(&own, &directive), "{directive:?}");
         }
     }
 }

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_deflated_comes_back() {
+    fn inflation_returns_the_deflated_bytes() {
         let text = vec![b'x'; 5000];
         assert_eq!(inflate(&deflated(&text, 5000), 5000), Ok(text));
     }

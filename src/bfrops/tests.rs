@@ -115,7 +115,7 @@ fn an_info_may_have_an_empty_key_and_an_entry_may_not() {
 }
 
 #[test]
-fn what_is_not_a_number_is_sent_as_c_prints_it() {
+fn infinities_and_nan_are_sent_as_c_prints_them() {
     assert_eq!(flex::<wire::Double>(&f64::NAN), b"\x08nan\0");
     assert_eq!(flex::<wire::Float>(&f32::NEG_INFINITY), b"\x0a-inf\0");
     assert!(unpacked::<wire::Float>(Codec::V41, b"\x02\x0a-nan\0").unwrap().is_nan());

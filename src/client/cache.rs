@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_processes_posted_is_forgotten_and_what_holds_for_a_job_stays() {
+    fn the_cache_forgets_values_of_processes_and_keeps_those_of_the_job() {
         let mut cache = ValueCache::new(CacheLimits::default());
         cache.insert(&proc(Rank::Wildcard), &key("job"), &Value::Bool(true));
         for rank in 0..3 {

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_a_member() {
+    fn an_event_with_an_unnamed_member_forms_no_group() {
         // Regression: a list with an unfilled entry was a group with a process of a job without a name.
         let acceptance = Acceptance { id: Text::from("g"), own: proc(1), servers: servers(), leader: Some(proc(0)) };
         let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..proc(2) };
@@ -394,7 +394,7 @@ mod tests {
     /// Regression: a process ended, came again and accepted again. It was left out and not notified, so it waited for
     /// ever.
     #[test]
-    fn who_is_left_out_of_a_group_is_told() {
+    fn an_accepting_process_that_is_left_out_hears_of_an_abort() {
         let mut invitation = invitation();
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("g"));
         invitation.hear(Status::PROC_TERMINATED, None, &about(1));
@@ -413,7 +413,7 @@ mod tests {
     /// Regression: a process that had declined was notified of the abort of a formed group. In the reference's
     /// releases, which compare only the name, that ended its join of another leader's group of that name.
     #[test]
-    fn who_does_not_wait_hears_nothing_of_a_group_without_it() {
+    fn a_process_that_declined_or_is_silent_hears_nothing_of_the_group() {
         let mut invitation = Invitation::new(Text::from("g"), proc(0), servers(), (0..5).map(proc));
         invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(1)), &of("g"));
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(2)), &of("g"));

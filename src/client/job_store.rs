@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_adds_to_what_came_before() {
+    fn a_later_description_adds_to_an_earlier_one() {
         let namespace = Namespace::new("job").unwrap();
         let mut store = JobStore::new("node0");
         assert!(store.reader(&namespace).is_none());

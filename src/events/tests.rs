@@ -354,7 +354,7 @@ fn an_observer_sees_everything_live_before_all_handlers_and_leaves_no_trace() {
 
 /// Regression: the server waited ten seconds for the decision of a process without a handler for the event.
 #[test]
-fn who_has_no_handler_for_an_event_that_asks_decides_nothing_at_once() {
+fn a_process_without_a_handler_answers_an_event_that_asks_at_once() {
     let mut rig = Rig::new();
     rig.dispatcher.raise(Time::ZERO, event(A));
     assert!(rig.dispatcher.poll_decision().is_none());

@@ -312,8 +312,8 @@ impl Datastore for MapStore {
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
         let newest = self.newest_posted(namespace, rank, audience)?.into_iter();
-        let told = newest.filter(|(_, value)| audience == Audience::OtherNodes || *value != Value::Undefined);
-        Ok(told.map(|(key, value)| Kval { key: qualified::public_key(key), value }).collect())
+        let readable = newest.filter(|(_, value)| audience == Audience::OtherNodes || *value != Value::Undefined);
+        Ok(readable.map(|(key, value)| Kval { key: qualified::public_key(key), value }).collect())
     }
 
     fn posted_of(

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_qualified_value_stays_as_it_is() {
+    fn a_malformed_qualified_value_stays_as_it_is() {
         for value in [Value::Uint32(1), Value::info_array(Vec::new())] {
             let key = Key::from_static(QUALIFIED_VALUE);
             assert_eq!(stored(key.clone(), value.clone()), (key, value));

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_comes_back() {
+    fn the_packed_table_yields_all_attributes() {
         assert!(attributes().eq(ROWS));
     }
 

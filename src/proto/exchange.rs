@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_numbered_is_refused_unless_it_is_named() {
+    fn a_process_without_a_number_is_refused_unless_the_form_has_names() {
         let namespaces = namespaces(&[("a", None), ("b", None)]);
         for of in [proc("b", 0), proc("c", 0)] {
             for form in [ExchangeForm::Release3, ExchangeForm::Release4] {
@@ -372,7 +372,7 @@ mod tests {
 
     /// As servers of 6.0 and 6.1 do; the earlier form has no place for it.
     #[test]
-    fn what_shrinks_is_compressed_for_servers_of_release_6() {
+    fn data_that_shrinks_is_compressed_for_servers_of_release_6() {
         let namespaces = namespaces(&[("a", Some(64))]);
         let noise = |rank: u32| {
             let mut state = u64::from(rank) + 1;

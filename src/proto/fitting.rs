@@ -98,7 +98,7 @@ mod tests {
     /// Regression: a value of a type of release 4 in a job's description ended the connection of every client of
     /// release 3.2.
     #[test]
-    fn what_a_peer_has_no_type_for_is_left_out_and_nothing_else() {
+    fn only_values_of_types_unknown_to_the_peer_are_left_out() {
         let info = |key, value: Value| Info::new(Key::from_static(key), value);
         let known = info("known", Value::Uint32(1));
         let unknown = info("unknown", Value::DeviceType(7));

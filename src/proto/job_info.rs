@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_answers_have_in_common_stands_behind_each_as_if_it_had_been_pushed() {
+    fn entries_common_to_all_answers_read_like_pushed_entries() {
         for generation in Generation::ALL.iter().copied() {
             for described in [false, true] {
                 let dialect = Dialect { codec: Codec { generation, described }, peer: Version::OWN };
@@ -321,8 +321,8 @@ mod tests {
                 entries.iter().for_each(|entry| writer.push_other_sessions(entry).unwrap());
                 writer.finish()
             };
-            let is_told = packed(&[&sessions]) != packed(&[]);
-            assert_eq!(is_told, peer == Version::OWN, "{peer:?}");
+            let is_sent = packed(&[&sessions]) != packed(&[]);
+            assert_eq!(is_sent, peer == Version::OWN, "{peer:?}");
             assert_eq!(JobInfoWriter::is_same_for(Version::OWN, peer), peer == Version::OWN, "{peer:?}");
         }
         assert!(JobInfoWriter::is_same_for(Version::new(4, 2, 2), Version::new(6, 1, 1)));

@@ -349,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn a_written_address_is_read_back(
             namespace in "[a-z.@%-]{1,40}",
             rank in 0..=Rank::PROCESS_MAX,
             endpoint in endpoints(),

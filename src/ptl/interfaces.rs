@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_name_nor_subnet_is_refused() {
+    fn a_text_that_is_neither_interface_nor_subnet_is_refused() {
         for wrong in ["10.1.0.0/33", "10.1/16", "::/129", "a/b", "10.0.0.0/-1", "eth 0"] {
             assert!(Interfaces::parse(wrong, "").unwrap_err().to_string().contains(&format!("{wrong:?}")), "{wrong}");
             assert!(Interfaces::parse("", wrong).is_err());

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_told_is_held_against_nobody() {
+    fn a_process_of_unknown_ancestry_is_no_stranger() {
         let (_directory, processes) = table(&NODE);
         for (claimant, other, why) in [
             (40, 20, "its parent may have ended"),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_more_open_than_is_looked_at_can_not_be_told() {
+    fn a_socket_owner_beyond_the_search_limit_is_no_stranger() {
         let (directory, processes) = table(&NODE);
         let uid = nix::unistd::geteuid().as_raw();
         let filled = ENTRIES_MAX - NODE.len();

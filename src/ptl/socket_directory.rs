@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_server_left_goes_when_the_next_one_starts_and_nothing_else() {
+    fn the_next_server_removes_only_directories_of_killed_servers() {
         let parent = tempfile::tempdir().unwrap();
         let living = SocketDirectory::create(parent.path()).unwrap();
         let with_socket = parent.path().join(format!("modex-{}", "0".repeat(32)));

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_one_family_gets_that_or_none() {
+    fn a_listener_binds_the_wanted_address_family_or_none() {
         let bind = |clients| TcpListener::bind(&TcpOptions { clients, ..TcpOptions::default() });
         assert!(bind(ForeignClients::Refused).unwrap().is_none());
         let listener = bind(ForeignClients::OverIpv4).unwrap().unwrap();

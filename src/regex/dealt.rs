@@ -208,7 +208,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_dealt_has_a_rule(block in 1_u32..9, node_count in 2_u32..9, end in 1_u32..99) {
+        fn ranks_dealt_to_nodes_in_blocks_have_a_rule(block in 1_u32..9, node_count in 2_u32..9, end in 1_u32..99) {
             let ranks = |node| (0..end).filter(|rank| rank / block % node_count == node).collect();
             let dealt = DealtRanks::of(&map((0..node_count).map(ranks).collect())).unwrap();
             prop_assert_eq!((dealt.block(), dealt.node_count(), dealt.end()), (block.min(end), node_count, end));

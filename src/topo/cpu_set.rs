@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_set_is_refused() {
+    fn a_malformed_processor_set_is_refused() {
         for text in ["a", "1-", "-1", "3-1", "1,,2", "+1", "1-2-3", "4294967296"] {
             assert!(matches!(text.parse::<CpuSet>(), Err(CpuSetError::Part { .. })), "{text}");
         }

@@ -148,9 +148,9 @@ fn distances(machine: &Machine, processors: &CpuSet) -> Value {
 mod tests {
     use super::*;
 
-    struct Told(&'static str);
+    struct KnownPeers(&'static str);
 
-    impl Surroundings for Told {
+    impl Surroundings for KnownPeers {
         fn known(&self, _: &Namespace, _: Rank, key: &'static str) -> Option<Value> {
             (key == keys::LOCAL_PEERS.name()).then(|| Value::from(self.0))
         }
@@ -167,6 +167,6 @@ mod tests {
     #[test]
     fn neighbours_that_are_told_in_runs_are_neighbours() {
         let job = Namespace::new("job").unwrap();
-        assert_eq!(Told("0-2, 7").near_ranks(&job), Some(vec![0, 1, 2, 7]));
+        assert_eq!(KnownPeers("0-2, 7").near_ranks(&job), Some(vec![0, 1, 2, 7]));
     }
 }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_hwlocs_or_not_a_list_is_refused() {
+    fn a_locality_of_another_source_or_of_wrong_form_is_refused() {
         assert!(matches!(relative_locality("lstopo:SK0", "hwloc:SK0"), Err(LocalityError::Source { .. })));
         assert!(matches!(relative_locality("hwloc:SK0", "hwloc:CR"), Err(LocalityError::Item { .. })));
         assert!(matches!(relative_locality("hwloc:SK0", "hwloc:CR0-x"), Err(LocalityError::Item { .. })));

@@ -127,7 +127,7 @@ fn objects_of_one_kind_are_one_level_on_uneven_machines() {
 }
 
 #[test]
-fn what_is_no_topology_is_refused_with_what_is_wrong() {
+fn a_malformed_topology_is_refused_with_its_error() {
     let refused = |xml: &str| Machine::of_xml(xml).unwrap_err();
     assert!(matches!(refused(""), DigestError::Rows(RowError::Empty)));
     assert!(matches!(refused("<topology><object/></topology>"), DigestError::Version { .. }));

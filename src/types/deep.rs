@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_up_again_has_left_all_levels() {
+    fn a_return_or_a_panic_leaves_all_levels() {
         let fall = || descend(|| descend(|| LEVEL.get()));
         assert_eq!((fall(), fall()), (2, 2));
         let thrown = std::panic::catch_unwind(|| descend(|| panic!("on the way down")));

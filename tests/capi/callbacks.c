@@ -92,7 +92,7 @@ static size_t handle(pmix_notification_fn_t handler)
     return done.reference;
 }
 
-static void raise_told(void)
+static void raise_local_event(void)
 {
     struct done done = DONE;
     CHECK_STATUS(PMIX_SUCCESS, done_result(&done, PMIx_Notify_event(TOLD, &me, PMIX_RANGE_PROC_LOCAL, NULL, 0, op_done, &done)));
@@ -108,7 +108,7 @@ static void waiting_inside(void)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get_nb(&wild, PMIX_JOB_SIZE, NULL, 0, in_value, &value));
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&value));
     size_t id = handle(in_handler);
-    raise_told();
+    raise_local_event();
     CHECK_STATUS(TOLD, done_wait(&told));
     struct done gone = DONE;
     CHECK_STATUS(PMIX_SUCCESS, done_result(&gone, PMIx_Deregister_event_handler(id, op_done, &gone)));

@@ -281,7 +281,7 @@ static int client(void)
 
 /* ---- The host. */
 static struct done told = DONE, host_heard = DONE;
-static atomic_int told_count;
+static atomic_int upcall_count;
 
 static pmix_status_t up_notify(pmix_status_t code, const pmix_proc_t *source, pmix_data_range_t range, pmix_info_t info[],
                                size_t n, pmix_op_cbfunc_t callback, void *data)
@@ -291,7 +291,7 @@ static pmix_status_t up_notify(pmix_status_t code, const pmix_proc_t *source, pm
     CHECK_NUMBER(0, source->rank);
     CHECK(range == PMIX_RANGE_NAMESPACE || range == PMIX_RANGE_CUSTOM); /* local ones stay here */
     CHECK(info_of(info, n, "text") != NULL);
-    atomic_fetch_add(&told_count, 1);
+    atomic_fetch_add(&upcall_count, 1);
     if (range == PMIX_RANGE_NAMESPACE) done_with(&told, code, 0);
     if (stock()) return PMIX_OPERATION_SUCCEEDED; /* stock frees its request twice when another thread answers */
     return answer_op(callback, data, PMIX_SUCCESS);

@@ -6,7 +6,7 @@
 static atomic_int processes_over, jobs_over, job_code, held;
 static char last_job[PMIX_MAX_NSLEN + 1];
 
-static void told(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                  pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
 {
     const pmix_info_t *code = info_of(info, ninfo, PMIX_EXIT_CODE);
@@ -240,7 +240,7 @@ static int tool(void)
     PMIX_INFO_LOAD(&info[3], PMIX_SYSTEM_TMPDIR, host_directory, PMIX_STRING);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, 4));
     for (int i = 0; i < 4; i++) PMIX_INFO_DESTRUCT(&info[i]);
-    CHECK(PMIx_Register_event_handler(codes, 3, NULL, 0, told, NULL, NULL) >= 0);
+    CHECK(PMIx_Register_event_handler(codes, 3, NULL, 0, on_event, NULL, NULL) >= 0);
     ends();
     if (stock()) { /* 4.2.2 tells no status, ignores directives, and does not end what it has started */
         CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());

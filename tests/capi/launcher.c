@@ -121,7 +121,7 @@ static int rank_of_tool(void)
     return client_end();
 }
 
-static void told_of_end(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+static void on_job_end(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
                         pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
 {
     (void)id, (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
@@ -143,7 +143,7 @@ static int launcher_of_tool(const char *directory)
     CHECK_NUMBER(1, count);
     if (count > 0) CHECK_TEXT("tool", servers[0].nspace);
     PMIX_PROC_FREE(servers, count);
-    CHECK(PMIx_Register_event_handler(&end, 1, NULL, 0, told_of_end, NULL, NULL) >= 0);
+    CHECK(PMIx_Register_event_handler(&end, 1, NULL, 0, on_job_end, NULL, NULL) >= 0);
     CHECK_STATUS(PMIX_SUCCESS, set_module()(&module));
     while (!atomic_load(&over)) usleep(1000);
     CHECK_NUMBER(1, atomic_load(&spawned));

@@ -234,7 +234,7 @@ static void refusals(void)
     PMIX_INFO_DESTRUCT(&plane);
 }
 
-static void told(pmix_status_t status, pmix_info_t *info, size_t n, void *data, pmix_release_cbfunc_t release,
+static void on_answer(pmix_status_t status, pmix_info_t *info, size_t n, void *data, pmix_release_cbfunc_t release,
                  void *release_data)
 {
     CHECK(status != PMIX_SUCCESS || (n == 1 && strcmp(info[0].value.data.string, "paused") == 0));
@@ -251,12 +251,12 @@ static void sessions(void)
     if (!control) return;
     PMIX_INFO_LOAD(&info, "pmix.ssnctrl.id", "mine", PMIX_STRING);
     CHECK_UNLESS_STOCK_SERVER("controls no session", control(42, &info, 1, NULL, NULL) == PMIX_OPERATION_SUCCEEDED);
-    CHECK_STATUS(PMIX_SUCCESS, control(42, &info, 1, told, &done));
+    CHECK_STATUS(PMIX_SUCCESS, control(42, &info, 1, on_answer, &done));
     CHECK_UNLESS_STOCK_SERVER("controls no session", done_wait(&done) == PMIX_SUCCESS);
     PMIX_INFO_DESTRUCT(&info);
     PMIX_INFO_LOAD(&info, "refused", NULL, PMIX_BOOL);
     CHECK_UNLESS_STOCK_SERVER("controls no session", control(42, &info, 1, NULL, NULL) == PMIX_ERR_NO_PERMISSIONS);
-    CHECK_STATUS(PMIX_SUCCESS, control(42, &info, 1, told, &refused));
+    CHECK_STATUS(PMIX_SUCCESS, control(42, &info, 1, on_answer, &refused));
     CHECK_UNLESS_STOCK_SERVER("controls no session", done_wait(&refused) == PMIX_ERR_NO_PERMISSIONS);
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, control(42, NULL, 1, NULL, NULL));
 }

@@ -191,7 +191,7 @@ static void accesses(void)
 struct end {
     struct done done;
     char place[4096], failed[4096], name[64];
-    pmix_status_t told;
+    pmix_status_t reported;
 };
 static struct end heard;
 
@@ -204,14 +204,14 @@ static void copy_text(char *to, size_t size, const pmix_info_t *info)
 static void note_end(struct end *end, pmix_status_t status, const pmix_info_t *infos, size_t count)
 {
     const pmix_info_t *files = info_of(infos, count, "modex.storage.files");
-    const pmix_info_t *told = info_of(infos, count, "modex.storage.status");
+    const pmix_info_t *reported = info_of(infos, count, "modex.storage.status");
     if (files) {
         CHECK(files->value.type == PMIX_DATA_ARRAY && files->value.data.darray->size == 1);
         snprintf(end->place, sizeof(end->place), "%s", ((char **)files->value.data.darray->array)[0]);
     }
     copy_text(end->failed, sizeof(end->failed), info_of(infos, count, "modex.storage.failed"));
     copy_text(end->name, sizeof(end->name), info_of(infos, count, PMIX_JOB_CTRL_ID));
-    end->told = told && told->value.type == PMIX_STATUS ? told->value.data.status : PMIX_ERR_NOT_FOUND;
+    end->reported = reported && reported->value.type == PMIX_STATUS ? reported->value.data.status : PMIX_ERR_NOT_FOUND;
     done_with(&end->done, status, 0);
 }
 
@@ -253,7 +253,7 @@ static pmix_status_t carry(struct end *end, const char *action, const char *file
 static void hear_next(const char *place, const char *failed, pmix_status_t status)
 {
     CHECK_STATUS(ENDED, done_wait(&heard.done));
-    CHECK_STATUS(status, heard.told);
+    CHECK_STATUS(status, heard.reported);
     CHECK_TEXT(place, heard.place);
     CHECK_TEXT(failed, heard.failed);
     CHECK_TEXT("my-files", heard.name);

@@ -144,8 +144,8 @@ fn a_debugger_attaches_starts_daemons_beside_the_ranks_and_detaches() {
             // The launcher shows the daemons' output. Daemon 0 is on the first node.
             let (_, host) = rank.split_once(" on ").unwrap();
             let line = format!("daemon {} on {host}: {rank}", u8::from(host == "nodeB"));
-            let is_told = ended.text().lines().any(|found| found == line);
-            assert_eq!(is_told, starts, "{line:?} in {}", ended.transcript());
+            let is_printed = ended.text().lines().any(|found| found == line);
+            assert_eq!(is_printed, starts, "{line:?} in {}", ended.transcript());
         }
     }
 }
@@ -231,10 +231,10 @@ fn a_killed_daemon_ends_the_job_on_all_nodes() {
         let own = format!("prted.{daemon}");
         let files = files_below(&job.temporary().join(&own));
         let ended = job.wait();
-        let is_told = ["lost communication with a remote daemon", "Daemon exit status: 137"]
+        let is_printed = ["lost communication with a remote daemon", "Daemon exit status: 137"]
             .iter()
             .any(|words| ended.err.contains(words) || ended.text().contains(words));
-        assert!(is_told, "{:?}\n{}", ended.status, ended.transcript());
+        assert!(is_printed, "{:?}\n{}", ended.status, ended.transcript());
         // Nobody can remove the directory of the killed daemon. Our library has no data in it.
         assert!(ended.left.iter().all(|name| *name == own), "{:?}", ended.left);
         let data: Vec<_> = files.iter().filter(|(_, size)| *size > 4096).collect();

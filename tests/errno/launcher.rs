@@ -109,7 +109,7 @@ fn processes(mark: &str) -> Vec<String> {
 
 #[test]
 #[should_panic(expected = "sleep")]
-fn who_hangs_is_ended_and_named() {
+fn a_process_that_hangs_is_ended_and_named() {
     let _hanging = Process::of(Command::new("sleep").arg("infinity").env(MARK, "hanging").spawn().unwrap());
     let mark = format!("{MARK}=hanging");
     // Its environment exists once it has become that program.

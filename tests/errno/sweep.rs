@@ -150,7 +150,7 @@ impl Found {
 
 #[test]
 #[should_panic(expected = "0 such calls are made")]
-fn what_was_found_is_missed_where_its_call_is_no_longer_made() {
+fn a_finding_is_missed_once_its_call_is_no_longer_made() {
     let gone = found("client", Errno::EINTR, Extent::Once, (SYS_connect, "nowhere"), Which::Nth(0));
     gone.try_again(&|_| Traced::default());
 }

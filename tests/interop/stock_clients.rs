@@ -98,13 +98,13 @@ fn storage_is_asked_for() {
 
 /// Settings collected for a job's start, found in the environment of its processes and by Get.
 #[test]
-fn what_was_set_up_for_a_job_reaches_its_processes() {
+fn settings_for_a_job_reach_its_processes() {
     chapter("launch", 3);
 }
 
 /// The processes of other nodes: our server makes the list for such clients if the process map is a rule.
 #[test]
-fn who_runs_on_other_nodes_is_found() {
+fn processes_on_other_nodes_are_found() {
     chapter("peers", 4);
 }
 

@@ -273,7 +273,7 @@ fn a_host_that_refuses_a_tool_is_obeyed() {
 }
 
 #[test]
-fn what_a_killed_server_left_misleads_nobody_and_makes_room_for_the_next() {
+fn files_of_a_killed_server_mislead_no_tool_and_let_the_next_start() {
     let left = Server::c(&libraries()[0], place(), &["session", "system"]).destroy();
     let names: Vec<PathBuf> = files(left.path());
     assert_eq!(names.len(), 4, "{names:?}");

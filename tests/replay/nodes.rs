@@ -90,7 +90,7 @@ fn fence_data_of_servers_of_every_release_reach_our_processes() {
 }
 
 #[test]
-fn what_servers_of_every_release_answer_to_a_direct_modex_reaches_our_processes() {
+fn direct_modex_answers_of_servers_of_every_release_reach_our_processes() {
     beside_every_release(Capabilities::DIRECT_MODEX, |release, client| {
         let found = ["k.remote", "k.global"].map(|key| value(client, 1, key));
         assert_eq!(found, [Value::from("hello-remote"), Value::Uint32(0xdead_beef)], "{release}");

@@ -98,13 +98,13 @@ fn answers(library: &Library, case: &Case) -> Option<Vec<(Question, String, Stri
     let mut printed = run(library, &script(&case.registrations, &before, &lines)).into_iter();
     let mut model = Model { hostname: "n0", ..Model::default() };
     for register in &case.registrations {
-        assert_eq!(printed.next().unwrap(), "register 0", "{}", cases::told(case));
+        assert_eq!(printed.next().unwrap(), "register 0", "{}", cases::description(case));
         model.register(register.namespace, &register.infos);
     }
     for puts in [&others, &own_puts].into_iter().filter(|puts| !puts.is_empty() || puts.len() == own_puts.len()) {
         assert_eq!(printed.next().unwrap(), "client 0");
         // Each put, and the commit.
-        assert!(printed.by_ref().take(puts.len() + 1).all(|status| status == "0"), "{}", cases::told(case));
+        assert!(printed.by_ref().take(puts.len() + 1).all(|status| status == "0"), "{}", cases::description(case));
         let of = |put: &Put| ProcId { rank: put.rank.into(), ..own() };
         model.puts.extend(puts.iter().map(|put| (of(put), put.scope, put.key.to_owned(), put.value.clone())));
     }

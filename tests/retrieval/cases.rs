@@ -218,7 +218,7 @@ impl Job {
     }
 
     /// Whether only processes describe the nodes, each with its node's name and number.
-    fn is_told_by_processes(&self) -> bool {
+    fn is_described_by_processes(&self) -> bool {
         !self.has_maps && self.density.is_multiple_of(2)
     }
 
@@ -269,7 +269,7 @@ impl Job {
         if !self.has_maps || dice.percent(30) {
             entries.push(info("pmix.hname", self.nodes[node].as_str()));
         }
-        if dice.percent(30) || self.is_told_by_processes() {
+        if dice.percent(30) || self.is_described_by_processes() {
             entries.push(info("pmix.nodeid", self.id(node)));
         }
         dice.shuffle(&mut entries);
@@ -292,7 +292,7 @@ impl Job {
             for node in 0..self.nodes.len() {
                 if dice.percent(40) {
                     let more = some(dice, &OF_NODE[3..], self.density, self.size());
-                    entries.push(self.node_array(dice, node, self.is_told_by_processes(), more));
+                    entries.push(self.node_array(dice, node, self.is_described_by_processes(), more));
                 }
             }
             let of_app = (0..self.size()).filter(|rank| in_apps && self.app_of[*rank as usize] == app);
@@ -307,7 +307,7 @@ impl Job {
                 pieces.extend(entries.into_iter().filter(is_loose));
             }
         }
-        for node in (0..self.nodes.len()).filter(|_| !self.is_told_by_processes()) {
+        for node in (0..self.nodes.len()).filter(|_| !self.is_described_by_processes()) {
             if self.has_ids || !self.has_maps || dice.percent(50) {
                 let mut more = some(dice, &OF_NODE, self.density, self.size());
                 if dice.percent(40) {
@@ -334,7 +334,7 @@ impl Job {
         for node in 0..self.nodes.len() {
             if dice.percent(25) {
                 let more = some(dice, &OF_NODE, self.density / 2, self.size());
-                entries.push(self.node_array(dice, node, self.is_told_by_processes(), more));
+                entries.push(self.node_array(dice, node, self.is_described_by_processes(), more));
             }
         }
         entries.append(&mut inside);
@@ -480,7 +480,7 @@ impl Case {
 }
 
 /// A case as text, for the message of a failed test.
-pub(crate) fn told(case: &Case) -> String {
+pub(crate) fn description(case: &Case) -> String {
     let lines = case.registrations.iter().map(|register| {
         let infos: Vec<String> = register.infos.iter().map(crate::words::info).collect();
         format!("{} ({} here):\n  {}", register.namespace, register.local_count, infos.join("\n  "))

@@ -108,7 +108,7 @@ fn a_client_without_a_segment_knows_of_sessions_what_one_with_a_segment_does() {
             by_number.qualifiers.retain(|info| info.key.as_str() != "pmix.ssn.info");
             for question in [unasked, by_number] {
                 let (one, other) = (answer(&near, &question), answer(&far, &question));
-                assert_eq!(one, other, "{}\n{}", words::question(&question), cases::told(&case));
+                assert_eq!(one, other, "{}\n{}", words::question(&question), cases::description(&case));
                 let is_of_other = question.qualifiers.iter().any(|info| info.value == Value::Uint32(8));
                 found_in_others += usize::from(is_of_other && one.parse::<i32>().is_err());
             }
@@ -127,7 +127,7 @@ fn answers_as_the_standard_says(seeds: Range<u64>, connect: impl Fn(&TestServer)
         for register in &case.registrations {
             let name = namespace(register.namespace);
             let registered = node.server.register_namespace(&name, register.local_count, register.infos.clone()).wait();
-            registered.unwrap_or_else(|error| panic!("case {seed}: {error}\n{}", cases::told(&case)));
+            registered.unwrap_or_else(|error| panic!("case {seed}: {error}\n{}", cases::description(&case)));
             model.register(register.namespace, &register.infos);
         }
         node.register_client("job", 0);

@@ -127,8 +127,8 @@ impl Model {
         let mut all: BTreeMap<&str, Value> =
             put.filter_map(|key| Some((key, self.seen(own, whose, key, scope).ok()?))).collect();
         if let (None, Some(job), Some(rank)) = (scope, self.jobs.get(whose.namespace.as_str()), whose.rank.process()) {
-            let told = job.facts.keys().filter(|(of, _)| *of == Whose::Process(rank)).map(|(_, key)| key.as_str());
-            for key in OF_EVERY_PROCESS.split_whitespace().chain(told) {
+            let entry = job.facts.keys().filter(|(of, _)| *of == Whose::Process(rank)).map(|(_, key)| key.as_str());
+            for key in OF_EVERY_PROCESS.split_whitespace().chain(entry) {
                 let value = job.of_process(rank, default_realm(key), key);
                 let value = value.filter(|_| key.starts_with("pmix") || !all.contains_key(key));
                 all.extend(value.map(|value| (key, value)));
@@ -188,10 +188,10 @@ impl Model {
             None => job.node_named(self.hostname),
         };
         match realm {
-            Realm::Session => job.told(Whose::Session(job.session?), &question.key),
+            Realm::Session => job.entry(Whose::Session(job.session?), &question.key),
             Realm::App => {
                 let of_app = job.of_app(app?, &question.key).filter(|_| !names_node);
-                of_app.or_else(|| job.told(Whose::AppNode(app?, node?), &question.key))
+                of_app.or_else(|| job.entry(Whose::AppNode(app?, node?), &question.key))
             }
             Realm::Node => job.of_node(node?, &question.key),
             Realm::ByRank => job.of_job(&question.key),
@@ -202,8 +202,8 @@ impl Model {
     fn in_session(&self, own: &str, id: u32, key: &str, node: Option<NodeName>) -> Option<Value> {
         let others = self.jobs.iter().filter(|(name, _)| *name != own).map(|(_, job)| job);
         self.jobs.get(own).into_iter().chain(others).find_map(|job| match &node {
-            None => job.told(Whose::Session(id), key),
-            Some(node) => job.told(Whose::SessionNode(id, job.node_meant(node)?), key),
+            None => job.entry(Whose::Session(id), key),
+            Some(node) => job.entry(Whose::SessionNode(id, job.node_meant(node)?), key),
         })
     }
 }
@@ -284,9 +284,9 @@ impl Job {
 
     /// The map of a job without one, once the node of each process is known.
     fn map_processes(&mut self) {
-        let told = |rank, key: &str| self.told(Whose::Process(rank), key);
-        let home = |rank| Some((text(Some(&told(rank, "pmix.hname")?)), number(told(rank, "pmix.nodeid").as_ref())));
-        let size = self.size().filter(|_| self.told(Whose::Job, "pmix.nmap").is_none()).unwrap_or(0);
+        let entry = |rank, key: &str| self.entry(Whose::Process(rank), key);
+        let home = |rank| Some((text(Some(&entry(rank, "pmix.hname")?)), number(entry(rank, "pmix.nodeid").as_ref())));
+        let size = self.size().filter(|_| self.entry(Whose::Job, "pmix.nmap").is_none()).unwrap_or(0);
         let homes: Option<Vec<_>> = (0..size).map(home).collect();
         for (rank, home) in (0..).zip(homes.unwrap_or_default()) {
             let node = self.node_called(home);
@@ -348,12 +348,12 @@ impl Job {
         }
     }
 
-    fn told(&self, whose: Whose, key: &str) -> Option<Value> {
-        let told = |key: &str| self.facts.get(&(whose, key.to_owned())).cloned();
+    fn entry(&self, whose: Whose, key: &str) -> Option<Value> {
+        let entry = |key: &str| self.facts.get(&(whose, key.to_owned())).cloned();
         match (whose, key) {
-            (Whose::Session(_), "pmix.univ.size") => told(key).or_else(|| told("pmix.max.size")),
+            (Whose::Session(_), "pmix.univ.size") => entry(key).or_else(|| entry("pmix.max.size")),
             (Whose::App(_), "pmix.appnum") => None,
-            _ => told(key),
+            _ => entry(key),
         }
     }
 
@@ -368,18 +368,18 @@ impl Job {
 
     /// The application of each rank of a job with several, as far as the host's values agree.
     fn app_numbers(&self) -> Option<Vec<u32>> {
-        let of_app = |app: u32, key: &str| number(self.told(Whose::App(app), key).as_ref());
-        let leader = |app: u32| match self.told(Whose::App(app), "pmix.aldr")? {
+        let of_app = |app: u32, key: &str| number(self.entry(Whose::App(app), key).as_ref());
+        let leader = |app: u32| match self.entry(Whose::App(app), "pmix.aldr")? {
             Value::ProcRank(rank) => rank.process(),
             value => value.as_u32(),
         };
-        let told = |rank: u32| number(self.told(Whose::Process(rank), "pmix.appnum").as_ref());
+        let entry = |rank: u32| number(self.entry(Whose::Process(rank), "pmix.appnum").as_ref());
         let size = self.size().filter(|_| !self.has_one_app())?;
         let mut apps: Vec<u32> = self.apps().into_iter().collect();
         if apps.iter().all(|app| leader(*app).is_some()) {
             apps.sort_by_key(|app| leader(*app));
         }
-        let declared = number(self.told(Whose::Job, "pmix.job.napps").as_ref());
+        let declared = number(self.entry(Whose::Job, "pmix.job.napps").as_ref());
         let is_whole = declared.is_none_or(|declared| usize::try_from(declared) == Ok(apps.len()));
         let ranges = || {
             let sizes: Option<Vec<u32>> = apps.iter().map(|app| of_app(*app, "pmix.app.size")).collect();
@@ -388,8 +388,8 @@ impl Job {
             let dealt = apps.iter().zip(sizes).flat_map(|(app, size)| vec![*app; usize::try_from(size).unwrap()]);
             Some(dealt.collect::<Vec<u32>>())
         };
-        let numbers = (0..size).map(told).collect::<Option<Vec<u32>>>().or_else(ranges)?;
-        let agrees = (0..size).zip(&numbers).all(|(rank, app)| told(rank).is_none_or(|told| told == *app));
+        let numbers = (0..size).map(entry).collect::<Option<Vec<u32>>>().or_else(ranges)?;
+        let agrees = (0..size).zip(&numbers).all(|(rank, app)| entry(rank).is_none_or(|entry| entry == *app));
         let fits = |app: &u32| {
             let ranks: Vec<u32> = (0..size).zip(&numbers).filter(|(_, of)| *of == app).map(|(rank, _)| rank).collect();
             let size_fits = of_app(*app, "pmix.app.size").is_none_or(|size| usize::try_from(size) == Ok(ranks.len()));
@@ -399,19 +399,19 @@ impl Job {
     }
 
     fn has_one_app(&self) -> bool {
-        let declared = number(self.told(Whose::Job, "pmix.job.napps").as_ref()).unwrap_or(1);
+        let declared = number(self.entry(Whose::Job, "pmix.job.napps").as_ref()).unwrap_or(1);
         self.apps().len() < 2 && declared < 2
     }
 
     fn of_app(&self, app: u32, key: &str) -> Option<Value> {
         let first = || (0..).zip(self.app_numbers()?).find(|(_, of)| *of == app).map(|(rank, _)| Rank::from(rank));
         let leader = || first().filter(|_| key == "pmix.aldr").map(Value::from);
-        self.told(Whose::App(app), key).or_else(leader)
+        self.entry(Whose::App(app), key).or_else(leader)
     }
 
     fn size(&self) -> Option<u32> {
-        let told = number(self.told(Whose::Job, "pmix.job.size").as_ref());
-        told.or_else(|| u32::try_from(self.map.iter().map(Vec::len).sum::<usize>()).ok().filter(|size| *size > 0))
+        let entry = number(self.entry(Whose::Job, "pmix.job.size").as_ref());
+        entry.or_else(|| u32::try_from(self.map.iter().map(Vec::len).sum::<usize>()).ok().filter(|size| *size > 0))
     }
 
     fn place(&self, rank: u32) -> Option<(usize, usize)> {
@@ -420,9 +420,9 @@ impl Job {
     }
 
     fn node_of(&self, rank: u32) -> Option<usize> {
-        let told = |key: &str| self.told(Whose::Process(rank), key);
-        let by_id = number(told("pmix.nodeid").as_ref()).and_then(|id| self.node_numbered(id));
-        let by_name = || self.node_named(&text(told("pmix.hname").as_ref())?);
+        let entry = |key: &str| self.entry(Whose::Process(rank), key);
+        let by_id = number(entry("pmix.nodeid").as_ref()).and_then(|id| self.node_numbered(id));
+        let by_name = || self.node_named(&text(entry("pmix.hname").as_ref())?);
         by_id.or_else(|| self.place(rank).map(|(node, _)| node)).or_else(by_name)
     }
 
@@ -432,8 +432,8 @@ impl Job {
         let used: BTreeMap<_, _> = used.filter_map(|(node, _)| Some((node.id, node.names.first()?.as_str()))).collect();
         let used = || used.into_values().collect::<Vec<_>>().join(",");
         let list =
-            (!self.map.is_empty()).then(|| text(self.told(Whose::Job, "pmix.nmap").as_ref()).unwrap_or_else(used));
-        self.told(Whose::Job, key).or_else(|| match key {
+            (!self.map.is_empty()).then(|| text(self.entry(Whose::Job, "pmix.nmap").as_ref()).unwrap_or_else(used));
+        self.entry(Whose::Job, key).or_else(|| match key {
             "pmix.job.size" | "pmix.max.size" => self.size().map(Value::Uint32),
             "pmix.num.nodes" => list.map(|list| Value::Uint32(u32::try_from(list.split(',').count()).unwrap())),
             "pmix.nlist" => list.map(Value::from),
@@ -444,9 +444,9 @@ impl Job {
     fn of_node(&self, node: usize, key: &str) -> Option<Value> {
         let ranks = self.map.get(node);
         let joined = |ranks: &Vec<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let told = self.told(Whose::Node(node), key);
-        let of_session = || self.told(Whose::SessionNode(self.session?, node), key);
-        told.or_else(of_session).or_else(|| match key {
+        let entry = self.entry(Whose::Node(node), key);
+        let of_session = || self.entry(Whose::SessionNode(self.session?, node), key);
+        entry.or_else(of_session).or_else(|| match key {
             "pmix.hname" => self.nodes[node].names.first().map(|name| Value::from(name.as_str())),
             "pmix.nodeid" => self.nodes[node].id.or(ranks.and(u32::try_from(node).ok())).map(Value::Uint32),
             "pmix.local.size" => ranks.map(|ranks| Value::Uint32(u32::try_from(ranks.len()).unwrap())),
@@ -462,7 +462,7 @@ impl Job {
             return None;
         }
         let local = || self.place(rank).and_then(|(_, local)| u16::try_from(local).ok());
-        let of_job = |key: &str| number(self.told(Whose::Job, key).as_ref());
+        let of_job = |key: &str| number(self.entry(Whose::Job, key).as_ref());
         let only_app = || self.has_one_app().then(|| self.apps().first().copied().unwrap_or(0));
         let numbers = self.app_numbers();
         let derived = || numbers.as_ref()?.get(usize::try_from(rank).ok()?).copied();
@@ -470,14 +470,14 @@ impl Job {
             let before = numbers.iter().flatten().zip(0..rank).filter(|(of, _)| **of == app).count();
             Value::from(Rank::from(u32::try_from(before).unwrap()))
         };
-        self.told(Whose::Process(rank), key).or_else(|| match key {
+        self.entry(Whose::Process(rank), key).or_else(|| match key {
             "pmix.rank" => Some(Value::from(Rank::from(rank))),
             "pmix.lrank" | "pmix.nrank" => local().map(Value::Uint16),
             "pmix.appnum" => only_app().or_else(derived).map(Value::Uint32),
             "pmix.apprank" => only_app().map(|_| Value::from(Rank::from(rank))).or_else(|| derived().map(in_app)),
             "pmix.grank" => of_job("pmix.offset").map(|offset| Value::from(Rank::from(offset + rank))),
             _ => match realm {
-                Realm::Session => self.told(Whose::Session(self.session?), key),
+                Realm::Session => self.entry(Whose::Session(self.session?), key),
                 Realm::App => self.of_app(self.app_of(rank)?, key),
                 Realm::Node => self.of_node(self.node_of(rank)?, key),
                 Realm::ByRank => None,

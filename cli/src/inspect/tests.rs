@@ -114,7 +114,7 @@ fn qualified_values_are_shown_under_the_key_that_people_know() {
 
 /// Regression: the node data of applications and of other sessions was not shown.
 #[test]
-fn whatever_sessions_and_applications_say_is_shown() {
+fn the_report_shows_all_values_of_sessions_and_applications() {
     let report = seen(&GOOD);
     let (json, page) = (serde_json::to_value(&report).unwrap(), table::render(&report, false));
     let realms = &json["segments"][0]["content"]["realms"];

@@ -395,7 +395,7 @@ fn app(
     for setting in &options.environment {
         // Values may hold bytes that are no text.
         let bytes = setting.as_bytes();
-        let told = || setting.to_string_lossy().into_owned();
+        let rendered = || setting.to_string_lossy().into_owned();
         let (name, value) = match bytes.iter().position(|byte| *byte == b'=').and_then(|at| bytes.split_at_checked(at))
         {
             Some((name, value)) => {
@@ -403,11 +403,11 @@ fn app(
             }
             None => {
                 let value = setting.to_str().and_then(lookup);
-                (setting.as_os_str(), value.ok_or_else(|| AppError::Unset { name: told() })?)
+                (setting.as_os_str(), value.ok_or_else(|| AppError::Unset { name: rendered() })?)
             }
         };
         if name.is_empty() {
-            return Err(AppError::Nameless { setting: told() });
+            return Err(AppError::Nameless { setting: rendered() });
         }
         environment.push((name.to_owned(), value));
     }
@@ -492,13 +492,13 @@ mod tests {
 
     #[test]
     fn the_number_of_processes_may_have_one_dash_and_nothing_else_changes() {
-        let told = |text| with_two_dashes(words(text)).join(OsStr::new(" "));
-        assert_eq!(told("modex run -np 2 a -np 3 : -x V -np 4 b"), "modex run --np 2 a -np 3 : -x V --np 4 b");
-        assert_eq!(told("modex run --tag-output -x -np -- -np"), "modex run --tag-output -x -np -- -np");
-        assert_eq!(told("modex run --mca -np -np -np 2 a"), "modex run --mca -np -np --np 2 a");
-        assert_eq!(told("modex run -np4 -n4 -nx a"), "modex run --np=4 -n4 -nx a");
+        let rendered = |text| with_two_dashes(words(text)).join(OsStr::new(" "));
+        assert_eq!(rendered("modex run -np 2 a -np 3 : -x V -np 4 b"), "modex run --np 2 a -np 3 : -x V --np 4 b");
+        assert_eq!(rendered("modex run --tag-output -x -np -- -np"), "modex run --tag-output -x -np -- -np");
+        assert_eq!(rendered("modex run --mca -np -np -np 2 a"), "modex run --mca -np -np --np 2 a");
+        assert_eq!(rendered("modex run -np4 -n4 -nx a"), "modex run --np=4 -n4 -nx a");
         assert_eq!(
-            told("modex run -wd -np -tag-output -bind-to=core -hostfile f a"),
+            rendered("modex run -wd -np -tag-output -bind-to=core -hostfile f a"),
             "modex run --wd -np --tag-output --bind-to=core --hostfile f a"
         );
     }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pull_requires_is_honoured_or_refused() {
+    fn required_directives_of_a_pull_are_honoured_or_refused() {
         let [copy, redirect] = [keys::IOF_COPY.name(), keys::IOF_REDIRECT.name()].map(|key| required(info(key, true)));
         assert_eq!(pull(vec![copy.clone()], BOTH), Ok(Some(vec![Channel::Out, Channel::Error])));
         assert_eq!(pull(vec![redirect.clone()], BOTH | 8), Ok(Some(vec![Channel::Out, Channel::Error])));

@@ -742,7 +742,7 @@ impl LaunchedJob {
 
     /// Says which operations wait, and for which ranks. `says_none`: also if there is none.
     fn say_what_waits(&mut self, says_none: bool) {
-        let mut texts = self.what_waits();
+        let mut texts = self.waiting_operations();
         if self.is_held() {
             texts.push(WAITS.to_owned());
         }
@@ -754,7 +754,7 @@ impl LaunchedJob {
         }
     }
 
-    fn what_waits(&self) -> Vec<String> {
+    fn waiting_operations(&self) -> Vec<String> {
         // Without a server no operation waits.
         let operations = self.server.open_operations().unwrap_or_default();
         waiting::texts(&operations, &self.jobs, |rank| self.children.running(rank))

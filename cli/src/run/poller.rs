@@ -194,7 +194,7 @@ mod tests {
     /// Regression: the bell for the last output is a byte in a socket, and the byte may be lost. A launcher whose job
     /// had ended waited for it for ever.
     #[test]
-    fn nobody_waits_for_ever_for_what_may_have_been_lost() {
+    fn a_wait_ends_although_the_byte_of_the_last_output_is_lost() {
         let (mut poller, _bell) = Poller::new().unwrap();
         for timeout in [None, Some(Duration::MAX)] {
             // The children of other tests belong to this process, too.

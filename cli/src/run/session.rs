@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_launcher_and_guardian_left_when_both_were_killed_goes_with_the_next_and_nothing_else() {
+    fn the_next_launcher_removes_only_directories_of_killed_launchers() {
         let parent = tempfile::tempdir().unwrap();
         let living = SessionDirectory::create(parent.path().join("modex-run-1-a")).unwrap();
         let left = parent.path().join("modex-run-2-b");

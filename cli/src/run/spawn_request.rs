@@ -918,7 +918,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_requires_of_its_output_is_honoured_or_refused() {
+    fn required_output_directives_of_a_spawn_are_honoured_or_refused() {
         let read = |job: Vec<Info>, is_merged| io(&Spawn::new(job, Vec::new()), 1, is_merged).map_err(|it| it.status());
         let set = |key| info(key, true);
         let required = |key| Info { flags: InfoFlags::REQUIRED.bits(), ..info(key, true) };
@@ -950,7 +950,7 @@ mod tests {
 
     #[test]
     fn a_launcher_that_is_to_stop_gets_a_variable() {
-        let is_told = |job: Vec<Info>| {
+        let has_pause_variable = |job: Vec<Info>| {
             let apps = read_of(job, vec![app("sh", Vec::new())]).unwrap();
             apps[0]
                 .environment
@@ -958,8 +958,12 @@ mod tests {
                 .any(|(name, value)| (name.as_os_str(), value.as_os_str()) == (PAUSE.as_ref(), "1".as_ref()))
         };
         let (tool, stop) = (info(keys::SPAWN_TOOL, true), |value: bool| info(keys::DEBUG_STOP_IN_INIT, value));
-        assert!(is_told(vec![tool.clone(), stop(true)]));
-        assert!(!is_told(vec![tool.clone(), stop(false)]) && !is_told(vec![tool]) && !is_told(vec![stop(true)]));
+        assert!(has_pause_variable(vec![tool.clone(), stop(true)]));
+        assert!(
+            !has_pause_variable(vec![tool.clone(), stop(false)])
+                && !has_pause_variable(vec![tool])
+                && !has_pause_variable(vec![stop(true)])
+        );
     }
 
     #[test]

@@ -646,7 +646,7 @@ mod tests {
     /// Regression: a rank died, and the others failed in their fence. They ended before the kernel had finished with
     /// the first, and were blamed. The rank that left the job first is to blame.
     #[test]
-    fn who_left_first_is_to_blame_even_if_others_end_before() {
+    fn the_rank_that_left_first_is_blamed_although_others_end_before_it() {
         let mut verdict = Verdict::new(2, GRACE);
         verdict.left(rank(1));
         let failure = Ending::Exited(9);
@@ -754,7 +754,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_ends_a_job_asks_with_sigterm() {
+    fn other_signals_and_timeouts_end_a_job_with_sigterm() {
         for cause in [Cause::Signal(15), Cause::Signal(1), Cause::Timeout(GRACE)] {
             assert_eq!(cause.request(), Signal::SIGTERM);
         }

@@ -179,7 +179,7 @@ fn an_answer_that_is_cut_off_is_no_error() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_in_one_line_and_nobody_waits() {
+fn a_missing_value_rank_or_process_is_one_error_line_without_a_wait() {
     let job = Job::start();
     for (words, said) in [
         (&["-r", "0", "never.put"][..], "never.put"),

@@ -50,7 +50,7 @@ fn a_rank_killed_by_a_signal_without_a_name_ends() {
 }
 
 #[test]
-fn nobody_else_is_mentioned_when_nobody_else_runs() {
+fn the_error_about_a_lone_rank_mentions_no_other_ranks() {
     let ended = script(&["-n", "1"], "exit 255").run();
     assert_eq!((ended.code(), ended.err.as_str()), (Some(255), "modex: rank 0 exited with status 255\n"));
 }

@@ -50,7 +50,7 @@ pub(crate) fn log_and_print() {
 }
 
 #[test]
-fn what_ranks_log_and_print_keeps_its_order_and_has_the_same_marks() {
+fn logged_and_printed_lines_of_a_rank_keep_their_order_and_marks() {
     let ended = role(&["-n", "4", "--tag-output"], "log and print").run();
     let text = ended.success();
     for rank in 0..4 {
@@ -61,7 +61,7 @@ fn what_ranks_log_and_print_keeps_its_order_and_has_the_same_marks() {
 }
 
 #[test]
-fn what_a_rank_logs_is_in_its_file() {
+fn the_output_file_of_a_rank_holds_its_logged_lines() {
     let directory = tempfile::tempdir().unwrap();
     let ended = role(&["-n", "2", "--output", directory.path().to_str().unwrap()], "log and print").run();
     assert_eq!(ended.success(), "");

@@ -32,7 +32,7 @@ fn a_broken_rule_is_named_with_a_command_that_shows_it_again() {
 }
 
 #[test]
-fn what_is_no_fault_is_refused() {
+fn unknown_faults_and_canaries_are_refused() {
     let ended = modex(["sim", "--faults", "die,fire"]).run();
     assert_eq!(ended.code(), Some(2), "{ended:?}");
     assert!(ended.err.contains("\"fire\" is not a kind of fault"), "{ended:?}");

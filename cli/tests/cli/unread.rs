@@ -79,7 +79,7 @@ fn a_rank_that_fails_ends_a_job_whose_output_nobody_reads_yet() {
 }
 
 #[test]
-fn what_was_written_is_passed_on_long_after_the_ranks_have_ended() {
+fn the_launcher_passes_output_on_long_after_the_end_of_the_ranks() {
     let (mut reader, writer) = unread();
     let running = script(&["-n", "2"], "seq 50000").out_to(writer.try_clone().unwrap()).start();
     wait_until_full(&writer);

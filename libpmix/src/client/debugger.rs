@@ -9,7 +9,7 @@ use modex::types::{AsStatus, Status};
 ///
 /// # Errors
 /// When the release can't arrive: a held process must not run on.
-pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
+pub(crate) fn wait_if_held(client: &Client) -> Result<(), Status> {
     if !client.is_held() {
         return Ok(());
     }

@@ -54,7 +54,7 @@ pub extern "C-unwind" fn PMIx_Init<'a>(
         if !is_first {
             return Ok(Status::SUCCESS);
         }
-        if let Err(status) = debugger::wait_if_told(client) {
+        if let Err(status) = debugger::wait_if_held(client) {
             // The reason for the missing release is returned; the result of the end adds nothing.
             let _ = end();
             return Err(Failure(status));

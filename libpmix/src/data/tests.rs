@@ -34,7 +34,7 @@ fn place<T>(of: &mut T) -> *mut c_void {
 
 proptest! {
     #[test]
-    fn what_is_packed_comes_out(value in values(), count in 1usize..4) {
+    fn unpacking_returns_the_packed_values(value in values(), count in 1usize..4) {
         let value = owned(value);
         let element_type = value.data_type();
         // Undefined values are no elements; map expressions are passed in another form, see below.
@@ -119,7 +119,7 @@ fn too_little_room_gives_what_fits_and_the_caller_may_go_back() {
 }
 
 #[test]
-fn what_cannot_be_packed_is_refused_and_leaves_the_buffer_alone() {
+fn invalid_packs_are_refused_and_leave_the_buffer_unchanged() {
     let mut buffer = Single::<pmix_data_buffer_t>::constructed();
     let bad = Status::ERR_BAD_PARAM.to_raw();
     assert_eq!(pack(&mut buffer, address(&1u32), -1, DataType::Uint32), bad);

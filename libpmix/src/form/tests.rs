@@ -93,7 +93,7 @@ fn a_persistent_value_is_not_released_with_its_info() {
 }
 
 #[test]
-fn what_c_owns_is_never_persistent() {
+fn conversion_removes_the_persistent_flag_of_infos() {
     let info = Info { key: Key::from_static("k"), flags: 0x11, value: Value::Bool(true) };
     let mut array = to_c::infos(std::slice::from_ref(&info)).unwrap();
     // SAFETY: the value is a boolean, which owns nothing.

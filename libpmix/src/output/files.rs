@@ -307,7 +307,7 @@ pub(super) mod tests {
 
     /// Regression: the thread that writes output hung at a pipe in the place of a file.
     #[test]
-    fn what_is_no_regular_file_is_not_written() {
+    fn output_is_written_to_regular_files_only() {
         let directory = tempfile::tempdir().unwrap();
         let job = job(Destination::File(directory.path().join("f")));
         let path = directory.path().join("f.job.03.out");

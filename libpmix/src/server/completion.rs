@@ -78,12 +78,12 @@ pub(super) fn perform_always(
 ) {
     let outcome = guard_or(Err(Failure(Status::ERROR)), act);
     let Err(Failure(status)) = outcome else { return };
-    let is_told = match (state::current(), callback.with(data)) {
+    let is_deferred = match (state::current(), callback.with(data)) {
         (Ok(process), Some(callback)) => defer_status(&process, callback, status).is_ok(),
         _ => false,
     };
     // Without a server there is no other thread to run the callback.
-    if !is_told && let Some(callback) = callback.with(data) {
+    if !is_deferred && let Some(callback) = callback.with(data) {
         callback.call(status);
     }
 }

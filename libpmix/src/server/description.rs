@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_table_takes_stays_where_it_stood() {
+    fn entries_that_fit_no_table_keep_their_positions() {
         let odd = [
             process(4, vec![info("pmix.appnum", "one")]),
             process(5, vec![info("pmix.rank", Rank::Process(5))]),

@@ -204,7 +204,7 @@ mod tests {
 
     /// Regression: the separator's NUL ended the value, and the variable's old value was lost.
     #[test]
-    fn what_is_joined_without_a_separator_stands_side_by_side() {
+    fn values_joined_without_a_separator_stand_side_by_side() {
         let mut caller = Caller::with(&["P=/usr"]);
         caller.change(keys::PREPEND_ENVAR.name(), "P", "/a", 0);
         caller.change(keys::APPEND_ENVAR.name(), "P", "/z", 0);

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_has_no_place() {
+    fn a_readable_array_has_no_place_of_an_error() {
         let array = to_c::infos(&[info("a", 1_u8), info("b", Value::info_array(vec![info("c", "x")]))]).unwrap();
         assert_eq!(said(array.whole()), "");
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_has_a_place_that_ends() {
+    fn the_place_of_a_too_deep_entry_has_a_bounded_length() {
         let innermost = to_c::infos(&[info("x", 1_u8)]).unwrap();
         let mut arrays: Vec<Box<(pmix_data_array_t, pmix_info_t)>> = Vec::new();
         let mut entries: *mut pmix_info_t = innermost.as_ptr().cast_mut();

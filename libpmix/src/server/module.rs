@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_the_address_of_a_table_is_refused() {
+    fn an_impossible_address_of_a_module_table_is_refused() {
         for address in [8, 4097] {
             let refused = ModulePointer(std::ptr::without_provenance(address), PhantomData).copy(None);
             assert!(matches!(refused, Err(CError::BadPointer { address: named, .. }) if named == address));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_short_table_is_no_function() {
+    fn data_behind_a_short_module_table_are_no_functions() {
         // The table of 3.x, and data behind it.
         let mut room = [0_usize; 32];
         room[0] = connected as pmix_server_client_connected_fn_t as usize;

@@ -62,27 +62,27 @@ impl HostTopology {
 
     /// The object for callers.
     pub fn object(&self) -> Result<&'static RawTopology, TopologyError> {
-        match self.told()? {
-            Some(told) => kept(&told.xml.unwrap_or_default()),
+        match self.host_topology()? {
+            Some(host_topology) => kept(&host_topology.xml.unwrap_or_default()),
             None => discovered(),
         }
     }
 
     /// The host's topology; `None` means that the machine is to be read.
-    fn told(&self) -> Result<Option<Topology>, TopologyError> {
+    fn host_topology(&self) -> Result<Option<Topology>, TopologyError> {
         match &self.given {
             Given::Nothing => Ok(None),
             Given::Forbidden => Err(TopologyError::Forbidden),
             Given::Described(topology) => Ok(Some(topology.clone())),
             Given::File(path) => {
-                if let Some(told) = self.file.get() {
-                    return Ok(Some(told.clone()));
+                if let Some(host_topology) = self.file.get() {
+                    return Ok(Some(host_topology.clone()));
                 }
                 let unusable =
                     |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
                 let xml = std::fs::read(path).map_err(unusable)?;
-                let told = Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() };
-                Ok(Some(self.file.get_or_init(|| told).clone()))
+                let host_topology = Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() };
+                Ok(Some(self.file.get_or_init(|| host_topology).clone()))
             }
         }
     }
@@ -91,8 +91,8 @@ impl HostTopology {
 impl TopologySource for HostTopology {
     fn read(&self) -> Result<Topology, TopologyError> {
         let failed = |_| TopologyError::Failed { doing: "export a topology" };
-        match self.told()? {
-            Some(told) => Ok(as_loaded(told)),
+        match self.host_topology()? {
+            Some(host_topology) => Ok(as_loaded(host_topology)),
             None => hwloc::exported(discovered()?).map_err(failed),
         }
     }
@@ -101,9 +101,9 @@ impl TopologySource for HostTopology {
 /// A topology as libhwloc loads it in every process. A host may have read it with processors that are forbidden here, or in an
 /// older form. Its parts would then have other numbers than the objects of callers. A topology that libhwloc can't load stays
 /// unchanged.
-fn as_loaded(told: Topology) -> Topology {
-    let object = kept(&told.xml.clone().unwrap_or_default());
-    object.ok().and_then(|object| hwloc::exported(object).ok()).unwrap_or(told)
+fn as_loaded(host_topology: Topology) -> Topology {
+    let object = kept(&host_topology.xml.clone().unwrap_or_default());
+    object.ok().and_then(|object| hwloc::exported(object).ok()).unwrap_or(host_topology)
 }
 
 /// The topology as an object for callers.
@@ -222,17 +222,17 @@ mod tests {
 
     /// Regression: each call read the file again. The callers' topology changed with it, and failed when the file was gone.
     #[test]
-    fn what_a_file_says_is_kept_when_it_goes() {
+    fn the_topology_of_a_file_outlives_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("topology.xml");
         let topology = HostTopology::new(Given::File(path.clone()));
-        assert!(topology.told().is_err(), "there is none yet");
+        assert!(topology.host_topology().is_err(), "there is none yet");
         std::fs::write(&path, "<topology/>").unwrap();
-        let first = topology.told().unwrap().unwrap();
+        let first = topology.host_topology().unwrap().unwrap();
         assert_eq!(first.xml, Some(Text::from("<topology/>")));
         std::fs::write(&path, "<other/>").unwrap();
-        assert_eq!(topology.told().unwrap(), Some(first.clone()));
+        assert_eq!(topology.host_topology().unwrap(), Some(first.clone()));
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(topology.told().unwrap(), Some(first));
+        assert_eq!(topology.host_topology().unwrap(), Some(first));
     }
 }

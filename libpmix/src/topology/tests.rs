@@ -102,7 +102,7 @@ fn in_double_quotes(xml: &str) -> Text {
 
 /// Regression: callers got the host's own object, also after the host had destroyed it.
 #[test]
-fn what_callers_are_given_is_not_the_hosts_object() {
+fn the_topology_object_of_callers_outlives_that_of_the_host() {
     let xml = "<topology version='2.0'><object type='Machine' cpuset='0x1' complete_cpuset='0x1' allowed_cpuset='0x1' nodeset='0x1' \
         complete_nodeset='0x1' allowed_nodeset='0x1'><object type='NUMANode' os_index='0' cpuset='0x1' complete_cpuset='0x1' \
         nodeset='0x1' complete_nodeset='0x1' local_memory='1'/><object type='PU' os_index='0' cpuset='0x1' complete_cpuset='0x1' \

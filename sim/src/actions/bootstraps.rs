@@ -180,11 +180,11 @@ impl World {
             Some(_) => {}
             None => self.enter_group(),
         }
-        let mut told = None;
+        let mut reported = None;
         let wrong = match self.collectives.of_request(peer, tag) {
             Some(((kind @ (CollectiveKind::Construct(_) | CollectiveKind::Destruct(_)), procs), operation)) => {
                 let members = self.one_by_one(procs);
-                told = Some((kind.clone(), status));
+                reported = Some((kind.clone(), status));
                 objection(kind, operation, reply, &members, self.now)
                     .filter(|_| !self.is_excused(status))
                     .map(|what| format!("{peer:?}, for {kind:?} of {members:?}, gets {reply:?}: {what}"))
@@ -195,7 +195,7 @@ impl World {
             self.rules.breaks(Rule::Membership, || what);
         }
         let process = self.connections.get(&peer).map(|connection| connection.process);
-        match (process, told, reply) {
+        match (process, reported, reply) {
             (Some(process), Some((CollectiveKind::Construct(name), _)), Reply::Group { members, .. }) => {
                 self.bootstraps.tell(process, name, members.clone());
             }
@@ -244,9 +244,9 @@ fn objection(
         (Reply::Group { .. }, _) | (_, Status::SUCCESS) if operation.is_impossible => {
             Some("the group has members elsewhere")
         }
-        (Reply::Group { members: told, .. }, _) if is_construct => {
-            let is_same = told.iter().collect::<BTreeSet<_>>() == members.iter().collect::<BTreeSet<_>>();
-            (!is_same || told.len() != members.len()).then_some("the members are wrong")
+        (Reply::Group { members: reported, .. }, _) if is_construct => {
+            let is_same = reported.iter().collect::<BTreeSet<_>>() == members.iter().collect::<BTreeSet<_>>();
+            (!is_same || reported.len() != members.len()).then_some("the members are wrong")
         }
         (_, Status::SUCCESS) => is_construct.then_some("the reply has no members"),
         (_, Status::ERR_NOT_SUPPORTED) => (!operation.is_impossible).then_some("the group is local to this node"),

@@ -151,12 +151,12 @@ impl World {
     }
 
     /// A planted defect: a process that accepts is told that there will be no group.
-    pub(crate) fn give_up_on(&mut self, peer: PeerId, process: u32, told: &Notify) {
-        let event = Event { status: told.status, source: None, range: told.range, info: told.info.clone() };
-        let is_meant = told.status == Status::GROUP_INVITE_ACCEPTED && self.canary.one_in(2);
+    pub(crate) fn give_up_on(&mut self, peer: PeerId, process: u32, notice: &Notify) {
+        let event = Event { status: notice.status, source: None, range: notice.range, info: notice.info.clone() };
+        let is_meant = notice.status == Status::GROUP_INVITE_ACCEPTED && self.canary.one_in(2);
         let leader = event.targets().first().map(|leader| ProcId::clone(leader));
-        if let (Some(leader), Some(id)) = (leader.filter(|_| is_meant), group_of(&told.info)) {
-            let (status, range) = (Status::GROUP_CONSTRUCT_ABORT, Some(told.range));
+        if let (Some(leader), Some(id)) = (leader.filter(|_| is_meant), group_of(&notice.info)) {
+            let (status, range) = (Status::GROUP_CONSTRUCT_ABORT, Some(notice.range));
             let info = addressed(&id, &[self.own(process)]);
             self.send_down(peer, ToClient::Event(Arc::new(EventNotice { status, source: Some(leader), range, info })));
         }

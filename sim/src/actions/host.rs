@@ -312,7 +312,7 @@ impl World {
         }
         // The host does not start a job that is about to end.
         let is_beginning = matches!(call, HostCall::RegisterNamespace(_) | HostCall::RegisterClient(_));
-        if self.is_ending && is_beginning || self.is_told_again(server, &call) {
+        if self.is_ending && is_beginning || self.is_registered_already(server, &call) {
             return;
         }
         self.host.last += 1;

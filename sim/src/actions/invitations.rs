@@ -70,7 +70,7 @@ impl World {
     ) {
         let id = wishes.name.clone();
         let party = self.invited_groups.invite((own.clone(), id.clone()), guests.clone());
-        (party.is_optional, party.is_told, party.begun) = (wishes.is_optional, false, self.now);
+        (party.is_optional, party.is_known_to_server, party.begun) = (wishes.is_optional, false, self.now);
         let (wait, leader) = (self.next_call(peer), own.clone());
         let invitation = Invitation::new(id.clone(), own, servers(), guests);
         let leading = LedInvitation { invitation, leader, wishes, wait, is_awaited, has_failed: false };
@@ -137,7 +137,7 @@ impl World {
             },
             InvitationCall::Tells(party) => {
                 if let Some(known) = self.invited_groups.all.get_mut(&party) {
-                    known.is_untold |= !is_well;
+                    known.is_unannounced |= !is_well;
                 }
             }
             InvitationCall::GuestListens(party) | InvitationCall::Accepts(party) if !is_well => {

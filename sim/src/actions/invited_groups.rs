@@ -33,7 +33,7 @@ impl World {
         let stopped = self.process(process).map_or(self.now, |of| of.stopped_until);
         let Some(known) = self.invited_groups.all.get(party) else { return };
         let until = known.over_since.map(|over| over.max(stopped).max(since) + NEWS_TRAVEL);
-        if let Some(until) = until.filter(|until| *until < self.now && !known.is_untold)
+        if let Some(until) = until.filter(|until| *until < self.now && !known.is_unannounced)
             && !self.invited_groups.is_lossy(party)
         {
             let late = self.now.since(until);
@@ -95,12 +95,14 @@ impl World {
         let Some(group) = known.formed.as_ref().filter(|_| is_inside && !self.invited_groups.is_lossy(party)) else {
             return;
         };
-        let told = infos.iter().find(|info| info.key.as_str() == keys::QUERY_GROUP_MEMBERSHIP.name());
-        let told = told.map(|info| procs_in(&info.value)).unwrap_or_default();
+        let reported = infos.iter().find(|info| info.key.as_str() == keys::QUERY_GROUP_MEMBERSHIP.name());
+        let reported = reported.map(|info| procs_in(&info.value)).unwrap_or_default();
         let is_member = |member: &ProcId| group.members.contains(member);
         let stays = |member: &&ProcId| !self.invited_groups.has_left(&party.1, member);
-        if !told.iter().all(is_member) || !group.members.iter().filter(stays).all(|member| told.contains(member)) {
-            let what = format!("process {process} is in {party:?} of {group:?}, and its server reports {told:?}");
+        if !reported.iter().all(is_member)
+            || !group.members.iter().filter(stays).all(|member| reported.contains(member))
+        {
+            let what = format!("process {process} is in {party:?} of {group:?}, and its server reports {reported:?}");
             self.rules.breaks(Rule::Membership, || what);
         }
     }

@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Whether a host that registers jobs at several times has registered an earlier one with a server of this job.
-    pub(crate) fn is_told_again(&self, server: ServerId, call: &HostCall) -> bool {
+    pub(crate) fn is_registered_already(&self, server: ServerId, call: &HostCall) -> bool {
         let namespace = match call {
             HostCall::RegisterNamespace(registration) => &registration.namespace,
             HostCall::RegisterClient(registration) => &registration.proc.namespace,

@@ -265,8 +265,8 @@ impl World {
         }
         // An event without a number comes from a server: it answers a late process.
         let is_for_latecomer =
-            event.status == Status::GROUP_CONSTRUCT_ABORT && !invited_groups::is_told_by_process(&event.info);
-        if self.setup.canary == Some(Canary::LatecomerUntold) && is_for_latecomer {
+            event.status == Status::GROUP_CONSTRUCT_ABORT && !invited_groups::is_from_process(&event.info);
+        if self.setup.canary == Some(Canary::LateAnswerLost) && is_for_latecomer {
             return;
         }
         let process = self.connections.get(&peer).and_then(|connection| self.process(connection.process));

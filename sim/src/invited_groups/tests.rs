@@ -54,17 +54,17 @@ fn a_place_is_nobodys_for_ever_who_does_not_invite() {
 /// Process 3 had decided how its own invitation ended, but its server never heard of that.
 #[test]
 fn two_places_of_one_name_have_two_leaders() {
-    for is_told in [true, false] {
+    for is_known_to_server in [true, false] {
         let mut groups = led_by(&[0, 3]);
         groups.left(&proc(0), Time::ZERO);
         assert!(is_comparable(&mut groups, 1, 2));
         let info = [Info::new(Key::from_static(keys::GROUP_ID.name()), "g")];
-        if is_told {
+        if is_known_to_server {
             groups.tells(PeerId(1), Tag(1), &proc(3), Status::GROUP_CONSTRUCT_ABORT, &info);
         }
         groups.all.values_mut().for_each(|party| party.over_since = Some(Time::ZERO));
         groups.left(&proc(3), Time::ZERO);
-        assert_eq!(is_comparable(&mut groups, 1, 2), is_told);
+        assert_eq!(is_comparable(&mut groups, 1, 2), is_known_to_server);
     }
 }
 
@@ -74,7 +74,7 @@ fn all_who_stay_long_enough_are_in_the_group() {
     let formed = Some(Group { members: [0, 1].map(proc).to_vec(), number: None });
     let soon = Time::ZERO + Duration::from_micros(800);
     let later = Time::ZERO + Duration::from_millis(2);
-    for (who, when, is_told, is_kept) in [
+    for (who, when, is_known_to_server, is_kept) in [
         (1, soon, true, true),
         (1, later, true, false),
         (1, soon, false, true),
@@ -86,13 +86,19 @@ fn all_who_stay_long_enough_are_in_the_group() {
         let others = [1 - who].map(proc).into();
         let over_since = Some(Time::ZERO);
         let formed = formed.clone();
-        let mut party =
-            InvitedGroup { invited, formed, over_since, is_told, entered: others, ..InvitedGroup::default() };
-        if (who, is_told) == (0, true) {
+        let mut party = InvitedGroup {
+            invited,
+            formed,
+            over_since,
+            is_known_to_server,
+            entered: others,
+            ..InvitedGroup::default()
+        };
+        if (who, is_known_to_server) == (0, true) {
             party.entered.clear();
         }
         party.lose(&proc(who), who == 0, when);
-        assert_eq!(party.is_kept(&proc(0)), is_kept, "{who} leaves at {when:?}, {is_told}");
+        assert_eq!(party.is_kept(&proc(0)), is_kept, "{who} leaves at {when:?}, {is_known_to_server}");
         party.formed = Some(Group { members: vec![proc(0)], number: None });
         assert!(!party.is_kept(&proc(0)), "whoever has accepted is in it");
     }
@@ -100,7 +106,7 @@ fn all_who_stay_long_enough_are_in_the_group() {
 
 /// Two processes led in the place of one, and formed groups of one name.
 #[test]
-fn who_leaves_a_group_has_left_all_of_that_name() {
+fn a_process_that_leaves_a_group_has_left_all_of_that_name() {
     let mut groups = led_by(&[0, 1]);
     groups.all.values_mut().take(1).for_each(|party| party.left.extend([proc(2)]));
     assert!(groups.has_left(&Text::from("g"), &proc(2)) && !groups.has_left(&Text::from("g"), &proc(3)));

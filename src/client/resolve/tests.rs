@@ -217,25 +217,25 @@ fn staging_comes_before_the_segment_and_the_segment_before_the_cache() {
 /// Regression: a host had registered a value for a process under a key that the process posted, too. A Get found the
 /// registered value over the socket, but the posted one in the segment.
 #[test]
-fn what_a_server_told_of_a_process_may_have_been_replaced_by_the_process() {
-    let told = || Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "k");
+fn a_process_may_have_replaced_its_registered_value() {
+    let with_value = || Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "k");
     let request = plain(proc("mine", 1), "k");
-    assert_eq!(asked(first(&request, &told())), request);
-    assert_eq!(answered(&request, &[], &told()), Decision::Found(Place::Published));
-    let since = told().with(Place::Cached, proc("mine", 1), "k");
+    assert_eq!(asked(first(&request, &with_value())), request);
+    assert_eq!(answered(&request, &[], &with_value()), Decision::Found(Place::Published));
+    let since = with_value().with(Place::Cached, proc("mine", 1), "k");
     assert_eq!(first(&request, &since), Decision::Found(Place::Cached));
     let optional = get(proc("mine", 1), "k", flagged(attribute::OPTIONAL));
-    assert_eq!(first(&optional, &told()), Decision::Found(Place::Published));
+    assert_eq!(first(&optional, &with_value()), Decision::Found(Place::Published));
     let reserved = Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "pmix.lrank");
     assert_eq!(first(&plain(proc("mine", 1), "pmix.lrank"), &reserved), Decision::Found(Place::Published));
 }
 
 /// Regression: the value was looked up twice, once for the decision and once for the answer.
 #[test]
-fn what_a_server_told_is_looked_up_once() {
-    let told = || Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "k");
-    let alone = Fake { is_connected: false, ..told() };
-    for stores in [told(), alone] {
+fn an_answer_of_the_server_is_looked_up_once() {
+    let with_value = || Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "k");
+    let alone = Fake { is_connected: false, ..with_value() };
+    for stores in [with_value(), alone] {
         drop(first(&plain(proc("mine", 1), "k"), &stores));
         let of_published = |place: &&Place| **place == Place::Published;
         assert_eq!(stores.asked.borrow().iter().filter(of_published).count(), 1);
@@ -284,7 +284,7 @@ fn optional_never_asks() {
 }
 
 #[test]
-fn nobody_is_asked_without_a_server() {
+fn a_get_without_a_server_sends_no_request() {
     let stores = Fake { is_connected: false, ..Fake::new(Miss::NotMapped) };
     assert_eq!(first(&plain(proc("mine", 1), "k"), &stores), NOT_FOUND);
     assert_eq!(first(&get(proc("mine", 1), "k", flagged(attribute::REFRESH_CACHE)), &stores), NOT_FOUND);

@@ -210,7 +210,7 @@ fn an_id_in_use_is_reported_and_the_first_call_goes_on() {
 
 /// A wait for events has no request, but still one end.
 #[test]
-fn what_events_bring_about_ends_once_by_being_settled_in_time_or_with_the_connection() {
+fn a_wait_for_events_ends_once_by_settlement_timeout_or_lost_connection() {
     let mut client = client();
     let await_for = |seconds: Option<u64>| Call::Await(Command::GroupJoin, seconds.map(Duration::from_secs));
     for (id, time) in [(1, None), (2, Some(5)), (3, Some(5))] {

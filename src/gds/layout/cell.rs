@@ -416,7 +416,7 @@ mod tests {
     /// Regression: every layer except the store accepted arrays of arrays, so that all later commits of the process
     /// failed.
     #[test]
-    fn what_can_be_sent_can_be_stored() {
+    fn the_store_accepts_all_values_that_can_be_sent() {
         let array = |value: Value| DataArray { element_type: value.data_type(), elements: vec![value] };
         let nested = |levels| (0..levels).fold(Value::Bool(true), |inner, _| Value::DataArray(Box::new(array(inner))));
         let deepest = (1..4096).rev().map(nested).find(|value| footprint(value).is_some()).unwrap();

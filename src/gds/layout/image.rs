@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_pushed_lies_where_the_image_says() {
+    fn pushed_bytes_lie_at_the_offset_that_the_image_returns() {
         let mut image = Image::new(640, 4096);
         image.push(1, b"abc").unwrap();
         let at = image.push(16, b"archive").unwrap();

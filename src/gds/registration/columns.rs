@@ -286,7 +286,7 @@ impl<'a> ColumnBuilder<'a> {
             Front::Numbers(front) if self.entries.is_empty() && front.len() == numbers.len() => front == numbers,
             _ => {
                 let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-                self.numbers(count).iter().zip(numbers).all(|(told, number)| *told == Some(*number))
+                self.numbers(count).iter().zip(numbers).all(|(present, number)| *present == Some(*number))
             }
         }
     }

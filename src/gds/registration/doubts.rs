@@ -30,10 +30,10 @@ pub(in crate::gds) fn warn_of_doubts(namespace: &Namespace, record: &JobRecord, 
 
 /// One text for each key with an unsuitable value, one for ranks beyond the size of the job, and one for misnamed nodes.
 pub(super) fn doubts(record: &JobRecord) -> Vec<String> {
-    let told = record.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
-    let beyond = told.filter(|told| *told < record.rank_count).map(|told| {
+    let declared = record.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
+    let beyond = declared.filter(|declared| *declared < record.rank_count).map(|declared| {
         let last = record.rank_count.saturating_sub(1);
-        format!("PMIX_JOB_SIZE is {told}, but the process map has ranks up to {last}; all of them are taken")
+        format!("PMIX_JOB_SIZE is {declared}, but the process map has ranks up to {last}; all of them are taken")
     });
     let mut doubts: Vec<String> = beyond.into_iter().chain(places_elsewhere(record)).collect();
     let mut keys_seen: Vec<&str> = Vec::new();

@@ -465,7 +465,7 @@ mod tests {
 
     /// Each trial reads the whole description, which may describe a million processes.
     #[test]
-    fn what_does_not_fit_is_found_in_as_many_readings_as_its_place_has_bits() {
+    fn an_unfit_entry_is_found_in_logarithmically_many_readings() {
         for added_count in [1_u64, 2, 3, 100, 1000] {
             let bits = added_count.next_power_of_two().ilog2();
             for unfit in [vec![0], vec![added_count - 1], vec![0, added_count / 2, added_count - 1]] {

@@ -126,9 +126,10 @@ pub(super) fn fill_columns(
         }
         if let (GLOBAL_RANK, Some(earlier), Some(offset)) = (column.key.as_str(), earlier_offset, offset) {
             // A value derived from the earlier offset is derived from the new one.
-            let follows = |rank: u32, told| earlier.checked_add(rank) == Some(told);
-            let now =
-                |rank| number(rank).map(|told| if follows(rank, told) { offset.saturating_add(rank) } else { told });
+            let follows = |rank: u32, current| earlier.checked_add(rank) == Some(current);
+            let now = |rank| {
+                number(rank).map(|current| if follows(rank, current) { offset.saturating_add(rank) } else { current })
+            };
             fill(builder, (0..common_count).filter_map(|rank| Some((rank, Value::from(Rank::from(now(rank)?))))));
             continue;
         }

@@ -176,10 +176,10 @@ impl<'a> Job<'a> {
     /// Number of processes according to the job's own description.
     fn size(&self) -> Option<u32> {
         *self.size.get_or_init(|| {
-            let told = self.own_info(keys::JOB_SIZE.name()).and_then(|info| u32_of(info).ok());
+            let declared = self.own_info(keys::JOB_SIZE.name()).and_then(|info| u32_of(info).ok());
             let map = || [keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()].iter().find_map(|key| self.own(key));
             let limits = DescriptionLimits::default().of_maps();
-            told.or_else(|| regex::expand_ranks(map_bytes(map()?)?, &limits).as_ref().ok().map(RankMap::rank_count))
+            declared.or_else(|| regex::expand_ranks(map_bytes(map()?)?, &limits).as_ref().ok().map(RankMap::rank_count))
         })
     }
 

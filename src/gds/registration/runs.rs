@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_or_counts_is_one_run() {
+    fn repeating_or_evenly_rising_numbers_form_one_run() {
         let pairs: Vec<(u32, u64)> = (0..1000).map(|index| (index, u64::from(index) * 3)).collect();
         assert_eq!(runs(&pairs).0.len(), 1);
         let local_ranks: Vec<(u32, u64)> = (0..1000).map(|index| (index, u64::from(index) % 100)).collect();

@@ -11,7 +11,7 @@ fn entry<'a>(key: &'a str, bytes: &'a [u8]) -> LentEntry<'a> {
 }
 
 #[test]
-fn what_was_taken_over_is_there_when_it_is_published_and_before_any_other_change() {
+fn arrivals_become_readable_when_published_or_before_any_other_change() {
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &block_job(10, 100)).unwrap();
     let value = [7; 128];
@@ -73,7 +73,7 @@ fn values_that_are_there_already_take_no_room() {
 /// A job whose data exceeds the limit gets an error status from the fence. Earlier data stays, and the data of each
 /// rank is complete or missing.
 #[test]
-fn what_does_not_fit_is_an_error_and_leaves_whole_blocks_alone() {
+fn arrivals_beyond_the_segment_limit_fail_and_leave_whole_blocks() {
     let limits = StoreLimits { segment_bytes_max: 4 << 20, ..StoreLimits::default() };
     let mut store = Store::new(StoreOptions { limits, ..options(BackingKind::Heap) });
     store.register_record(&namespace(), &block_job(10, 1000)).unwrap();

@@ -3,7 +3,7 @@ use crate::gds::{Datastore, Origin, RecordError, Section, Shared, StoreError, St
 use crate::types::{AsStatus, DataType, Info, Kval, Status};
 
 #[test]
-fn what_was_read_before_is_found_the_short_way() {
+fn the_quick_lookup_finds_values_that_were_read_before() {
     let mut store = store(BackingKind::Memfd);
     store.register_record(&namespace(), &block_job(3, 4)).unwrap();
     let reader = attached(&mut store);
@@ -411,8 +411,8 @@ fn no_key_of_a_process_or_of_the_host_is_taken_for_a_name_of_the_store() {
     for rank in [0, 1] {
         let told = store.posted(&namespace(), rank, Audience::SameNode).unwrap();
         let told: Vec<&str> = told.iter().map(|entry| entry.key.as_str()).collect();
-        let is_told = |name: &&str| told.contains(name);
-        assert!(told.len() == 3 && names.iter().all(is_told), "{told:?}");
+        let is_posted = |name: &&str| told.contains(name);
+        assert!(told.len() == 3 && names.iter().all(is_posted), "{told:?}");
     }
     let told = store.job_entries(&namespace()).unwrap();
     assert!(told.iter().any(|entry| entry.key.as_str() == "\u{1}qualified.d"), "{told:?}");

@@ -62,7 +62,7 @@ fn a_slot_has_one_owner_at_a_time() {
 }
 
 #[test]
-fn what_is_told_is_about_one_request() {
+fn a_completion_concerns_one_request() {
     let (mut store, reader) = one_with_slot();
     let slot = reader.slot(1).unwrap();
     assert_eq!(slot.look(101), None);
@@ -89,7 +89,7 @@ fn a_sleeper_wakes_when_it_is_told() {
 
 /// Wakes the intended sleepers, and few others.
 #[test]
-fn who_is_not_told_sleeps_on() {
+fn a_sleeper_without_a_completion_sleeps_on() {
     let mut store = job_store();
     for connection in 1..=2 {
         store.take_slot(&namespace(), connection, 4).unwrap();

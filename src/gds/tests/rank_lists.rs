@@ -110,7 +110,7 @@ fn any_map() -> impl Strategy<Value = RankMap> {
 
 proptest! {
     #[test]
-    fn every_nodes_list_is_that_of_the_map(map in any_map(), own in 0_usize..6, is_told in any::<bool>()) {
+    fn every_nodes_list_is_that_of_the_map(map in any_map(), own in 0_usize..6, is_given in any::<bool>()) {
         let names: Vec<String> = (0..map.node_count()).map(|node| format!("n{node}")).collect();
         let text_of = |node| {
             let mut text = String::new();
@@ -121,7 +121,7 @@ proptest! {
         let mut description =
             vec![info("pmix.nmap", names.join(",").into()), info("pmix.pmap", Value::Regex(generate_ranks(&map)))];
         // The host's values for some nodes equal the derived ones.
-        for (node, name) in names.iter().enumerate().step_by(2).filter(|_| is_told) {
+        for (node, name) in names.iter().enumerate().step_by(2).filter(|_| is_given) {
             let told = text_of(node).map(|text| info(PEERS, text.into()));
             let entries = std::iter::once(info("pmix.hname", name.as_str().into())).chain(told).collect();
             description.push(info("pmix.node.arr", Value::info_array(entries)));

@@ -90,7 +90,7 @@ fn a_job_in_blocks_or_in_turns_costs_less_than_a_byte_a_rank_or_8_where_nodes_ha
 /// Regression: the record's head and tables lay behind all data that grows with the job, such as the modex table.
 /// Attaching to a million ranks touched two regions more than attaching to ten, which took half as long again.
 #[test]
-fn what_every_process_reads_first_lies_at_the_same_place_whatever_the_size_of_the_job() {
+fn the_job_record_lies_at_the_same_place_for_every_job_size() {
     let place = |node_count, ranks_per_node| {
         let mut store = store(BackingKind::Heap);
         store.register_record(&namespace(), &block_job(node_count, ranks_per_node)).unwrap();

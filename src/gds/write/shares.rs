@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_counted_is_a_holder_all_the_same() {
+    fn an_uncounted_process_becomes_a_holder() {
         let mut shares = shared_among(1);
         shares.take(0, 1);
         shares.take(7, 1);
@@ -192,7 +192,7 @@ mod tests {
 
         /// Each holder can always have its guaranteed part, whatever other holders and non-holders take.
         #[test]
-        fn nobody_brings_another_below_its_part(
+        fn no_holder_brings_another_below_its_guaranteed_part(
             holders in 1_u32..70,
             pieces in prop::collection::vec((prop::option::of(0_u32..70), 1_u64..WHOLE / 4), 0..200),
         ) {

@@ -161,8 +161,8 @@ impl NamespaceWriter {
         self.link_record(image.size_bytes().saturating_sub(key_bytes), &placed)?;
         self.qualified.set_registered(record::keys(job));
         self.rank_count = job.rank_count;
-        let told = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
-        self.job_size = told.map(|told| told.max(job.rank_count));
+        let declared = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
+        self.job_size = declared.map(|declared| declared.max(job.rank_count));
         Ok(())
     }
 

@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_part_may_become_is_bound_by_its_own_size() {
+    fn the_inflated_size_of_a_part_is_bounded_by_its_own_size() {
         assert_eq!(inflated_bytes_max(900_000), INFLATED_BYTES_FREE);
         assert_eq!(inflated_bytes_max(4 << 20), 512 << 20);
         assert_eq!(inflated_bytes_max(usize::MAX), INFLATED_BYTES_MAX);

@@ -115,7 +115,7 @@ fn a_connect_message_of_release_2_0_ends_with_its_version() {
 }
 
 #[test]
-fn what_cannot_be_served_is_told_apart() {
+fn unknown_codecs_and_unknown_roles_are_different_errors() {
     let unknown_codec = Connect { codec: Text::from("v99"), ..own_client() };
     assert_eq!(Connect::decode(&body_of(&unknown_codec)).unwrap().chosen_codec(), None);
     let with_info = Connect { info: vec![Info::new(Key::from_static("k"), true)], ..unknown_codec };

@@ -121,7 +121,7 @@ fn our_own_socket_is_used_while_the_other_variables_name_the_same_server() {
 
 /// A server of another library inside a job of ours sets its own variables and leaves ours.
 #[test]
-fn what_a_foreign_server_wrote_later_leads_to_it() {
+fn later_variables_of_a_foreign_server_win_over_ours() {
     for other in ["t.0;tcp4://127.0.0.1:1", "s.1;tcp4://127.0.0.1:1", "s.0;tcp4://127.0.0.1:2"] {
         for binding in [BINDING, (SERVER_TCP, "")] {
             let foreign = Ok((other.to_owned(), Generation::V41));

@@ -40,7 +40,7 @@ const NOBODY: u32 = 0x7fff_fff0;
 const ADDRESS: &str = "srv.0;tcp4://127.0.0.1:4711";
 
 #[test]
-fn what_releases_4_and_6_write_is_read() {
+fn rendezvous_files_of_releases_4_and_6_are_read() {
     let six = b"srvns.0;tcp4://127.0.0.1:48077\n6.1.1rc2\n27019\n0:0\nSat Nov 21 01:44:31 2026\n\n";
     let read = Contents::parse(six).unwrap();
     assert_eq!(read.address, "srvns.0;tcp4://127.0.0.1:48077");
@@ -52,7 +52,7 @@ fn what_releases_4_and_6_write_is_read() {
 }
 
 #[test]
-fn what_is_written_is_what_others_write_and_a_line_more() {
+fn a_rendezvous_file_has_the_usual_lines_and_one_more() {
     let text = Contents { is_locked: true, ..contents(ADDRESS) }.render(1_795_225_471);
     let pid = std::process::id();
     assert_eq!(text, format!("{ADDRESS}\n5.0.0\n{pid}\n1000:1001\nSat Nov 21 01:44:31 2026\n\nflock\n"));
@@ -145,7 +145,7 @@ fn a_name_in_use_stays_its_servers_and_nothing_else_is_left() {
 }
 
 #[test]
-fn what_a_killed_server_left_is_recognised_and_replaced() {
+fn the_file_of_a_killed_server_is_recognised_and_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pmix.sys.n");
     // A modex file whose lock the kernel took back, and a stock server's file whose process has ended.
@@ -242,7 +242,7 @@ fn odd_files_are_errors_and_hold_nothing_up() {
 
 /// Regression: any user can put a file into `/tmp`. A server whose name was occupied so did not start.
 #[test]
-fn what_nobody_can_read_keeps_no_server_from_starting_and_nobodys_place_is_taken_by_mistake() {
+fn a_server_starts_beside_unreadable_files_and_leaves_them_in_place() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     fs::write(at("empty"), "").unwrap();
@@ -383,7 +383,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back(
+    fn written_contents_are_read_back(
         namespace in "[a-z.@-]{1,40}", port in 1_u16.., pid in 1..u32::MAX, owner in any::<(u32, u32)>(),
         is_locked in any::<bool>(), seconds in 0_u64..1 << 40,
     ) {

@@ -197,7 +197,7 @@ fn a_received_descriptor_does_not_survive_exec() {
 
 /// Holds even if another process has the peer's end, as a copy from an ended process.
 #[test]
-fn what_was_sent_before_the_direction_ended_is_received_and_nothing_after_it() {
+fn an_ended_direction_yields_earlier_bytes_and_no_later_ones() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (mut ours, mut theirs) = (Stream::new(ours, StreamLimits::default()), theirs);
     theirs.write_all(b"last").unwrap();
@@ -260,7 +260,7 @@ fn large_transfers_arrive_whole_through_a_socket_that_fills_up() {
 }
 
 #[test]
-fn what_many_get_is_queued_without_a_copy_for_each() {
+fn shared_bytes_are_queued_for_many_peers_without_copies() {
     let shared: Arc<[u8]> = vec![7; 3_000_000].into();
     let tail: Arc<[u8]> = vec![8; 5].into();
     let mut pairs: Vec<_> = (0..3).map(|_| pair(StreamLimits::default())).collect();
@@ -346,7 +346,7 @@ fn a_full_queue_holds_nobody_up_for_longer_than_wanted() {
 }
 
 #[test]
-fn what_is_shared_is_held_by_nobody_and_the_rest_until_it_was_sent() {
+fn only_unshared_bytes_count_as_held_until_they_are_sent() {
     let (mut a, mut b) = pair(taking(0));
     a.queue(vec![1; 1000], None).unwrap();
     a.queue_shared(vec![2; 10], &[vec![3; 5000].into()]).unwrap();

@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_accepted_keeps_to_the_limits_and_can_be_written_again(map in almost_a_map()) {
+    fn an_accepted_map_keeps_to_the_limits_and_can_be_written_again(map in almost_a_map()) {
         let limits = small();
         if let Ok(list) = expand_nodes(&map, &limits) {
             prop_assert!(list.len() <= 500 && list.as_text().len() <= 20_000);

@@ -184,7 +184,7 @@ mod tests {
 
     /// Calls begun while another thread closed the session were accepted, but no thread was left to run them.
     #[test]
-    fn what_would_not_run_is_not_begun() {
+    fn a_closed_session_refuses_new_calls() {
         let session = alone().unwrap();
         session.close();
         assert!(session.later(|| ()).is_err());

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_members_gave_is_found_by_who_gave_it() {
+    fn a_contribution_to_a_group_is_found_by_its_member() {
         let host_name = Key::from_static(keys::HOSTNAME.name());
         let bundles = vec![
             given(0, vec![info("port", 7_u32), Info::new(host_name.clone(), "elsewhere")]),

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_inflates_without_end_or_to_something_else_is_damaged() {
+    fn a_value_that_inflates_without_end_or_wrongly_is_damaged() {
         let bomb = compressed(&vec![0; 1 << 20], u32::MAX);
         assert!(matches!(inflated(Fetched::owned(bomb)), Err(FetchError::Damaged)));
         assert!(matches!(inflated(Fetched::owned(compressed(b"abc", 2))), Err(FetchError::Damaged)));

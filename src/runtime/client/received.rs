@@ -69,12 +69,12 @@ impl ReceivedData {
             return;
         }
         let Some(reader) = jobs.reader(&of.proc.namespace) else { return };
-        let is_told = |entry: &Kval| {
+        let is_described = |entry: &Kval| {
             let key = KeyRef::new(entry.key.as_str());
             let lookup = Lookup { rank: of.proc.rank, key, realm: RealmRequest::Default, audience: None };
             reader.get(&lookup).is_ok()
         };
-        if denied.any(is_told) {
+        if denied.any(is_described) {
             jobs.forget(&of.proc.namespace);
         }
     }
@@ -91,7 +91,7 @@ mod tests {
     use crate::types::{Info, Key};
 
     #[test]
-    fn that_a_job_has_no_such_array_is_no_description_of_it() {
+    fn an_undefined_array_is_no_description_of_a_job() {
         let other = Namespace::new("other").unwrap();
         let said = |entries: &[(&'static str, Value)]| {
             let entries = entries.iter().map(|(key, value)| Kval { key: Key::from_static(key), value: value.clone() });

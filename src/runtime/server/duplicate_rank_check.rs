@@ -39,8 +39,12 @@ struct Search {
 impl Search {
     fn strangers(&self) -> BTreeSet<PeerId> {
         let ends: Vec<PeerEnd> = self.others.iter().map(|(_, end)| *end).collect();
-        let told = ptl::strangers(self.claimant, &ends);
-        self.others.iter().zip(told).filter_map(|((other, _), is_stranger)| is_stranger.then_some(*other)).collect()
+        let are_strangers = ptl::strangers(self.claimant, &ends);
+        self.others
+            .iter()
+            .zip(are_strangers)
+            .filter_map(|((other, _), is_stranger)| is_stranger.then_some(*other))
+            .collect()
     }
 
     /// Whether the search goes through all processes of a user.

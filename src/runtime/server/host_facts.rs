@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_does_not_know_makes_an_answer_partial() {
+    fn a_fact_unknown_to_the_host_makes_an_answer_partial() {
         let facts = HostFacts::default();
         facts.define_process_set("odd", vec![ProcId::new(Namespace::new("job").unwrap(), 3)]).unwrap();
         for (said, expected) in

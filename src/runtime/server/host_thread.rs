@@ -205,7 +205,7 @@ mod tests {
     /// Aborts, events, fences and group operations had one line to the host, in order of arrival. So one user's fences
     /// waited for all earlier events of another user. Now all upcalls of a request take its user's turns.
     #[test]
-    fn what_one_user_asks_waits_for_few_requests_of_another() {
+    fn a_request_waits_for_few_requests_of_another_user() {
         let (sender, mut receiver) = queue();
         let send = |placement: QueuePlacement, name: &'static str| sender.send(placement.uid, placement.lanes, name);
         for rank in 0..16 {

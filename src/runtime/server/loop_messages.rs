@@ -213,7 +213,7 @@ mod tests {
     /// A message that came behind the loop's last look was accepted and then dropped, so its callback never ran. Now
     /// sending and closing exclude each other.
     #[test]
-    fn what_was_accepted_is_there_when_the_loop_looks_for_the_last_time() {
+    fn the_last_look_of_the_loop_finds_every_accepted_message() {
         for _ in 0..50 {
             let poller = Poller::new().unwrap();
             let (sender, receiver) = LoopSender::new(Waker::new(&poller, Token(0)).unwrap());

@@ -205,7 +205,7 @@ mod tests {
 
     /// A peer that took only the head of a shared answer held nothing of its own, so another peer lost its connection.
     #[test]
-    fn what_is_shared_counts_once_and_falls_to_who_does_not_take_it() {
+    fn shared_bytes_count_once_and_against_the_peer_that_does_not_take_them() {
         let mut quota = MemoryQuota::new(100);
         quota.set(PeerId(10), own(45));
         quota.set(PeerId(20), shared(0));

@@ -65,7 +65,7 @@ mod tests {
     /// Over TCP every user can connect. A user with many silent connections would have pushed out the connections of
     /// others.
     #[test]
-    fn who_crowds_the_door_makes_room_himself() {
+    fn a_user_with_too_many_handshakes_loses_its_own_oldest_one() {
         let mut pending_handshakes = PendingHandshakes::new(1, 100);
         pending_handshakes.insert(PeerId(1), 1000);
         (2..6).for_each(|id| pending_handshakes.insert(PeerId(id), 66));

@@ -237,7 +237,7 @@ impl ServerLoop {
         let end = now + MESSAGES_TIME;
         while now < end {
             let Some(message) = self.messages.take() else { return };
-            let task = Task::Call(what_of(&message));
+            let task = Task::Call(message_description(&message));
             match message {
                 LoopMessage::Call(call, receiver) => {
                     // The call may end a namespace and its completion table.
@@ -805,7 +805,7 @@ fn ended_by(call: &HostCall) -> Option<ProcId> {
 }
 
 /// A message's description for the log.
-const fn what_of(message: &LoopMessage) -> &'static str {
+const fn message_description(message: &LoopMessage) -> &'static str {
     match message {
         LoopMessage::Call(..) => "a call of the host",
         LoopMessage::Completed(..) => "an answer of the host",

@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_waits_for_does_not_give_way() {
+    fn an_awaited_read_of_the_topology_keeps_its_priority() {
         let own = getpriority_process(None).unwrap();
         let (topology, priorities, go) = topology();
         topology.hurry();

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_saves_time_up() {
+    fn an_idle_connection_saves_no_time_up() {
         let mut turns = Turns::default();
         turns.join(PeerId(1), share(1, 1));
         served(&mut turns, 1000);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_owes_nothing_is_forgotten() {
+    fn a_share_without_debt_is_forgotten() {
         let mut turns = Turns::default();
         for rank in 0..10_000 {
             turns.join(PeerId(1), share(1, rank));

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_none() {
+    fn a_malformed_text_is_no_report() {
         for text in ["", "7", "7 8", "x y z"] {
             assert_eq!(LongestTurn::of_report(text), None, "{text:?}");
         }

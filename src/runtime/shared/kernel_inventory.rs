@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_writes_is_read_and_anything_else_left_out() {
+    fn texts_of_the_kernel_are_read_and_other_texts_left_out() {
         let found = said("n0", "0-3,8\n", "MemFree: 1 kB\nMemTotal:       24684096 kB\n");
         assert_eq!((found.node.as_str(), found.processors), ("n0", 5));
         assert_eq!(found.memory, [NumaMemory { number: 0, bytes: 24_684_096 << 10 }]);

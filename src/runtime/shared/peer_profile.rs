@@ -98,9 +98,9 @@ mod tests {
     fn a_server_that_does_not_tell_its_release_has_that_of_its_encoding() {
         let told = PeerProfile::of_reference(Generation::V41, Some(Version::new(5, 0, 11)));
         assert_eq!(told.dialect.peer, Version::new(5, 0, 11));
-        for untold in [None, Some(Version::default())] {
-            assert_eq!(PeerProfile::of_reference(Generation::V3, untold).dialect.peer.major, 3);
-            assert_eq!(PeerProfile::of_reference(Generation::V61, untold).dialect.peer.major, 6);
+        for unknown in [None, Some(Version::default())] {
+            assert_eq!(PeerProfile::of_reference(Generation::V3, unknown).dialect.peer.major, 3);
+            assert_eq!(PeerProfile::of_reference(Generation::V61, unknown).dialect.peer.major, 6);
         }
     }
 

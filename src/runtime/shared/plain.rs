@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_unpacked_is_left_out() {
+    fn compressed_values_that_do_not_inflate_are_left_out() {
         let bomb = Value::CompressedString(deflated(&vec![0; 1 << 20], u32::MAX));
         let liar = Value::CompressedString(deflated(&[0; 100], 10));
         let rest = [("n", Value::from(1_u32))];

@@ -152,8 +152,8 @@ pub fn open_inherited_pipe(number: u32) -> io::Result<File> {
 /// Whether a descriptor comes from the program that has started this one: all descriptors of this process's own are closed on
 /// exec.
 fn is_inherited(number: u32) -> io::Result<bool> {
-    let told = fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
-    let flags = told.lines().find_map(|line| line.strip_prefix("flags:"));
+    let fdinfo = fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
     Ok(flags.is_some_and(|flags| flags & OFlag::O_CLOEXEC.bits() == 0))
 }

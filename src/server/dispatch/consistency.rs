@@ -87,7 +87,10 @@ impl<S: Datastore> ServerCore<S> {
             advances.next_step().is_some() || advances.is_empty(),
             "operations that are to be advanced have a step"
         );
-        assert!(self.mourning.due().is_some() || self.mourning.len() == 0, "ends that others do not know have a step");
+        assert!(
+            self.end_notices.due().is_some() || self.end_notices.len() == 0,
+            "ends that others do not know have a step"
+        );
         let mut gathering = BTreeSet::new();
         for (id, operation) in self.collectives.iter().filter(|(id, _)| !self.collectives.is_due(*id)) {
             let has_elder = gathering.contains(operation.signature());
@@ -123,7 +126,8 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn lacks_somebody(&self, id: OperationId, operation: &Collective) -> bool {
-        if self.mourning.holds_up(id, operation.signature()) || !operation.lacking_clones(&self.registry).is_empty() {
+        if self.end_notices.holds_up(id, operation.signature()) || !operation.lacking_clones(&self.registry).is_empty()
+        {
             return true;
         }
         if self.collectives.follows_gathering(id) || operation.generated().are_awaited() {
@@ -153,7 +157,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Watch(id) => self.watches.due(id),
                 Timer::Output(pull) => self.forwarding.pull(pull).and_then(|pull| pull.collected.deadline),
                 Timer::Losses => self.loss_window.due(),
-                Timer::Mourning => self.mourning.due(),
+                Timer::EndNotices => self.end_notices.due(),
                 Timer::Reviews => self.held_gets.reviews.next_step(),
                 Timer::Advances => self.collectives.advances.next_step(),
                 Timer::FanOut => self.fan_out_due,
@@ -175,7 +179,7 @@ impl<S: Datastore> ServerCore<S> {
         let reviews = self.held_gets.reviews.next_step();
         let advances = self.collectives.advances.next_step();
         let lost = self.loss_window.due();
-        let steps = [lost, self.mourning.due(), reviews, advances, self.fan_out_due, self.deferred.next_step()];
+        let steps = [lost, self.end_notices.due(), reviews, advances, self.fan_out_due, self.deferred.next_step()];
         let deliveries = self.forwarding.granted().filter(|pull| pull.collected.deadline.is_some()).count();
         let deadlines = deadlines.saturating_add(steps.iter().flatten().count()).saturating_add(deliveries);
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");

@@ -155,7 +155,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Watch(watch) => self.expire_watch(now, watch),
                 Timer::Output(pull) => self.deliver_collected(pull),
                 Timer::Losses => self.report_losses(),
-                Timer::Mourning => self.mourn_some(now),
+                Timer::EndNotices => self.announce_some_ends(now),
                 Timer::Reviews => self.review_some(now),
                 Timer::Advances => self.advance_some(now),
                 Timer::FanOut => self.send_some(),

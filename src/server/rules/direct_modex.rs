@@ -133,8 +133,8 @@ impl<S: Datastore> ServerCore<S> {
                 0
             }
             Asker::Peer(ticket) => {
-                let told = entries.iter().filter(|entry| !entry.is_removal() && (!is_large || is_named(entry)));
-                let data = RankData { proc: proc.clone(), entries: told.cloned().collect() };
+                let sent = entries.iter().filter(|entry| !entry.is_removal() && (!is_large || is_named(entry)));
+                let data = RankData { proc: proc.clone(), entries: sent.cloned().collect() };
                 let answer_bytes = size_bytes(&data.entries);
                 self.outputs.reply(ticket, Reply::Data(vec![data]));
                 search_bytes.saturating_add(answer_bytes)

@@ -136,7 +136,7 @@ impl<S: Datastore> ServerCore<S> {
         if event.status == Status::ERR_PROC_TERM_WO_SYNC {
             for proc in event.affected() {
                 if self.reaches_connected(event, proc) {
-                    self.registry.client_mut(proc).map(RegisteredClient::tell_end);
+                    self.registry.client_mut(proc).map(RegisteredClient::mark_end_announced);
                 }
             }
         }
@@ -187,7 +187,7 @@ impl<S: Datastore> ServerCore<S> {
     /// do not get it, because libraries of MPI abort in these. Servers of other nodes get it from the host.
     pub(super) fn raise_end_without_disconnect(&mut self, now: Time, proc: &ProcId) {
         let connections: Vec<Participants> = self.ties.connections_of(proc).cloned().collect();
-        if connections.is_empty() || !self.registry.client_mut(proc).is_some_and(RegisteredClient::tell_end) {
+        if connections.is_empty() || !self.registry.client_mut(proc).is_some_and(RegisteredClient::mark_end_announced) {
             return;
         }
         let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
@@ -223,12 +223,12 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether a process has got the server's own event about the end of a process with which it is connected.
     fn has_heard(&self, event: &Event, hearer: &ProcId) -> bool {
-        let is_told = |proc: &ProcId| self.registry.client(proc).is_some_and(RegisteredClient::is_end_told);
+        let is_announced = |proc: &ProcId| self.registry.client(proc).is_some_and(RegisteredClient::is_end_announced);
         let is_connected = |proc: &ProcId| self.ties.connections_of(hearer).any(|procs| procs.cover(proc));
         let affected = event.affected();
         event.status == Status::ERR_PROC_TERM_WO_SYNC
             && !affected.is_empty()
-            && affected.into_iter().all(|proc| is_told(proc) && is_connected(proc))
+            && affected.into_iter().all(|proc| is_announced(proc) && is_connected(proc))
     }
 
     /// Registers a client for events.

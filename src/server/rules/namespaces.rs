@@ -163,7 +163,7 @@ impl<S: Datastore> ServerCore<S> {
         self.registry.touch();
         match previous {
             // The host was faster than the end of the connection, or the process never connected.
-            Presence::Expected | Presence::Connected => self.mourn(now, proc),
+            Presence::Expected | Presence::Connected => self.announce_end(now, proc),
             Presence::Finalized => self.end_invitations_of(now, proc),
             Presence::Lost | Presence::Deregistered => {}
         }

@@ -227,7 +227,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn looks_to_advance(&self, id: OperationId, looks_max: usize) -> usize {
         let Some(operation) = self.collectives.get(id) else { return 1 };
         let signature = operation.signature();
-        if operation.phase() != CollectivePhase::Gathering || self.mourning.holds_up(id, signature) {
+        if operation.phase() != CollectivePhase::Gathering || self.end_notices.holds_up(id, signature) {
             return LOOKS_AT_OPERATION;
         }
         match signature.procs.len() {
@@ -278,7 +278,7 @@ impl<S: Datastore> ServerCore<S> {
     fn advance_one(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.phase() != CollectivePhase::Gathering || self.mourning.holds_up(id, operation.signature()) {
+        if operation.phase() != CollectivePhase::Gathering || self.end_notices.holds_up(id, operation.signature()) {
             return;
         }
         let is_complete = operation.is_locally_complete(&self.registry, table);

@@ -190,7 +190,7 @@ impl<S: Datastore> ServerCore<S> {
             tracing::info!(%proc, "connection lost without finalize");
             self.clean_up_after(proc);
             self.raise_lost_connection(now, proc);
-            self.mourn(now, proc);
+            self.announce_end(now, proc);
             self.untie(now, proc);
             self.registry.touch();
             self.review_namespace(now, &proc.namespace);

@@ -26,7 +26,7 @@ pub(crate) struct RegisteredClient {
     /// Whether its server has generated values of it for other nodes.
     has_generated_values: bool,
     /// Whether an event has said that it ended without a disconnect.
-    is_end_told: bool,
+    is_end_announced: bool,
     /// The changes that its next fence must carry.
     changes: Changes,
 }
@@ -62,7 +62,7 @@ impl RegisteredClient {
             commits: 0,
             has_spoken: false,
             has_generated_values: false,
-            is_end_told: false,
+            is_end_announced: false,
             changes: Changes::default(),
         }
     }
@@ -93,7 +93,7 @@ impl RegisteredClient {
     /// A connection is admitted.
     pub(crate) fn connect(&mut self, peer: PeerId) {
         self.connections.insert(peer);
-        self.is_end_told = false;
+        self.is_end_announced = false;
         self.presence = Presence::Connected;
     }
 
@@ -117,13 +117,13 @@ impl RegisteredClient {
     }
 
     /// An event says that it ended without a disconnect. Returns whether it is the first one.
-    pub(crate) const fn tell_end(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_end_told, true)
+    pub(crate) const fn mark_end_announced(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_end_announced, true)
     }
 
     /// Whether an event has said that it ended without a disconnect.
-    pub(crate) const fn is_end_told(&self) -> bool {
-        self.is_end_told
+    pub(crate) const fn is_end_announced(&self) -> bool {
+        self.is_end_announced
     }
 
     /// The host reports its end. Returns its presence until then.

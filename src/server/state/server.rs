@@ -10,10 +10,10 @@ use super::exchanges::Exchanges;
 use super::fan_out::FanOut;
 use super::forwarding::Forwarding;
 use super::group::bootstraps::Bootstraps;
+use super::group::end_notices::EndNotices;
 use super::group::given::Given;
 use super::group::group_table::Groups;
 use super::group::invitations::Invitations;
-use super::group::mourning::Mourning;
 use super::group::vacancies::Vacancies;
 use super::held_gets::HeldGets;
 use super::missed_fences::MissedFences;
@@ -49,7 +49,7 @@ pub struct ServerCore<S: Datastore> {
     pub(in crate::server) invitations: Invitations,
     pub(in crate::server) bootstraps: Bootstraps,
     pub(in crate::server) vacancies: Vacancies,
-    pub(in crate::server) mourning: Mourning,
+    pub(in crate::server) end_notices: EndNotices,
     pub(in crate::server) exchanges: Exchanges,
     pub(in crate::server) missed_fences: MissedFences,
     pub(in crate::server) process_sets: ProcessSets,
@@ -93,7 +93,7 @@ impl<S: Datastore> ServerCore<S> {
             invitations: Invitations::default(),
             bootstraps: Bootstraps::default(),
             vacancies: Vacancies::default(),
-            mourning: Mourning::default(),
+            end_notices: EndNotices::default(),
             exchanges: Exchanges::default(),
             missed_fences: MissedFences::default(),
             process_sets: ProcessSets::default(),

@@ -29,7 +29,7 @@ pub(crate) enum Timer {
     /// The report about lost connections.
     Losses,
     /// Ends of processes that the others do not know yet.
-    Mourning,
+    EndNotices,
     /// Held requests whose review is due.
     Reviews,
     /// Operations whose processes have changed.

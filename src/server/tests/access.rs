@@ -183,9 +183,9 @@ fn notify(range: u8, info: Vec<Info>) -> Request {
     Request::Notify(Notify { status: CODE, range, info })
 }
 
-fn told(outputs: &[Output]) -> Vec<PeerId> {
-    let told = |output: &Output| if let Output::Notify(peer, _) = output { Some(*peer) } else { None };
-    outputs.iter().filter_map(told).collect()
+fn notified(outputs: &[Output]) -> Vec<PeerId> {
+    let notified = |output: &Output| if let Output::Notify(peer, _) = output { Some(*peer) } else { None };
+    outputs.iter().filter_map(notified).collect()
 }
 
 /// The request for an action on Alice's job. Hearing events and mapping segments have none.
@@ -306,12 +306,12 @@ fn events_reach_no_stranger_in_whatever_range() {
         for &(who, peer) in &peers {
             let outputs = rig.request(peer, notify(range, vec![flag("pmix.evnocache")]));
             let reaches = who.may(Action::Raise) && range != range::RANGE_NAMESPACE;
-            assert_eq!(told(&outputs).contains(&HEARD), reaches, "range {range} by {who:?}");
+            assert_eq!(notified(&outputs).contains(&HEARD), reaches, "range {range} by {who:?}");
         }
         let outputs = rig.request(HEARD, notify(range, vec![flag("pmix.evnocache")]));
         for (who, peer) in peers {
             let reaches = who.may(Action::Hear) && range != range::RANGE_NAMESPACE;
-            assert_eq!(told(&outputs).contains(&peer), reaches, "range {range} heard by {who:?}");
+            assert_eq!(notified(&outputs).contains(&peer), reaches, "range {range} heard by {who:?}");
         }
     }
 }
@@ -325,7 +325,7 @@ fn kept_events_reach_no_stranger() {
     for (who, peer) in peers {
         let wish = RegisterEvents { codes: vec![code], directives: Vec::new() };
         let outputs = rig.request(peer, Request::RegisterEvents(wish));
-        assert_eq!(told(&outputs).contains(&peer), who.may(Action::Hear), "{who:?}");
+        assert_eq!(notified(&outputs).contains(&peer), who.may(Action::Hear), "{who:?}");
     }
 }
 
@@ -338,7 +338,7 @@ fn targets_that_a_process_does_not_reach_are_left_out() {
     let outputs = rig.request(stranger, notify(range::RANGE_CUSTOM, vec![custom(&[alices(), own.clone()])]));
     let crate::server::Upcall::NotifyEvent(event) = upcall(&outputs).1 else { panic!("{outputs:?}") };
     assert_eq!(event.targets(), [&own]);
-    assert_eq!(told(&outputs), []);
+    assert_eq!(notified(&outputs), []);
 }
 
 /// An event of the host in the name of a process reaches no more than the process's own. An event in the host's own
@@ -348,10 +348,10 @@ fn an_event_of_the_host_about_a_process_reaches_no_stranger_of_that() {
     let (mut rig, peers) = world();
     for (source, is_of_process) in [(Some(ProcId::new(namespace("other"), 0)), true), (None, false)] {
         let event = crate::events::Event { status: CODE, source, range: range::RANGE_GLOBAL, info: Vec::new() };
-        let told = told(&rig.host(HostCall::NotifyEvent(event)));
-        assert_eq!(told.contains(&HEARD), !is_of_process);
+        let notified = notified(&rig.host(HostCall::NotifyEvent(event)));
+        assert_eq!(notified.contains(&HEARD), !is_of_process);
         let same_user = peers.iter().find(|(who, _)| who.name == "tool-of-bob").unwrap().1;
-        assert!(told.contains(&same_user));
+        assert!(notified.contains(&same_user));
     }
 }
 
@@ -391,15 +391,15 @@ fn a_group_with_somebody_who_has_gone_ties_nobody_to_its_job() {
         directives: vec![flag("pmix.grp.ftcoll")],
     };
     let outputs = rig.request(other, Request::GroupConstruct(group));
-    let told = replies(&outputs);
-    assert_eq!(told.len(), 1, "{outputs:?}");
-    assert!(!format!("{told:?}").contains("alices\", rank: Wildcard"), "{told:?}");
+    let answers = replies(&outputs);
+    assert_eq!(answers.len(), 1, "{outputs:?}");
+    assert!(!format!("{answers:?}").contains("alices\", rank: Wildcard"), "{answers:?}");
     assert_eq!(refusal(&mut rig, other, get(&alices(), Some("a"), &[])), Some(Status::ERR_NOT_FOUND));
 }
 
 /// A remote job belongs to the user that the host names, else to the server's user, else to an unknown one.
 #[test]
-fn whose_a_job_is_that_has_no_process_here() {
+fn a_remote_job_belongs_to_its_named_user_or_to_the_server() {
     for own_uid in [0, SERVER] {
         let (mut rig, peers) = world_with(Capabilities::DIRECT_MODEX, own_uid);
         let user = Info::new(key("pmix.euid"), BOB);

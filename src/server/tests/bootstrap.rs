@@ -60,7 +60,7 @@ fn leaders_who_know_only_how_many_they_are_and_whom_they_add_form_one_group_in_a
 }
 
 #[test]
-fn whom_no_leader_adds_is_told_so_and_a_leader_who_counts_otherwise_is_refused() {
+fn processes_that_no_leader_adds_and_leaders_with_other_counts_are_refused() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(4, 4);
     assert_eq!(rig.request(peers[3], construct(&[], &[])), []);
@@ -153,7 +153,7 @@ fn the_time_that_somebody_names_is_that_of_the_whole_call() {
 /// A list of any length was held, searched for each arrival, and then refused. A leader with too many directives was
 /// counted first and refused in the end, and the others waited for it.
 #[test]
-fn who_says_too_much_is_refused_before_it_counts() {
+fn a_leader_with_too_many_members_or_directives_is_refused_uncounted() {
     let limits = Limits { participants_max: 4, ..Limits::default() };
     let mut rig = Rig::with(ServerConfig { limits, ..ServerConfig::default() }, MapStore::new());
     let peers = rig.job(9, 3);
@@ -230,7 +230,7 @@ fn a_leader_is_in_the_group_that_it_leads_and_not_taken_to_another_of_that_name(
 /// Found by the simulation (seed 45): a process had gone on to another group of that name, and ended it. The server
 /// counted this for the first group, and the other members waited in vain.
 #[test]
-fn who_has_gone_on_to_another_group_of_that_name_ends_that_one() {
+fn a_process_that_joined_a_later_group_of_that_name_ends_that_one() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(3, 3);
     for group in [[0, 1], [1, 2]] {

@@ -54,7 +54,7 @@ fn removed(outputs: &[Output]) -> Vec<String> {
 /// Cleanup directives went to the host with the rest. A host that did not know them made their registration a false
 /// success, and aborted processes left their files.
 #[test]
-fn what_a_process_registers_is_removed_when_it_breaks_off_without_asking_the_host() {
+fn the_server_removes_registered_files_of_a_lost_process_without_the_host() {
     let mut rig = own(Capabilities::JOB_CONTROL, Limits::default());
     let peers = rig.job(2, 2);
     let directives = [files("/a/x,/a/y"), directories("/d/"), flag("pmix.clnup.recurse"), ignored("/d/keep")];
@@ -87,7 +87,7 @@ fn one_that_finalized_has_ended_when_the_host_says_so_and_a_job_when_it_goes() {
 }
 
 #[test]
-fn what_else_was_asked_for_goes_to_the_host() {
+fn directives_other_than_cleanups_go_to_the_host() {
     let mut rig = own(Capabilities::JOB_CONTROL, Limits::default());
     let peer = rig.job(1, 1)[0];
     let (_, call) = upcall(&rig.request(peer, control(&[proc(0)], &[files("/f"), flag("pmix.jctrl.kill")])));
@@ -98,7 +98,7 @@ fn what_else_was_asked_for_goes_to_the_host() {
 }
 
 #[test]
-fn what_makes_no_sense_or_concerns_others_is_refused() {
+fn invalid_cleanups_and_cleanups_for_other_users_are_refused() {
     let mut rig = own(Capabilities::JOB_CONTROL, Limits::default());
     let peer = rig.job(2, 2)[0];
     let root = ProcId::new(namespace("root"), 0);
@@ -132,7 +132,7 @@ fn what_makes_no_sense_or_concerns_others_is_refused() {
 
 /// A server of root removed files in the name of any user. Only the file permissions of that user limited it.
 #[test]
-fn what_another_user_registers_is_for_the_host() {
+fn cleanups_of_another_user_go_to_the_host() {
     let capabilities = Capabilities::JOB_CONTROL;
     let mut rig = Rig::of_root(capabilities);
     let peer = rig.job(1, 1)[0];
@@ -168,7 +168,7 @@ fn every_directive_of_a_kind_is_read_and_slashes_are_not_counted() {
 
 /// Contradictions were searched only among requests for the same target.
 #[test]
-fn what_is_kept_for_a_job_is_kept_at_the_end_of_its_processes_and_the_other_way_round() {
+fn files_kept_for_a_job_are_kept_for_its_processes_and_vice_versa() {
     let mut rig = own(Capabilities::empty(), Limits::default());
     let peers = rig.job(2, 2);
     rig.request(peers[0], control(&[], &[ignored("/d/keep")]));

@@ -252,7 +252,7 @@ fn a_large_commit_takes_several_steps_and_others_come_in_between() {
 }
 
 #[test]
-fn whoever_waits_for_a_value_gets_it_with_the_piece_that_brings_it() {
+fn a_waiting_get_ends_with_the_piece_that_brings_its_value() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
     assert_eq!(rig.request(peers[1], get(&proc(0), Some("key.00000"), &[])), []);

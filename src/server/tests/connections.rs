@@ -76,7 +76,7 @@ fn without_the_host_only_processes_of_this_node_are_connected() {
 }
 
 #[test]
-fn those_who_are_connected_get_the_other_jobs_data() {
+fn connected_processes_get_the_data_of_the_other_job() {
     let mut rig = Rig::new(Capabilities::CONNECT);
     let here = rig.job(1, 1)[0];
     rig.register("other", Some(1), Some(1));
@@ -119,7 +119,7 @@ fn a_connection_and_a_fence_of_the_same_processes_do_not_meet() {
 }
 
 #[test]
-fn who_is_not_among_them_can_not_connect_others() {
+fn a_process_cannot_connect_others_without_itself() {
     let mut rig = Rig::new(Capabilities::CONNECT);
     let peers = rig.job(2, 2);
     let outputs = rig.request(peers[0], connect(&[proc(1)], &[]));

@@ -4,7 +4,7 @@
 //! its ends came before the next request of another job, and that waited for a second. The rule: ends share a bound on
 //! the work that they do at once, and the rest goes on in steps. Found by an attacker.
 
-use super::groups::told;
+use super::groups::notified;
 use super::harness::*;
 use crate::proto::{Group, RegisterEvents, Request, Tag};
 use crate::server::{Capabilities, Output, PeerId};
@@ -80,14 +80,14 @@ fn an_end_that_others_do_not_know_is_kept_once() {
     (0..GROUPS).for_each(|number| drop(rig.request(peers[0], construct(&format!("g{number}")))));
     let ended = &peers[1..];
     let mut outputs: Vec<Vec<Output>> = ended.iter().map(|peer| rig.lose(*peer)).collect();
-    let events_at_once: usize = outputs.iter().map(|outputs| told(outputs).len()).sum();
+    let events_at_once: usize = outputs.iter().map(|outputs| notified(outputs).len()).sum();
     assert!((1..=32).contains(&events_at_once), "{events_at_once}");
     assert_eq!(entries(&rig, "unannounced end of a process"), ended.len());
     let steps = steps(&mut rig);
-    assert!(steps.iter().all(|outputs| told(outputs).len() <= 32));
+    assert!(steps.iter().all(|outputs| notified(outputs).len() <= 32));
     outputs.extend(steps);
     let all = outputs.concat();
-    assert_eq!((told(&all).len(), replies(&all).len()), (ended.len() * GROUPS, GROUPS));
+    assert_eq!((notified(&all).len(), replies(&all).len()), (ended.len() * GROUPS, GROUPS));
     assert_eq!(rig.server.collective_count(), 0);
 }
 
@@ -113,7 +113,7 @@ fn members_hear_of_all_ends_before_they_get_their_group() {
             // The second end comes to the first group when the first one has come to all.
             assert!(of(*peer).is_some_and(|heard| heard > GROUPS), "a group was formed without news");
         }
-        for (peer, ..) in told(std::slice::from_ref(output)) {
+        for (peer, ..) in notified(std::slice::from_ref(output)) {
             heard.iter_mut().filter(|(of, _)| *of == peer).for_each(|(_, heard)| *heard += 1);
         }
     }

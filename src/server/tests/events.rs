@@ -32,13 +32,13 @@ fn targets(procs: &[ProcId]) -> Info {
 }
 
 /// Receivers and events, in order; the server's own process is `None`.
-pub(super) fn told(outputs: &[Output]) -> Vec<(Option<PeerId>, Status)> {
-    let told = |output: &Output| match output {
+pub(super) fn notified(outputs: &[Output]) -> Vec<(Option<PeerId>, Status)> {
+    let notified = |output: &Output| match output {
         Output::Notify(peer, delivery) => Some((Some(*peer), delivery.event.status)),
         Output::Raise(event) => Some((None, event.status)),
         _ => None,
     };
-    outputs.iter().filter_map(told).collect()
+    outputs.iter().filter_map(notified).collect()
 }
 
 /// Three processes of "job" and one of "other"; all want `CODE`.
@@ -71,7 +71,7 @@ fn an_event_goes_to_those_in_range_but_not_back() {
     for (range, info, hearers, goes_up) in cases {
         let outputs = rig.request(peers[0], notify(CODE, range, &info));
         let expected: Vec<_> = hearers.iter().map(|&index| (Some(peers[index]), CODE)).collect();
-        assert_eq!(told(&outputs), expected, "range {range}");
+        assert_eq!(notified(&outputs), expected, "range {range}");
         assert_eq!(upcalls(&outputs).len(), usize::from(goes_up), "range {range}");
         if goes_up {
             let (id, upcall) = upcall(&outputs);
@@ -83,7 +83,7 @@ fn an_event_goes_to_those_in_range_but_not_back() {
     for (range, info) in [(range::RANGE_INVALID, vec![]), (8, vec![]), (range::RANGE_CUSTOM, vec![])] {
         let outputs = rig.request(peers[0], notify(CODE, range, &info));
         assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_BAD_PARAM)]);
-        assert_eq!(told(&outputs), []);
+        assert_eq!(notified(&outputs), []);
     }
 }
 
@@ -108,20 +108,20 @@ fn the_mark_of_a_relayed_event_reaches_neither_clients_nor_the_host() {
 fn an_event_that_is_for_its_process_alone_reaches_not_even_the_servers() {
     let (mut rig, peers) = listening();
     rig.host(HostCall::RegisterEvents(Wish { codes: vec![CODE], directives: Vec::new() }));
-    assert_eq!(told(&rig.request(peers[0], notify(CODE, range::RANGE_PROC_LOCAL, &[]))), []);
-    assert_eq!(told(&rig.request(peers[0], notify(CODE, range::RANGE_RM, &[]))), [(None, CODE)]);
+    assert_eq!(notified(&rig.request(peers[0], notify(CODE, range::RANGE_PROC_LOCAL, &[]))), []);
+    assert_eq!(notified(&rig.request(peers[0], notify(CODE, range::RANGE_RM, &[]))), [(None, CODE)]);
 }
 
 #[test]
 fn an_event_of_the_host_goes_down_and_never_up() {
     let (mut rig, peers) = listening();
     let outputs = rig.host(of_host(CODE, range::RANGE_GLOBAL, &[]));
-    assert_eq!(told(&outputs).len(), peers.len());
+    assert_eq!(notified(&outputs).len(), peers.len());
     assert!(upcalls(&outputs).is_empty());
     let outputs = rig.host(of_host(CODE, range::RANGE_NAMESPACE, &[Info::new(key("pmix.nspace"), "other")]));
-    assert_eq!(told(&outputs), [(Some(peers[3]), CODE)]);
+    assert_eq!(notified(&outputs), [(Some(peers[3]), CODE)]);
     let outputs = rig.host(of_host(CODE, range::RANGE_RM, &[]));
-    assert_eq!(told(&outputs), []);
+    assert_eq!(notified(&outputs), []);
     let outputs = rig.host(of_host(CODE, range::RANGE_INVALID, &[]));
     assert!(outputs.iter().any(|o| matches!(o, Output::Complete(_, HostResult::Status(Status::ERR_BAD_PARAM)))));
 }
@@ -131,16 +131,16 @@ fn default_interest_takes_everything_that_is_not_kept_from_it() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
     rig.request(peers[1], register(&[]));
-    assert_eq!(told(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &[]))), [(Some(peers[1]), OTHER)]);
+    assert_eq!(notified(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &[]))), [(Some(peers[1]), OTHER)]);
     let hidden = [flag("pmix.evnondef")];
-    assert_eq!(told(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &hidden))), []);
+    assert_eq!(notified(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &hidden))), []);
     // The event kept from default handlers is still there for a registration of its code.
     let outputs = rig.request(peers[1], register(&[OTHER]));
-    assert_eq!(told(&outputs), [(Some(peers[1]), OTHER)]);
+    assert_eq!(notified(&outputs), [(Some(peers[1]), OTHER)]);
     let outputs = rig.request(peers[1], Request::DeregisterEvents(vec![DEFAULT_HANDLER]));
     assert_eq!(outputs, [], "there is no answer");
-    assert_eq!(told(&rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]))), []);
-    assert_eq!(told(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &[]))), [(Some(peers[1]), OTHER)]);
+    assert_eq!(notified(&rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]))), []);
+    assert_eq!(notified(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &[]))), [(Some(peers[1]), OTHER)]);
 }
 
 #[test]
@@ -154,23 +154,23 @@ fn late_registrants_get_what_they_missed_in_order_after_the_answer_and_once() {
     let outputs = rig.request(peers[1], register(&[CODE, OTHER]));
     assert!(matches!(outputs[0], Output::Answer(_, _, Answer::Reply(Reply::Status(Status::SUCCESS)))));
     let to = |peer: usize, codes: &[Status]| codes.iter().map(|code| (Some(peers[peer]), *code)).collect::<Vec<_>>();
-    assert_eq!(told(&outputs), to(1, &[CODE, OTHER, CODE]));
+    assert_eq!(notified(&outputs), to(1, &[CODE, OTHER, CODE]));
     let Output::Notify(_, delivery) = &outputs[1] else { panic!("{outputs:?}") };
     assert_eq!(delivery.notice().range, None, "what comes out of the cache has no range");
     for request in [register(&[CODE]), register(&[])] {
-        assert_eq!(told(&rig.request(peers[1], request)), []);
+        assert_eq!(notified(&rig.request(peers[1], request)), []);
     }
     // Events during a deregistration are delivered at the next registration.
     rig.request(peers[1], Request::DeregisterEvents(vec![CODE, DEFAULT_HANDLER]));
     rig.request(peers[0], notify(CODE, range::RANGE_NAMESPACE, &[]));
-    assert_eq!(told(&rig.request(peers[1], register(&[CODE]))), to(1, &[CODE]));
-    assert_eq!(told(&rig.request(peers[1], register(&[]))), []);
+    assert_eq!(notified(&rig.request(peers[1], register(&[CODE]))), to(1, &[CODE]));
+    assert_eq!(notified(&rig.request(peers[1], register(&[]))), []);
     // The raiser gets only the host's events.
-    assert_eq!(told(&rig.request(peers[0], register(&[]))), []);
-    assert_eq!(told(&rig.request(peers[2], register(&[CODE]))), to(2, &[CODE, CODE, CODE, CODE]));
+    assert_eq!(notified(&rig.request(peers[0], register(&[]))), []);
+    assert_eq!(notified(&rig.request(peers[2], register(&[CODE]))), to(2, &[CODE, CODE, CODE, CODE]));
     rig.wait(120);
     let again = rig.join(&proc(1), SOCKET);
-    assert_eq!(told(&rig.request(again, register(&[]))), [], "two minutes and no longer");
+    assert_eq!(notified(&rig.request(again, register(&[]))), [], "two minutes and no longer");
 }
 
 /// A registration got all kept events in one step. 60 events of 1 MiB held the server up for 50 ms.
@@ -186,13 +186,13 @@ fn missed_events_are_delivered_in_steps_and_in_order() {
         }
         let mut outputs = rig.begin(peers[1], register(&codes));
         assert_eq!(statuses(&outputs), [(peers[1], Status::SUCCESS)]);
-        let mut got = told(&outputs);
+        let mut got = notified(&outputs);
         let mut count = 1;
         while outputs.contains(&Output::Unfinished(peers[1])) {
             // Other processes are served in between.
             assert_eq!(statuses(&rig.put(peers[0], Scope::Local, "between", count)), [(peers[0], Status::SUCCESS)]);
             outputs = rig.input(Input::Proceed(peers[1]));
-            got.extend(told(&outputs));
+            got.extend(notified(&outputs));
             count += 1;
         }
         assert_eq!(count, steps);
@@ -209,7 +209,7 @@ fn a_connection_that_ends_gets_no_more_missed_events() {
         rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]));
     }
     assert!(rig.begin(peers[1], register(&[CODE])).contains(&Output::Unfinished(peers[1])));
-    assert_eq!(told(&rig.lose(peers[1])), []);
+    assert_eq!(notified(&rig.lose(peers[1])), []);
     assert_eq!(rig.input(Input::Proceed(peers[1])), []);
 }
 
@@ -220,9 +220,9 @@ fn one_that_comes_again_is_a_new_registrant() {
     rig.request(peers[1], register(&[CODE]));
     rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]));
     rig.request(peers[1], Request::Finalize);
-    assert_eq!(told(&rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]))), [], "it has finalized");
+    assert_eq!(notified(&rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]))), [], "it has finalized");
     let again = rig.join(&proc(1), SOCKET);
-    assert_eq!(told(&rig.request(again, register(&[CODE]))), [(Some(again), CODE), (Some(again), CODE)]);
+    assert_eq!(notified(&rig.request(again, register(&[CODE]))), [(Some(again), CODE), (Some(again), CODE)]);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn the_host_is_asked_once_for_each_code_of_the_environment_and_told_when_the_las
     let outputs = rig.complete(id, HostReply::Status(Status::OPERATION_SUCCEEDED));
     assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
     assert!(upcalls(&rig.host(HostCall::RegisterEvents(Wish { codes: vec![SYSTEM], directives: vec![] }))).is_empty());
-    assert_eq!(told(&rig.host(of_host(SYSTEM, range::RANGE_GLOBAL, &[]))).len(), 3);
+    assert_eq!(notified(&rig.host(of_host(SYSTEM, range::RANGE_GLOBAL, &[]))).len(), 3);
     assert_eq!(rig.request(peers[0], Request::DeregisterEvents(vec![SYSTEM])), []);
     assert_eq!(upcalls(&rig.lose(peers[1])), []);
     let outputs = rig.host(HostCall::DeregisterEvents(vec![SYSTEM]));
@@ -252,7 +252,7 @@ fn a_wish_that_the_host_refuses_is_none() {
     let (id, _) = upcall(&rig.request(peers[0], register(&[SYSTEM, CODE])));
     let outputs = rig.complete(id, HostReply::Status(Status::ERR_NO_PERMISSIONS));
     assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NO_PERMISSIONS)]);
-    assert_eq!(told(&rig.host(of_host(CODE, range::RANGE_GLOBAL, &[]))), []);
+    assert_eq!(notified(&rig.host(of_host(CODE, range::RANGE_GLOBAL, &[]))), []);
     assert_eq!(upcalls(&rig.request(peers[0], register(&[SYSTEM]))).len(), 1, "it is asked again");
 }
 
@@ -276,7 +276,7 @@ fn a_wish_whose_owner_has_gone_is_taken_back_once_it_is_granted() {
 /// A deregistration, even of nothing, compared all codes with all listeners, and all others waited for that. Now only
 /// the given codes are checked, and the codes of a registration whose owner has gone.
 #[test]
-fn what_only_a_withdrawn_wish_wants_is_given_up_with_it() {
+fn codes_of_a_withdrawn_registration_alone_are_deregistered_at_the_host() {
     let other = Status::from_raw(SYSTEM.to_raw() - 1);
     let mut rig = Rig::new(ALL);
     let peers = rig.job(2, 2);
@@ -313,15 +313,15 @@ fn the_servers_own_process_listens_too_and_hears_of_lost_clients() {
     let wish = HostCall::RegisterEvents(Wish { codes: vec![CODE, Status::ERR_LOST_CONNECTION], directives: vec![] });
     let outputs = rig.host(wish);
     assert!(matches!(outputs[0], Output::Complete(HostCallId(_), HostResult::Status(Status::SUCCESS))));
-    assert_eq!(told(&outputs), [(None, CODE)]);
-    assert_eq!(told(&rig.host(of_host(CODE, range::RANGE_LOCAL, &[]))), [(None, CODE)]);
+    assert_eq!(notified(&outputs), [(None, CODE)]);
+    assert_eq!(notified(&rig.host(of_host(CODE, range::RANGE_LOCAL, &[]))), [(None, CODE)]);
     let outputs = rig.lose(peers[1]);
     let Some(Output::Raise(event)) = outputs.iter().find(|o| matches!(o, Output::Raise(_))) else {
         panic!("{outputs:?}")
     };
     assert_eq!((event.status, &event.source), (Status::ERR_LOST_CONNECTION, &Some(proc(1))));
     rig.request(peers[0], Request::Finalize);
-    assert_eq!(told(&rig.lose(peers[0])), [], "that one left in order");
+    assert_eq!(notified(&rig.lose(peers[0])), [], "that one left in order");
 }
 
 #[test]
@@ -332,16 +332,16 @@ fn lost_clients_of_a_window_give_the_server_one_event() {
     let mut rig = Rig::with(config, crate::gds::model::MapStore::new());
     let peers = rig.job(3, 3);
     rig.host(HostCall::RegisterEvents(Wish { codes: vec![Status::ERR_LOST_CONNECTION], directives: vec![] }));
-    assert_eq!(told(&rig.lose(peers[2])), []);
-    assert_eq!(told(&rig.lose(peers[0])), []);
+    assert_eq!(notified(&rig.lose(peers[2])), []);
+    assert_eq!(notified(&rig.lose(peers[0])), []);
     let outputs = rig.wait(1);
     let [Output::Raise(event)] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!((event.status, &event.source), (Status::ERR_LOST_CONNECTION, &Some(proc(2))));
     assert_eq!(event.affected(), [&proc(2), &proc(0)]);
-    assert_eq!(told(&rig.wait(1)), []);
+    assert_eq!(notified(&rig.wait(1)), []);
     // The server ends within the window.
-    assert_eq!(told(&rig.lose(peers[1])), []);
-    assert_eq!(told(&rig.input(Input::Closing)), [(None, Status::ERR_LOST_CONNECTION)]);
+    assert_eq!(notified(&rig.lose(peers[1])), []);
+    assert_eq!(notified(&rig.input(Input::Closing)), [(None, Status::ERR_LOST_CONNECTION)]);
     assert_eq!(rig.server.poll_timeout(), None);
 }
 
@@ -384,10 +384,10 @@ fn an_event_with_a_required_info_for_the_host_waits_for_its_answer() {
         let peers = rig.job(2, 2);
         rig.request(peers[1], register(&[]));
         let outputs = rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, std::slice::from_ref(&required)));
-        assert_eq!(told(&outputs), []);
+        assert_eq!(notified(&outputs), []);
         let (id, _) = upcall(&outputs);
         let outputs = rig.complete(id, HostReply::Status(answer));
-        assert_eq!((told(&outputs).len(), statuses(&outputs)), (heard, vec![(peers[0], answer)]));
+        assert_eq!((notified(&outputs).len(), statuses(&outputs)), (heard, vec![(peers[0], answer)]));
     }
 }
 
@@ -403,7 +403,7 @@ fn an_event_outlives_its_raiser_while_the_host_thinks() {
         let (id, _) = upcall(&outputs);
         rig.lose(peers[0]);
         let outputs = rig.complete(id, HostReply::Status(answer));
-        assert_eq!((told(&outputs).len(), statuses(&outputs)), (heard, vec![]));
+        assert_eq!((notified(&outputs).len(), statuses(&outputs)), (heard, vec![]));
     }
 }
 

@@ -65,7 +65,7 @@ fn output_goes_to_whom_the_host_allowed_it() {
 }
 
 #[test]
-fn what_is_forwarded_already_needs_no_second_permission() {
+fn a_channel_forwarded_already_needs_no_second_permission() {
     let mut rig = Rig::new(Capabilities::IOF_PULL);
     let peers = rig.job(2, 2);
     let (id, _) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT, 1)));
@@ -121,7 +121,7 @@ fn output_nobody_wants_yet_waits_for_the_first_who_does() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_and_goes_with_its_job() {
+fn kept_output_is_bounded_and_goes_with_its_job() {
     let limits = Limits { kept_output_bytes_max: 1000, ..Limits::default() };
     let config = ServerConfig { capabilities: Capabilities::IOF_PULL, limits, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::new());

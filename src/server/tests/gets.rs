@@ -139,7 +139,7 @@ fn everything_of_a_process_that_has_had_its_say_without_a_value_is_what_is_regis
 }
 
 #[test]
-fn what_a_committed_neighbour_puts_a_little_later_is_found() {
+fn a_get_finds_a_value_that_a_committed_neighbour_puts_later() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
     rig.put(peers[0], Scope::Global, "other", 1);
@@ -246,7 +246,7 @@ fn everything_is_what_a_process_posted_and_what_is_registered_for_it() {
 
 /// A key that is not reserved was searched only among posted values, although the value itself had to be sent.
 #[test]
-fn what_is_registered_for_a_process_under_any_key_is_told() {
+fn a_get_finds_a_registered_value_of_a_process_under_any_key() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(4, 2);
     let qualifier = || Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("q"), 1) };

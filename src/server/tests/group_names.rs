@@ -31,7 +31,7 @@ fn targets(procs: &[ProcId]) -> Info {
     Info::new(key("pmix.evrange"), Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements })))
 }
 
-fn told(outputs: &[Output]) -> Vec<PeerId> {
+fn notified(outputs: &[Output]) -> Vec<PeerId> {
     outputs.iter().filter_map(|output| if let Output::Notify(peer, _) = output { Some(*peer) } else { None }).collect()
 }
 
@@ -72,7 +72,7 @@ fn an_event_for_members_reaches_them() {
         for info in [targets(std::slice::from_ref(&named)), Info::new(key("pmix.evrange"), named)] {
             let notify = Notify { status: CODE, range: range::RANGE_CUSTOM, info: vec![info] };
             let outputs = rig.request(peers[0], Request::Notify(notify));
-            assert_eq!(told(&outputs), peers[1..=meant.len()]);
+            assert_eq!(notified(&outputs), peers[1..=meant.len()]);
             let Upcall::NotifyEvent(event) = upcall(&outputs).1 else { panic!("no event") };
             assert_eq!(event.targets(), meant.iter().collect::<Vec<_>>());
         }
@@ -88,7 +88,7 @@ fn a_member_hears_what_it_tells_its_group() {
     peers.iter().for_each(|&peer| drop(rig.request(peer, Request::RegisterEvents(wish.clone()))));
     let mut tell = |named| {
         let notify = Notify { status: CODE, range: range::RANGE_CUSTOM, info: vec![targets(&[named])] };
-        told(&rig.request(peers[1], Request::Notify(notify)))
+        notified(&rig.request(peers[1], Request::Notify(notify)))
     };
     assert_eq!(tell(member(Rank::Wildcard)), peers[1..]);
     assert_eq!(tell(everybody()), [peers[0], peers[2]], "what it could see it has told itself");

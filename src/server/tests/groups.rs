@@ -188,7 +188,7 @@ fn clients_of_the_reference_get_of_the_hosts_words_what_members_gave_each_other_
 }
 
 #[test]
-fn what_needs_the_host_is_not_supported_without_it() {
+fn groups_that_need_the_host_are_not_supported_without_it() {
     let mut rig = Rig::new(Capabilities::CONNECT);
     let peer = rig.job(2, 1)[0];
     for request in [construct("g", &[everybody()], &[]), construct("h", &[proc(0)], &[flag("pmix.grp.actxid")])] {
@@ -352,7 +352,7 @@ fn a_group_that_was_formed_otherwise_is_dissolved_by_those_who_name_its_members(
 }
 
 #[test]
-fn what_members_say_of_a_group_is_bounded() {
+fn the_directives_of_a_group_member_are_bounded() {
     let mut rig = Rig::new(Capabilities::empty());
     let peer = rig.job(1, 1)[0];
     let many = vec![flag("pmix.custom"); 257];
@@ -379,8 +379,8 @@ fn one_process_has_a_share_of_the_groups() {
 }
 
 /// Receivers and events, with the affected process.
-pub(super) fn told(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
-    let told = |output: &Output| match output {
+pub(super) fn notified(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
+    let notified = |output: &Output| match output {
         Output::Notify(peer, EventDelivery { event, .. }) => {
             let affected = event.info.iter().find(|info| info.key.as_str() == "pmix.evproc")?;
             let Value::Proc(affected) = &affected.value else { return None };
@@ -388,7 +388,7 @@ pub(super) fn told(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
         }
         _ => None,
     };
-    outputs.iter().filter_map(told).collect()
+    outputs.iter().filter_map(notified).collect()
 }
 
 fn listen(rig: &mut Rig, peers: &[PeerId]) {
@@ -413,23 +413,27 @@ fn the_loss_of_a_member_is_told_to_leaders_or_to_all_and_that_of_a_leader_to_all
         let notify = flag("pmix.grp.notterm");
         rig.request(peers[0], construct("g", &[everybody()], &[notify.clone(), flag("pmix.grp.ldr")]));
         rig.request(peers[1], construct("g", &[everybody()], std::slice::from_ref(&notify)));
-        assert_eq!(told(&end(&mut rig, 3, peers[3])), [failed(peers[0], 3)], "the leader alone");
+        assert_eq!(notified(&end(&mut rig, 3, peers[3])), [failed(peers[0], 3)], "the leader alone");
         let outputs = rig.request(peers[2], construct("g", &[everybody()], std::slice::from_ref(&notify)));
         assert_eq!(formed(&outputs).1, [0, 1, 2].map(proc), "the others go on");
-        assert_eq!(told(&end(&mut rig, 2, peers[2])), [failed(peers[0], 2), failed(peers[1], 2)]);
+        assert_eq!(notified(&end(&mut rig, 2, peers[2])), [failed(peers[0], 2), failed(peers[1], 2)]);
         rig.request(peers[0], construct("h", &[proc(0), proc(1)], &[]));
-        assert_eq!(told(&end(&mut rig, 1, peers[1])), [failed(peers[0], 1)], "of the first group, as promised there");
+        assert_eq!(
+            notified(&end(&mut rig, 1, peers[1])),
+            [failed(peers[0], 1)],
+            "of the first group, as promised there"
+        );
     }
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(3, 3);
     listen(&mut rig, &peers);
     rig.request(peers[0], construct("g", &[everybody()], &[flag("pmix.grp.ldr")]));
     rig.request(peers[1], construct("g", &[everybody()], &[]));
-    assert_eq!(told(&rig.lose(peers[0])), [(peers[1], Status::GROUP_LEADER_FAILED, proc(0))]);
+    assert_eq!(notified(&rig.lose(peers[0])), [(peers[1], Status::GROUP_LEADER_FAILED, proc(0))]);
 }
 
 #[test]
-fn who_leaves_is_not_waited_for_at_the_end_of_the_group() {
+fn the_end_of_a_group_does_not_wait_for_a_leaver() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
     let notify = [flag("pmix.grp.notterm")];
@@ -477,9 +481,9 @@ fn members_that_know_of_nobody_else_are_brought_together_by_one_answer_of_the_ho
         assert!(replies(&outputs).contains(&refused), "{outputs:?}");
         let is_for_outsider = |output: &Output| matches!(output, Output::Answer(peer, ..) if *peer == outsider.0);
         let rest: Vec<Output> = outputs.into_iter().filter(|output| !is_for_outsider(output)).collect();
-        let (mut told, members, number) = formed(&rest);
-        told.sort_unstable();
-        assert_eq!((told, members, number), (vec![leader.0, added.0], vec![proc(0), proc(1)], None));
+        let (mut notified, members, number) = formed(&rest);
+        notified.sort_unstable();
+        assert_eq!((notified, members, number), (vec![leader.0, added.0], vec![proc(0), proc(1)], None));
         assert_eq!(rig.complete(asked[second].1, members_are(&[0, 1])), [], "a host may answer each");
         assert_eq!(formed(&rig.complete(other.1, members_are(&[2]))), (vec![other.0], vec![proc(2)], None));
         assert_eq!(rig.server.collective_count(), 0);
@@ -490,10 +494,10 @@ fn members_that_know_of_nobody_else_are_brought_together_by_one_answer_of_the_ho
 fn the_hosts_failure_to_bring_members_together_is_told_to_all() {
     let mut rig = Rig::new(Capabilities::GROUP);
     let asked = bootstrapped(&mut rig);
-    let mut told = statuses(&rig.complete(asked[1].1, HostReply::Status(Status::GROUP_CONSTRUCT_ABORT)));
-    told.sort_unstable_by_key(|(peer, _)| *peer);
+    let mut notified = statuses(&rig.complete(asked[1].1, HostReply::Status(Status::GROUP_CONSTRUCT_ABORT)));
+    notified.sort_unstable_by_key(|(peer, _)| *peer);
     let expected: Vec<_> = asked.iter().map(|(peer, ..)| (*peer, Status::GROUP_CONSTRUCT_ABORT)).collect();
-    assert_eq!(told, expected);
+    assert_eq!(notified, expected);
     assert_eq!(rig.server.collective_count(), 0);
 }
 
@@ -518,7 +522,7 @@ fn a_group_of_a_job_that_is_all_here_is_numbered_here_and_members_learn_what_eac
 /// had dropped them, so MPI sessions with their own library did not find a peer's communicator. The rule: the server
 /// answers, by the group's context number, even after the group's end.
 #[test]
-fn what_members_gave_is_found_by_clients_that_ask_for_it() {
+fn the_server_answers_gets_of_contributions_to_a_group() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
     let own = |value: u64| Info::new(key("pmix.grp.lclid"), Value::Size(value));

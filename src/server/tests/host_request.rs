@@ -220,7 +220,7 @@ fn results_are_handed_on_with_their_status() {
 /// The host answered one of two queries for one key, without saying which: it counted for both, and as success. Its
 /// answers were lost if only this server could not read a query.
 #[test]
-fn what_the_host_has_told_is_told_and_what_it_has_not_is_missing() {
+fn a_partial_answer_of_the_host_stays_partial_with_its_facts() {
     let wanted = |rank: u32, other: &[Info]| Query {
         keys: vec![Text::from("site.fact")],
         qualifiers: [&[Info::new(key("pmix.procid"), proc(rank))], other].concat(),
@@ -238,7 +238,7 @@ fn what_the_host_has_told_is_told_and_what_it_has_not_is_missing() {
 
 /// A host whose module has no function for queries returns this status, and so does one without the answer.
 #[test]
-fn what_the_host_does_not_support_the_server_answers_itself() {
+fn the_server_answers_queries_that_the_host_does_not_support() {
     let nothing = HostReply::Infos { status: Status::ERR_NOT_SUPPORTED, info: Vec::new() };
     for reply in [HostReply::Status(Status::ERR_NOT_SUPPORTED), nothing] {
         let wanted = Query { keys: vec![Text::from(keys::QUERY_SUPPORTED_KEYS.name())], qualifiers: Vec::new() };
@@ -314,7 +314,7 @@ fn the_name_of_a_spawned_job_comes_with_what_is_known_of_it() {
 }
 
 #[test]
-fn what_is_logged_says_whose_it_is_and_of_when() {
+fn a_log_request_names_its_process_and_its_time() {
     let mut rig = Rig::new(Capabilities::LOG);
     let peer = rig.job(1, 1)[0];
     let directives = vec![Info::new(key("pmix.log.source"), Value::from(ProcId::new(namespace("else"), 3)))];

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::events::{register, told};
+use super::events::{notified, register};
 use super::harness::*;
 use crate::events::{DEVICE_FOUND, DEVICE_LOST};
 use crate::fabric::CurrentFabric;
@@ -41,14 +41,14 @@ fn the_loss_and_the_return_of_a_device_are_events() {
     let peer = rig.job(1, 1)[0];
     assert_eq!(statuses(&rig.request(peer, register(&[DEVICE_LOST, DEVICE_FOUND]))), [(peer, Status::SUCCESS)]);
     let names = |names: &[&str]| inventory(names.iter().map(|name| (*name).to_owned()));
-    assert_eq!(told(&rig.host(names(&["eth0", "eth1"]))), []);
+    assert_eq!(notified(&rig.host(names(&["eth0", "eth1"]))), []);
     let lost = rig.host(names(&["eth0"]));
-    assert_eq!(told(&lost), [(Some(peer), DEVICE_LOST)]);
+    assert_eq!(notified(&lost), [(Some(peer), DEVICE_LOST)]);
     let info = infos(&lost)[0];
     let facts = [keys::HOSTNAME, keys::DEVICE_ID, keys::FABRIC_DEVICE_NAME].map(|key| text(info, key.name()));
     assert_eq!(facts, [Some("n0"), Some("id-eth1"), Some("eth1")]);
     assert!(info.iter().any(|info| info.key.as_str() == keys::EVENT_NON_DEFAULT.name()));
-    assert_eq!(told(&rig.host(names(&["eth0", "eth1"]))), [(Some(peer), DEVICE_FOUND)]);
+    assert_eq!(notified(&rig.host(names(&["eth0", "eth1"]))), [(Some(peer), DEVICE_FOUND)]);
 }
 
 #[test]

@@ -43,8 +43,8 @@ fn listen(rig: &mut Rig, peers: &[PeerId], codes: &[Status]) {
 }
 
 /// Receivers and events, with the affected process.
-fn told(outputs: &[Output]) -> Vec<(PeerId, Status, Option<ProcId>)> {
-    let told = |output: &Output| match output {
+fn notified(outputs: &[Output]) -> Vec<(PeerId, Status, Option<ProcId>)> {
+    let notified = |output: &Output| match output {
         Output::Notify(peer, EventDelivery { event, .. }) => {
             let affected = event.info.iter().find(|info| info.key.as_str() == "pmix.evproc");
             let affected = affected.and_then(|info| match &info.value {
@@ -55,11 +55,11 @@ fn told(outputs: &[Output]) -> Vec<(PeerId, Status, Option<ProcId>)> {
         }
         _ => None,
     };
-    outputs.iter().filter_map(told).collect()
+    outputs.iter().filter_map(notified).collect()
 }
 
 #[test]
-fn who_says_that_it_joined_is_in_and_speaks_for_nobody_else() {
+fn a_process_that_reports_its_join_is_a_member_and_adds_no_others() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(3, 3);
     let members = [proc(0), proc(1)];
@@ -94,7 +94,7 @@ fn a_leaver_is_out_and_the_others_are_told_here_and_elsewhere() {
     peers.iter().for_each(|&peer| drop(rig.request(peer, join("g", &members))));
     let outputs = rig.request(peers[2], leave("g"));
     let left = |peer| (peer, Status::GROUP_LEFT, Some(proc(2)));
-    assert_eq!(told(&outputs), [left(peers[0]), left(peers[1])]);
+    assert_eq!(notified(&outputs), [left(peers[0]), left(peers[1])]);
     assert_eq!(statuses(&outputs), [(peers[2], Status::SUCCESS)]);
     let (_, call) = upcall(&outputs);
     assert!(matches!(call, Upcall::NotifyEvent(event) if event.status == Status::GROUP_LEFT));
@@ -118,20 +118,20 @@ fn a_leaver_is_out_and_the_others_are_told_here_and_elsewhere() {
 
 /// Leaders of OpenPMIx releases wait for answers that an ended process never gives.
 #[test]
-fn who_ends_without_an_answer_has_it_given_by_the_server_and_so_has_a_leader() {
+fn the_server_reports_ends_of_leaders_and_of_processes_without_an_answer() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(4, 4);
     listen(&mut rig, &peers, &[Status::PROC_TERMINATED]);
     let invite = |id| event(Status::GROUP_INVITED, Some(id), &[proc(1), proc(2), proc(3)]);
     rig.request(peers[0], invite("g"));
     rig.request(peers[1], event(Status::GROUP_INVITE_DECLINED, None, &[proc(0)]));
-    assert_eq!(told(&rig.lose(peers[1])), [], "it had answered");
+    assert_eq!(notified(&rig.lose(peers[1])), [], "it had answered");
     let ended = |peer, rank| (peer, Status::PROC_TERMINATED, Some(proc(rank)));
-    assert_eq!(told(&rig.lose(peers[2])), [ended(peers[0], 2)]);
+    assert_eq!(notified(&rig.lose(peers[2])), [ended(peers[0], 2)]);
     let outputs = rig.request(peers[0], invite("h"));
-    assert_eq!(told(&outputs), [ended(peers[0], 1), ended(peers[0], 2)], "they are gone already");
-    assert_eq!(told(&rig.request(peers[0], Request::Finalize)), [ended(peers[3], 0), ended(peers[3], 0)]);
-    assert_eq!(told(&rig.lose(peers[3])), []);
+    assert_eq!(notified(&outputs), [ended(peers[0], 1), ended(peers[0], 2)], "they are gone already");
+    assert_eq!(notified(&rig.request(peers[0], Request::Finalize)), [ended(peers[3], 0), ended(peers[3], 0)]);
+    assert_eq!(notified(&rig.lose(peers[3])), []);
 }
 
 /// Found by the simulation (seed 28): a process that accepted after the leader had given up, or had ended, listened too
@@ -140,7 +140,7 @@ fn who_ends_without_an_answer_has_it_given_by_the_server_and_so_has_a_leader() {
 /// announced as leader to a group that existed. So a latecomer hears of the leader's end only if the leader ended
 /// before it concluded.
 #[test]
-fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
+fn a_process_that_accepts_too_late_hears_the_outcome_on_any_node() {
     let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
     let peers = rig.job(4, 3);
     listen(&mut rig, &peers[1..2], &[Status::PROC_TERMINATED, Status::GROUP_CONSTRUCT_ABORT]);
@@ -149,7 +149,7 @@ fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
     question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
     let accept = || event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]);
     let many = event(Status::GROUP_INVITE_ACCEPTED, Some("x"), &[0, 0, 0].map(proc));
-    assert_eq!(told(&rig.request(peers[1], many)), [], "an answer for each would be a way to flood others");
+    assert_eq!(notified(&rig.request(peers[1], many)), [], "an answer for each would be a way to flood others");
     let accept_elsewhere = || {
         let info = vec![Info::new(key("pmix.evrange"), proc(0)), Info::new(key("pmix.grp.id"), "g")];
         let (status, range) = (Status::GROUP_INVITE_ACCEPTED, range::RANGE_CUSTOM);
@@ -160,25 +160,25 @@ fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
         other => panic!("{other:?}"),
     };
     rig.request(peers[0], invite);
-    assert_eq!(told(&rig.request(peers[1], accept())), [], "it is open");
+    assert_eq!(notified(&rig.request(peers[1], accept())), [], "it is open");
     rig.request(peers[0], event(Status::GROUP_CONSTRUCT_ABORT, Some("g"), &[2, 3].map(proc)));
     let aborted = (peers[1], Status::GROUP_CONSTRUCT_ABORT, None);
-    assert_eq!(told(&rig.request(peers[1], accept())), std::slice::from_ref(&aborted));
+    assert_eq!(notified(&rig.request(peers[1], accept())), std::slice::from_ref(&aborted));
     let outputs = rig.host(accept_elsewhere());
     assert_eq!(goes_up(&outputs), (Status::GROUP_CONSTRUCT_ABORT, vec![proc(3)]));
-    assert_eq!(told(&rig.lose(peers[0])), []);
-    assert_eq!(told(&rig.request(peers[1], accept())), [aborted], "the leader had concluded before it ended");
+    assert_eq!(notified(&rig.lose(peers[0])), []);
+    assert_eq!(notified(&rig.request(peers[1], accept())), [aborted], "the leader had concluded before it ended");
     assert_eq!(goes_up(&rig.host(accept_elsewhere())), (Status::GROUP_CONSTRUCT_ABORT, vec![proc(3)]));
     // Another leader ends while its invitation is open.
     rig.request(peers[2], event(Status::GROUP_INVITED, Some("h"), &[1, 3].map(proc)));
     let ended = (peers[1], Status::PROC_TERMINATED, Some(proc(2)));
-    assert_eq!(told(&rig.lose(peers[2])), std::slice::from_ref(&ended));
-    assert_eq!(told(&rig.request(peers[1], event(Status::GROUP_INVITE_ACCEPTED, Some("h"), &[proc(2)]))), [ended]);
+    assert_eq!(notified(&rig.lose(peers[2])), std::slice::from_ref(&ended));
+    assert_eq!(notified(&rig.request(peers[1], event(Status::GROUP_INVITE_ACCEPTED, Some("h"), &[proc(2)]))), [ended]);
 }
 
 /// Its acceptance crossed the completion without it: too early for the answer to latecomers, too late for the leader.
 #[test]
-fn who_has_accepted_and_is_left_out_is_told_and_nobody_else() {
+fn only_accepting_processes_that_are_left_out_hear_of_an_abort() {
     let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
     let peers = rig.job(6, 5);
     let ends = [Status::GROUP_CONSTRUCT_COMPLETE, Status::GROUP_CONSTRUCT_ABORT];
@@ -198,7 +198,7 @@ fn who_has_accepted_and_is_left_out_is_told_and_nobody_else() {
     let outputs = rig.request(peers[0], event(Status::GROUP_CONSTRUCT_COMPLETE, Some("g"), &[0, 1].map(proc)));
     let expected =
         [(peers[1], Status::GROUP_CONSTRUCT_COMPLETE, None), (peers[2], Status::GROUP_CONSTRUCT_ABORT, None)];
-    assert_eq!(told(&outputs), expected);
+    assert_eq!(notified(&outputs), expected);
     let gone_up = |(_, call): &(_, Upcall)| match call {
         Upcall::NotifyEvent(event) if event.status == Status::GROUP_CONSTRUCT_ABORT => {
             Some(event.targets().into_iter().cloned().collect::<Vec<_>>())
@@ -212,7 +212,7 @@ fn who_has_accepted_and_is_left_out_is_told_and_nobody_else() {
 /// A process that had accepted got the abort of an existing group, if its leader had informed all processes and not
 /// each by name.
 #[test]
-fn who_hears_that_there_is_a_group_or_is_named_in_it_is_not_told_of_an_abort() {
+fn a_process_that_hears_of_or_is_in_the_group_gets_no_abort() {
     let membership = Info::new(key("pmix.grp.mbrs"), procs(&[0, 1, 2, 3].map(proc)));
     for (range, more) in [(range::RANGE_NAMESPACE, None), (range::RANGE_CUSTOM, Some(membership))] {
         let (mut rig, peers) = invited_by_0(&[1, 2, 3]);
@@ -231,7 +231,7 @@ fn who_hears_that_there_is_a_group_or_is_named_in_it_is_not_told_of_an_abort() {
 
 /// The event about an ended process went up, or to its next connection.
 #[test]
-fn who_has_accepted_and_ended_is_not_told_that_it_is_left_out() {
+fn an_ended_process_that_had_accepted_gets_no_abort() {
     let forgotten = HostCall::DeregisterNamespace(namespace("other"));
     for (is_other, ends) in [(true, forgotten), (false, from_3(Status::PROC_TERMINATED))] {
         let (mut rig, peers) = invited_by_0(&[1, 2, 3]);
@@ -252,7 +252,7 @@ fn who_has_accepted_and_ended_is_not_told_that_it_is_left_out() {
 /// that ended between its two events left the process uninformed. Now the first event holds all names, and the server
 /// passes them on.
 #[test]
-fn who_declined_and_accepts_then_is_told_once_that_it_is_left_out() {
+fn a_process_that_accepts_after_declining_hears_once_that_it_is_left_out() {
     for is_heard in [true, false] {
         let (mut rig, peers) = invited_by_0(&[1, 2]);
         let servers = namespace("server");
@@ -272,9 +272,9 @@ fn who_declined_and_accepts_then_is_told_once_that_it_is_left_out() {
         let mut heard = Vec::new();
         for (status, info) in invitation.announcements(&invitation.conclude(true), None, true) {
             let range = range::RANGE_CUSTOM;
-            heard.extend(told(&rig.request(peers[0], Request::Notify(Notify { status, range, info }))));
+            heard.extend(notified(&rig.request(peers[0], Request::Notify(Notify { status, range, info }))));
         }
-        heard.extend(told(&rig.lose(peers[0])));
+        heard.extend(notified(&rig.lose(peers[0])));
         let expected =
             [(peers[1], Status::GROUP_CONSTRUCT_COMPLETE, None), (peers[2], Status::GROUP_CONSTRUCT_ABORT, None)];
         assert_eq!(heard, expected, "its leader has heard its second answer: {is_heard}");
@@ -364,7 +364,7 @@ fn a_job_that_ends_does_not_end_the_invitation_for_the_others() {
     question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
     rig.request(peers[0], invite);
     rig.host(HostCall::DeregisterNamespace(namespace("other")));
-    assert_eq!(told(&rig.request(peers[1], event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]))), []);
+    assert_eq!(notified(&rig.request(peers[1], event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]))), []);
 }
 
 /// Found by the simulation (seed 48): a process that went from one group to another of that name got the members of the
@@ -395,25 +395,25 @@ fn the_server_tells_the_end_for_leaders_that_never_do() {
     let invite = |id| event(Status::GROUP_INVITED, Some(id), &[0, 1, 2].map(proc));
     let accept = |id| event(Status::GROUP_INVITE_ACCEPTED, id, &[proc(0)]);
     rig.request(peers[0], invite("g"));
-    assert_eq!(told(&rig.request(peers[1], accept(None))), []);
+    assert_eq!(notified(&rig.request(peers[1], accept(None))), []);
     let outputs = rig.request(peers[2], accept(None));
     let complete = |peer| (peer, Status::GROUP_CONSTRUCT_COMPLETE, None);
-    assert_eq!(told(&outputs), [complete(peers[0]), complete(peers[1]), complete(peers[2])]);
+    assert_eq!(notified(&outputs), [complete(peers[0]), complete(peers[1]), complete(peers[2])]);
     rig.request(peers[0], invite("h"));
     rig.request(peers[1], accept(Some("h")));
     let outputs = rig.request(peers[2], event(Status::GROUP_INVITE_DECLINED, Some("h"), &[proc(0)]));
-    assert_eq!(told(&outputs).len(), 3);
-    assert!(told(&outputs).iter().all(|(_, status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
+    assert_eq!(notified(&outputs).len(), 3);
+    assert!(notified(&outputs).iter().all(|(_, status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
     // Our own clients report the result themselves, even those that map nothing, and they state it. The server once
     // reported a group without its leader.
     let Request::Notify(mut question) = event(Status::GROUP_INVITED, Some("j"), &[1, 2].map(proc)) else { panic!() };
     question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
     rig.request(peers[0], Request::Notify(question));
     rig.request(peers[1], accept(Some("j")));
-    assert_eq!(told(&rig.request(peers[2], accept(Some("j")))), []);
+    assert_eq!(notified(&rig.request(peers[2], accept(Some("j")))), []);
     rig.request(own, invite("i"));
     rig.request(peers[1], accept(Some("i")));
-    assert_eq!(told(&rig.request(peers[2], accept(Some("i")))), []);
+    assert_eq!(notified(&rig.request(peers[2], accept(Some("i")))), []);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_server_that_has_given_its_part_is_not_asked_for_one_under_another_list() {
 
 /// Clients of OpenPMIx leave by an event of their own.
 #[test]
-fn who_leaves_by_an_event_is_a_leaver_too() {
+fn a_member_that_leaves_by_an_event_is_a_leaver_too() {
     let ((mut here, here_peers), (mut there, there_peers)) = (server_of(&[0]), server_of(&[2]));
     assert_eq!(ends_group(&here.request(here_peers[0], destruct())).len(), 1);
     let info = vec![Info::new(key("pmix.evproc"), proc(2)), Info::new(key("pmix.grp.id"), "g")];
@@ -125,7 +125,7 @@ fn who_leaves_by_an_event_is_a_leaver_too() {
 }
 
 #[test]
-fn who_hears_of_the_leave_before_its_own_members_have_come_asks_when_they_have() {
+fn a_server_asks_about_an_early_leave_once_its_own_members_have_come() {
     let ((mut here, here_peers), (mut there, there_peers)) = (server_of(&[0, 1]), server_of(&[2]));
     assert_eq!(here.request(here_peers[0], destruct()), []);
     let left = goes_up(&there.request(there_peers[0], leave()));
@@ -137,7 +137,7 @@ fn who_hears_of_the_leave_before_its_own_members_have_come_asks_when_they_have()
 
 /// Found by the simulator (seed 65410): a leave during the forming of the group was unknown when its end went up.
 #[test]
-fn who_hears_of_a_leave_and_ends_the_group_before_it_is_formed_asks_too() {
+fn a_server_asks_about_a_leave_before_the_forming_of_the_group() {
     let (mut there, there_peers) = server_of(&[2]);
     let left = goes_up(&there.request(there_peers[0], leave()));
     let mut here = Rig::new(Capabilities::GROUP | Capabilities::NOTIFY_EVENT);

@@ -10,7 +10,7 @@ const SUCCESS: Status = Status::SUCCESS;
 /// servers never sent that data again, so this server went on to answer with older values. Now it fetches all values
 /// that may be outdated before the next fence of these participants succeeds.
 #[test]
-fn who_has_missed_a_fence_fetches_what_may_be_outdated_before_the_next_succeeds() {
+fn outdated_values_are_fetched_after_a_missed_fence_before_the_next() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
     let peer = rig.job(4, 1)[0];
     let (id, _) = collect(&mut rig, &[peer]);
@@ -80,7 +80,7 @@ fn after_a_fence_that_failed_everything_is_sent_and_said_to_be_everything() {
 
 /// The answer for one fence may be older than the data of another one, which held only changes.
 #[test]
-fn what_is_fetched_for_a_fence_and_overtaken_is_fetched_again() {
+fn values_overtaken_during_their_fetch_are_fetched_again() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
     let peer = rig.job(2, 1)[0];
     let both = [proc(0), proc(1)];

@@ -4,7 +4,7 @@ use super::harness::*;
 use crate::server::{Capabilities, OpenOperation, OperationKind};
 
 #[test]
-fn what_waits_is_listed_with_its_age_and_those_it_waits_for() {
+fn open_operations_are_listed_with_their_age_and_missing_processes() {
     let mut rig = Rig::new(Capabilities::FENCE);
     let peers = rig.job(4, 3);
     assert_eq!(rig.server.open_operations(rig.now), []);

@@ -88,8 +88,8 @@ fn processes_are_told_of_sets_and_find_them_until_they_are_deleted() {
     assert_eq!(ask(&mut rig, peers[1], &["pmix.qry.pmems"], &named("even")), Ok(vec![procs(&[proc(0), proc(2)])]));
     assert_eq!(ask(&mut rig, peers[1], &["pmix.qry.pmems"], &named("none")), Err(Status::ERR_NOT_FOUND));
     let outputs = delete(&mut rig, "even");
-    let is_told = |output: &Output| matches!(output, Output::Notify(_, delivery) if delivery.event.status == Status::PROCESS_SET_DELETE);
-    assert!(outputs.iter().any(is_told), "{outputs:?}");
+    let is_deletion = |output: &Output| matches!(output, Output::Notify(_, delivery) if delivery.event.status == Status::PROCESS_SET_DELETE);
+    assert!(outputs.iter().any(is_deletion), "{outputs:?}");
     assert_eq!(result(&delete(&mut rig, "even")), Status::ERR_NOT_FOUND);
     assert_eq!(result(&define(&mut rig, "", &[proc(0)])), Status::ERR_BAD_PARAM);
     assert_eq!(result(&define(&mut rig, "empty", &[])), Status::ERR_BAD_PARAM);
@@ -100,7 +100,7 @@ fn processes_are_told_of_sets_and_find_them_until_they_are_deleted() {
 
 /// A requester does not see the names of other users' sets and groups.
 #[test]
-fn who_may_know_of_groups_and_sets() {
+fn groups_and_process_sets_are_hidden_from_other_users() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(2, 2);
     for &peer in &peers {

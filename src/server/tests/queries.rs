@@ -113,7 +113,7 @@ fn a_query_of_hardware_that_nobody_has_or_that_is_the_hosts_alone_does_not_wait(
 }
 
 #[test]
-fn who_goes_while_the_topology_is_read_is_not_answered() {
+fn a_client_that_goes_during_the_topology_read_gets_no_answer() {
     let (mut rig, peer) = rig(Capabilities::empty(), true);
     rig.request(peer, query(&WANTED));
     assert_eq!(rig.server.open_request_count(), 1);
@@ -124,7 +124,7 @@ fn who_goes_while_the_topology_is_read_is_not_answered() {
 /// A host that knew one of the keys, or returned "not found" instead of "not supported", kept this server from
 /// answering the rest.
 #[test]
-fn what_the_host_does_not_answer_this_server_does() {
+fn the_server_answers_keys_that_the_host_leaves_open() {
     let of_server = || info(keys::LOCALITY_STRING.name(), LOCALITY);
     let told = info("host's", 1);
     let partial = |info| HostReply::Infos { status: Status::ERR_PARTIAL_SUCCESS, info };
@@ -235,8 +235,8 @@ fn a_query_tells_a_tool_of_its_users_jobs_and_nobody_of_other_users_processes() 
         (process, &proc(0), vec![]),
         (process, &theirs, asked.clone()),
     ] {
-        let is_told = |name: &&&str| queried(&mut rig, peer, name, Some(of)).is_some();
-        assert_eq!(asked.iter().filter(is_told).copied().collect::<Vec<_>>(), found, "{peer:?} about {of}");
+        let is_answered = |name: &&&str| queried(&mut rig, peer, name, Some(of)).is_some();
+        assert_eq!(asked.iter().filter(is_answered).copied().collect::<Vec<_>>(), found, "{peer:?} about {of}");
     }
     for (peer, jobs) in
         [(of_other, "theirs"), (of_third, ""), (of_owner, "job,theirs"), (of_root, "job,theirs"), (process, "theirs")]

@@ -155,7 +155,7 @@ fn nothing_begins_with_a_job_that_has_ended_here() {
 
 /// The others could not disconnect, nor dissolve the group: they would wait for an ended job.
 #[test]
-fn what_has_begun_is_wound_up_without_a_job_that_has_ended() {
+fn connections_and_groups_end_without_a_job_that_has_ended() {
     let third = ProcId::new(namespace("third"), 0);
     let procs = [proc(0), other(0), third.clone()];
     for (begin, end) in [("connect", "disconnect"), ("construct", "destruct")] {
@@ -250,7 +250,7 @@ fn at_such_a_host_groups_and_disconnects_wait_a_while_for_jobs_that_may_be_elsew
 }
 
 #[test]
-fn what_it_answers_counts_when_all_jobs_are_registered_and_all_who_are_here_have_come() {
+fn an_early_answer_of_the_host_counts_once_all_local_processes_have_come() {
     for answers_first in [true, false] {
         let (mut rig, here, id) = asked_ahead();
         if answers_first {

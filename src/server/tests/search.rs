@@ -141,7 +141,7 @@ struct Bounds {
 struct Search {
     states: usize,
     /// Number of states that the model distinguishes. The core may remember more, such as connections.
-    told_apart: usize,
+    model_states: usize,
     transitions: usize,
     /// Steps on the shortest path to the farthest state.
     depth: usize,
@@ -187,9 +187,9 @@ fn search(pair: Pair, defective: Option<TransitionTable>, bounds: Bounds) -> Sea
     let mut queue = VecDeque::from([(0, first.model.clone())]);
     let mut states = vec![State::of(&first, Vec::new())];
     let mut transitions = 0;
-    let end = |states: &[State], told_apart, transitions, defect| {
+    let end = |states: &[State], model_states, transitions, defect| {
         let depth = states.iter().map(|state| state.path.len()).max().unwrap_or(0);
-        Search { states: states.len(), told_apart, transitions, depth, defect }
+        Search { states: states.len(), model_states, transitions, depth, defect }
     };
     while let Some((index, model)) = queue.pop_front() {
         for step in steps().into_iter().filter(|step| model.is_possible(*step, bounds)) {
@@ -258,10 +258,10 @@ const THREE: Bounds = Bounds { operations: 3, requests: 2 };
 /// Visits the whole graph, to any depth: a state is skipped only if a known one differs in names alone. Returns the
 /// numbers of states, of states that the model distinguishes, and of transitions.
 fn whole(pair: Pair, bounds: Bounds) -> (usize, usize, usize) {
-    let Search { states, told_apart, transitions, depth, defect } = search(pair, None, bounds);
+    let Search { states, model_states, transitions, depth, defect } = search(pair, None, bounds);
     println!("{pair:?}, {bounds:?}: {states} states, {transitions} transitions, {depth} steps away");
     assert_eq!(defect, None, "{pair:?}, {bounds:?}");
-    (states, told_apart, transitions)
+    (states, model_states, transitions)
 }
 
 // Fewer states mean that the search has lost some.

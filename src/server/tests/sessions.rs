@@ -92,7 +92,7 @@ fn a_rank_that_is_connected_is_nobody_elses() {
 }
 
 #[test]
-fn whoever_is_family_of_one_of_a_rank_s_processes_may_be_the_rank_too() {
+fn a_relative_of_any_process_of_a_rank_may_be_the_rank_too() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(1, 1);
     let clone = rig.join(&proc(0), SOCKET);
@@ -269,7 +269,7 @@ fn abort_without_a_host_that_can_is_not_supported() {
 }
 
 #[test]
-fn what_is_not_built_yet_is_answered_as_not_supported() {
+fn a_request_without_an_implementation_is_not_supported() {
     let mut rig = Rig::new(Capabilities::all());
     rig.register("job", Some(1), Some(1));
     rig.register_client(&proc(0));

@@ -134,7 +134,7 @@ fn kept_output_of_the_user_with_most_gives_way() {
 }
 
 #[test]
-fn what_operations_and_held_gets_keep_is_counted_in_bytes() {
+fn the_memory_of_operations_and_held_gets_is_counted_in_bytes() {
     let limits = Limits { collective_bytes_max: 100_000, held_get_bytes_max: 100_000, ..Limits::default() };
     let mut rig = rig(limits);
     let directive = |bytes| [blob("x", bytes, InfoFlags::empty())];

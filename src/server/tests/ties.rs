@@ -1,6 +1,6 @@
 //! Segments of other jobs: when processes get them, and when these are withdrawn.
 
-use super::events::{register, told};
+use super::events::{notified, register};
 use super::harness::*;
 use crate::events::Event;
 use crate::proto::{Collective, Command, Group, Reply, Request, Spawn};
@@ -55,7 +55,7 @@ fn all(rig: &mut Rig, peers: &[PeerId], request: &dyn Fn() -> Request) -> Vec<Ou
 }
 
 #[test]
-fn those_who_are_connected_are_handed_each_others_segments_before_they_are_told() {
+fn connected_processes_get_each_others_segments_before_their_replies() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = jobs(&mut rig, &["a", "b"]);
     let outputs = all(&mut rig, &peers, &|| Request::Connect(collective(&["a", "b"])));
@@ -84,11 +84,11 @@ const UNSYNCED: Status = Status::ERR_PROC_TERM_WO_SYNC;
 fn an_end_without_a_disconnect_is_told_to_the_connected_once() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = connected_with_handlers(&mut rig);
-    let told_to = |peers: &[PeerId]| peers.iter().map(|peer| (Some(*peer), UNSYNCED)).collect::<Vec<_>>();
-    assert_eq!(told(&rig.request(peers[0], Request::Finalize)), told_to(&peers[1..3]));
-    assert_eq!(told(&rig.host(HostCall::DeregisterClient(of("a", 0)))), []);
-    assert_eq!(told(&rig.lose(peers[1])).iter().filter(|(peer, _)| peer.is_some()).count(), 1, "c");
-    assert_eq!(told(&rig.request(peers[3], Request::Finalize)), [], "it was connected with nobody");
+    let events_to = |peers: &[PeerId]| peers.iter().map(|peer| (Some(*peer), UNSYNCED)).collect::<Vec<_>>();
+    assert_eq!(notified(&rig.request(peers[0], Request::Finalize)), events_to(&peers[1..3]));
+    assert_eq!(notified(&rig.host(HostCall::DeregisterClient(of("a", 0)))), []);
+    assert_eq!(notified(&rig.lose(peers[1])).iter().filter(|(peer, _)| peer.is_some()).count(), 1, "c");
+    assert_eq!(notified(&rig.request(peers[3], Request::Finalize)), [], "it was connected with nobody");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_end_after_a_disconnect_is_told_to_nobody() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = connected_with_handlers(&mut rig);
     all(&mut rig, &peers[..3], &|| Request::Disconnect(collective(&["a", "b", "c"])));
-    assert_eq!(told(&rig.request(peers[0], Request::Finalize)), []);
+    assert_eq!(notified(&rig.request(peers[0], Request::Finalize)), []);
 }
 
 /// The host got it for each end, because a wildcard rank was taken for a process of another node.
@@ -105,7 +105,7 @@ fn the_end_of_a_process_that_is_connected_on_this_node_alone_is_not_for_the_host
     let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
     let peers = connected_with_handlers(&mut rig);
     let outputs = rig.request(peers[0], Request::Finalize);
-    assert_eq!((told(&outputs).len(), upcalls(&outputs)), (2, Vec::new()));
+    assert_eq!((notified(&outputs).len(), upcalls(&outputs)), (2, Vec::new()));
 }
 
 /// An event of the host about an end, for one process or for all.
@@ -124,7 +124,7 @@ fn an_event_about_a_known_end_and_a_new_one_reaches_the_connected() {
     rig.request(peers[0], Request::Finalize);
     let both = Info::new(key("pmix.evaffected"), processes([of("a", 0), of("d", 0)]));
     let event = Event { status: UNSYNCED, source: None, range: range::RANGE_SESSION, info: vec![both] };
-    assert_eq!(told(&rig.host(HostCall::NotifyEvent(event))).len(), 3);
+    assert_eq!(notified(&rig.host(HostCall::NotifyEvent(event))).len(), 3);
 }
 
 /// The host's event went elsewhere, and the connected processes got none.
@@ -132,8 +132,8 @@ fn an_event_about_a_known_end_and_a_new_one_reaches_the_connected() {
 fn an_event_of_the_host_for_others_does_not_replace_that_for_the_connected() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = connected_with_handlers(&mut rig);
-    assert_eq!(told(&rig.host(of_host("b", Some("d")))), [(Some(peers[3]), UNSYNCED)]);
-    assert_eq!(told(&rig.request(peers[1], Request::Finalize)).len(), 2);
+    assert_eq!(notified(&rig.host(of_host("b", Some("d")))), [(Some(peers[3]), UNSYNCED)]);
+    assert_eq!(notified(&rig.request(peers[1], Request::Finalize)).len(), 2);
 }
 
 #[test]
@@ -142,10 +142,10 @@ fn the_hosts_event_about_such_an_end_reaches_the_others_alone() {
     let peers = connected_with_handlers(&mut rig);
     rig.request(peers[0], Request::Finalize);
     let outputs = rig.host(of_host("a", None));
-    assert_eq!(told(&outputs), [(Some(peers[3]), UNSYNCED)], "the connected have heard of it");
+    assert_eq!(notified(&outputs), [(Some(peers[3]), UNSYNCED)], "the connected have heard of it");
     let outputs = rig.host(of_host("b", None));
-    assert_eq!(told(&outputs).len(), 3, "the host was first");
-    assert_eq!(told(&rig.request(peers[1], Request::Finalize)), [], "the host has told of it");
+    assert_eq!(notified(&outputs).len(), 3, "the host was first");
+    assert_eq!(notified(&rig.request(peers[1], Request::Finalize)), [], "the host has told of it");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn the_event_about_an_end_in_many_connections_names_jobs_and_reaches_the_connect
     }
     let outputs = rig.request(peers[0], Request::Finalize);
     let connected = peers[1..18].iter().map(|peer| (Some(*peer), UNSYNCED));
-    assert_eq!(told(&outputs), connected.collect::<Vec<_>>());
+    assert_eq!(notified(&outputs), connected.collect::<Vec<_>>());
     let Upcall::NotifyEvent(event) = upcall(&outputs).1 else { panic!("{outputs:?}") };
     assert_eq!(event.targets(), [&of("a", Rank::Wildcard)]);
 }
@@ -229,7 +229,7 @@ fn a_group_ties_jobs_together_until_it_ends_or_one_leaves() {
 }
 
 #[test]
-fn who_maps_nothing_or_is_of_another_user_gets_copies() {
+fn clients_without_segments_or_of_other_users_get_copies() {
     let mut rig = Rig::new(Capabilities::empty());
     let here = jobs(&mut rig, &["a"])[0];
     for (name, uid) in [("b", OWNER.uid), ("c", OWNER.uid + 1)] {
@@ -239,8 +239,8 @@ fn who_maps_nothing_or_is_of_another_user_gets_copies() {
     let socket = rig.join(&of("b", 0), SOCKET);
     let outputs = all(&mut rig, &[here, socket], &|| Request::Connect(collective(&["a", "b"])));
     assert_eq!(segments(&outputs), [sent(here, "b")]);
-    let told = |reply: &Reply| matches!(reply, Reply::Data(jobs) if jobs.len() == 1);
-    assert_eq!(replies(&outputs).iter().map(|(_, reply)| told(reply)).collect::<Vec<_>>(), [false, true]);
+    let has_job = |reply: &Reply| matches!(reply, Reply::Data(jobs) if jobs.len() == 1);
+    assert_eq!(replies(&outputs).iter().map(|(_, reply)| has_job(reply)).collect::<Vec<_>>(), [false, true]);
 
     // The stranger's job has no connection; it departs, and the host's answer counts.
     let mut rig = Rig::new(Capabilities::CONNECT);
@@ -252,11 +252,11 @@ fn who_maps_nothing_or_is_of_another_user_gets_copies() {
     let (id, _) = upcall(&rig.request(here, Request::Connect(request)));
     let outputs = rig.complete(id, HostReply::Status(SUCCESS));
     assert_eq!(segments(&outputs), [], "a job of another user's");
-    assert!(told(&replies(&outputs)[0].1), "{outputs:?}");
+    assert!(has_job(&replies(&outputs)[0].1), "{outputs:?}");
 }
 
 #[test]
-fn who_ends_or_whose_job_ends_is_tied_to_nothing() {
+fn the_end_of_a_process_or_of_its_job_ends_its_ties() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = jobs(&mut rig, &["a", "b", "c"]);
     all(&mut rig, &peers, &|| Request::Connect(collective(&["a", "b", "c"])));
@@ -284,7 +284,7 @@ fn a_connection_within_a_job_outlasts_other_jobs() {
 
 /// The host's answer to a spawn tied a process to the new job that had ended in between.
 #[test]
-fn who_has_left_is_not_tied_to_the_job_that_it_had_started() {
+fn a_parent_that_has_left_is_not_tied_to_its_spawned_job() {
     let mut rig = Rig::new(Capabilities::SPAWN);
     let parent = jobs(&mut rig, &["a"])[0];
     let (id, _) = upcall(&rig.request(parent, Request::from(Spawn { job: Vec::new(), apps: Vec::new() })));

@@ -343,7 +343,7 @@ fn the_host_hears_of_a_tool_that_dies_or_leaves() {
         [(id, Status::SUCCESS)],
         "{proc} is no client of the host's"
     );
-    let is_told = |outputs: &[Output], proc: &ProcId| match outputs {
+    let is_announced = |outputs: &[Output], proc: &ProcId| match outputs {
         [Output::Raise(event), Output::Described(namespace)] => {
             (event.status, event.range) == (Status::ERR_LOST_CONNECTION, range::RANGE_PROC_LOCAL)
                 && event.source.as_ref() == Some(proc)
@@ -352,10 +352,10 @@ fn the_host_hears_of_a_tool_that_dies_or_leaves() {
         _ => false,
     };
     let outputs = rig.lose(id);
-    assert!(is_told(&outputs, &proc), "{outputs:?}");
+    assert!(is_announced(&outputs, &proc), "{outputs:?}");
     let (id, proc) = tool(&mut rig, 2);
     let outputs = rig.lose(id);
-    assert!(is_told(&outputs, &proc), "{outputs:?}");
+    assert!(is_announced(&outputs, &proc), "{outputs:?}");
     assert_eq!(rig.server.namespaces().count(), 0);
 }
 
@@ -396,7 +396,7 @@ fn a_tools_requests_go_up_with_its_name() {
 }
 
 #[test]
-fn what_a_tool_waits_for_goes_with_it() {
+fn the_open_requests_of_a_tool_go_with_it() {
     let mut rig = rig(Capabilities::QUERY, ToolAdmission::Assigned);
     let (id, proc) = tool(&mut rig, 1);
     let query = Query { keys: vec![Text::from("a")], qualifiers: Vec::new() };

@@ -1,6 +1,6 @@
 //! Decisions of processes that form a group when one of them ends.
 
-use super::groups::told;
+use super::groups::notified;
 use super::harness::*;
 use crate::events::Event;
 use crate::proto::{Command, GROUP_VERDICT, Group, RegisterEvents, Request};
@@ -55,7 +55,7 @@ fn the_leaders_handlers_decide_whether_a_smaller_group_is_formed() {
         rig.request(peers[0], construct("g", &[notify.clone(), flag("pmix.grp.ldr")]));
         rig.request(peers[1], construct("g", &[notify]));
         let outputs = rig.lose(peers[2]);
-        assert_eq!(told(&outputs), [(peers[0], Status::GROUP_MEMBER_FAILED, proc(2))], "the leader alone is asked");
+        assert_eq!(notified(&outputs), [(peers[0], Status::GROUP_MEMBER_FAILED, proc(2))], "the leader alone is asked");
         assert_eq!(ends(&outputs), [], "and waited for");
         let outputs = rig.request(peers[0], verdict("g", said, 2));
         let expected = [(peers[0], end), (peers[1], end)];
@@ -71,33 +71,33 @@ fn the_first_who_volunteers_leads_and_all_are_told() {
     rig.request(peers[0], construct("g", &[flag("pmix.grp.ldr"), flag("pmix.grp.notterm")]));
     (1..3).for_each(|rank| drop(rig.request(peers[rank], construct("g", &[flag("pmix.grp.notterm")]))));
     let failed = |peer| (peer, Status::GROUP_LEADER_FAILED, proc(0));
-    assert_eq!(told(&rig.lose(peers[0])), [failed(peers[1]), failed(peers[2])]);
-    assert_eq!(told(&rig.request(peers[1], verdict("g", Status::SUCCESS, 0))), []);
+    assert_eq!(notified(&rig.lose(peers[0])), [failed(peers[1]), failed(peers[2])]);
+    assert_eq!(notified(&rig.request(peers[1], verdict("g", Status::SUCCESS, 0))), []);
     let outputs = rig.request(peers[2], verdict("g", Status::GROUP_LEADER_SELECTED, 0));
     let selected = |peer| (peer, Status::GROUP_LEADER_SELECTED, proc(2));
-    assert_eq!(told(&outputs), [selected(peers[1]), selected(peers[2])]);
+    assert_eq!(notified(&outputs), [selected(peers[1]), selected(peers[2])]);
     let late = rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 0));
-    assert_eq!(told(&late), [], "there is one");
+    assert_eq!(notified(&late), [], "there is one");
     // It is the leader now, so it gets the ends of others.
     let outputs = rig.lose(peers[3]);
-    assert_eq!(told(&outputs), [(peers[2], Status::GROUP_MEMBER_FAILED, proc(3))]);
+    assert_eq!(notified(&outputs), [(peers[2], Status::GROUP_MEMBER_FAILED, proc(3))]);
     let outputs = rig.request(peers[2], verdict("g", Status::SUCCESS, 3));
     assert!(ends(&outputs).contains(&(peers[1], Status::SUCCESS)), "{outputs:?}");
 }
 
 #[test]
-fn who_never_decides_is_not_waited_for_for_long_nor_is_who_ends() {
+fn a_verdict_does_not_wait_long_for_silent_or_ended_members() {
     for is_lost in [false, true] {
         let mut rig = Rig::new(Capabilities::empty());
         let peers = job(&mut rig, 3, 3);
         let notify = [flag("pmix.grp.notterm")];
         (0..2).for_each(|rank| drop(rig.request(peers[rank], construct("g", &notify))));
-        assert_eq!(told(&rig.lose(peers[2])).len(), 2);
+        assert_eq!(notified(&rig.lose(peers[2])).len(), 2);
         assert_eq!(ends(&rig.request(peers[0], verdict("g", Status::SUCCESS, 2)))[..], [(peers[0], Status::SUCCESS)]);
         let mut expected = vec![(peers[0], Status::SUCCESS)];
         let outputs = if is_lost {
             // Its end is reported, too, and decided about: the first reply is the one to the verdict.
-            assert_eq!(told(&rig.lose(peers[1])), [(peers[0], Status::GROUP_MEMBER_FAILED, proc(1))]);
+            assert_eq!(notified(&rig.lose(peers[1])), [(peers[0], Status::GROUP_MEMBER_FAILED, proc(1))]);
             expected.push((peers[0], Status::SUCCESS));
             rig.request(peers[0], verdict("g", Status::SUCCESS, 1))
         } else {
@@ -109,14 +109,14 @@ fn who_never_decides_is_not_waited_for_for_long_nor_is_who_ends() {
 }
 
 #[test]
-fn who_has_no_handler_is_not_asked_and_clients_of_other_libraries_are_not_waited_for() {
+fn members_without_handlers_or_of_other_libraries_delay_no_verdict() {
     let mut rig = Rig::new(Capabilities::empty());
     let peers = rig.job(3, 3);
     let wish = RegisterEvents { codes: CODES.to_vec(), directives: Vec::new() };
     rig.request(peers[0], Request::RegisterEvents(wish));
     (0..2).for_each(|rank| drop(rig.request(peers[rank], construct("g", &[flag("pmix.grp.notterm")]))));
     let outputs = rig.lose(peers[2]);
-    assert_eq!(told(&outputs).len(), 1);
+    assert_eq!(notified(&outputs).len(), 1);
     assert_eq!(ends(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
 }
 
@@ -132,7 +132,7 @@ fn a_verdict_that_nobody_asked_for_changes_nothing_but_a_member_may_give_up() {
     let outputs = rig.request(peers[1], verdict("g", ABORT, 2));
     assert_eq!(statuses(&outputs), [(peers[1], success)], "it has not come");
     let outputs = rig.request(peers[0], verdict("g", Status::GROUP_LEADER_SELECTED, 2));
-    assert_eq!((told(&outputs), ends(&outputs)), (vec![], vec![(peers[0], success)]), "no leader was lost");
+    assert_eq!((notified(&outputs), ends(&outputs)), (vec![], vec![(peers[0], success)]), "no leader was lost");
 }
 
 /// A construction that was given up on one node was awaited on the others for ever.
@@ -165,8 +165,8 @@ fn the_leader_of_an_invitation_is_succeeded_by_the_first_invitee_who_volunteers(
     rig.lose(peers[0]);
     let outputs = rig.request(peers[2], verdict("g", Status::GROUP_LEADER_SELECTED, 0));
     let selected = |peer| (peer, Status::GROUP_LEADER_SELECTED, proc(2));
-    assert_eq!(told(&outputs), [selected(peers[1]), selected(peers[2])]);
-    assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 0))), [], "there is one");
+    assert_eq!(notified(&outputs), [selected(peers[1]), selected(peers[2])]);
+    assert_eq!(notified(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 0))), [], "there is one");
     // An open vacancy ends with its job.
     rig.host(HostCall::DeregisterNamespace(namespace("job")));
     assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
@@ -195,16 +195,16 @@ fn a_successor_that_does_not_invite_keeps_the_place_for_a_minute() {
         news.into_iter().take(news_count).for_each(|call| drop(rig.host(call)));
         let volunteer = || verdict("g", Status::GROUP_LEADER_SELECTED, 3);
         rig.wait(59);
-        assert_eq!(told(&rig.request(peers[2], volunteer())), [], "there is one");
-        assert_eq!(told(&rig.host(selected())), [], "a lower one leads");
+        assert_eq!(notified(&rig.request(peers[2], volunteer())), [], "there is one");
+        assert_eq!(notified(&rig.host(selected())), [], "a lower one leads");
         if invites && !is_heard_first {
             rig.host(from_elsewhere(Status::GROUP_INVITED, &proc(4), &invited));
         }
         rig.wait(2);
-        assert_eq!(told(&rig.host(selected())).len(), if invites { 0 } else { 3 });
-        assert_eq!(told(&rig.request(peers[2], volunteer())), [], "there is one, again or still");
+        assert_eq!(notified(&rig.host(selected())).len(), if invites { 0 } else { 3 });
+        assert_eq!(notified(&rig.request(peers[2], volunteer())), [], "there is one, again or still");
         rig.wait(61);
-        assert_eq!(told(&rig.request(peers[2], volunteer())).len(), if invites { 0 } else { 3 });
+        assert_eq!(notified(&rig.request(peers[2], volunteer())).len(), if invites { 0 } else { 3 });
     }
 }
 
@@ -229,16 +229,16 @@ fn a_leader_that_ends_elsewhere_can_be_succeeded_from_here() {
     (0..2).for_each(|rank| drop(rig.request(peers[rank], construct("g", std::slice::from_ref(&notify)))));
     let locals = [0, 1, 2].map(proc);
     let outputs = rig.host(from_elsewhere(Status::GROUP_LEADER_FAILED, &proc(3), &locals));
-    assert_eq!(told(&outputs).len(), 3);
+    assert_eq!(notified(&outputs).len(), 3);
     // A process that had not arrived at the event is not awaited, but the others are.
     let outputs = rig.request(peers[2], construct("g", &[notify]));
     assert_eq!(upcalls(&outputs), []);
     let outputs = rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
     let selected = |peer| (peer, Status::GROUP_LEADER_SELECTED, proc(1));
-    assert_eq!(told(&outputs), peers.iter().map(|&peer| selected(peer)).collect::<Vec<_>>());
+    assert_eq!(notified(&outputs), peers.iter().map(|&peer| selected(peer)).collect::<Vec<_>>());
     assert!(matches!(upcall(&outputs).1, Upcall::NotifyEvent(event) if event.status == Status::GROUP_LEADER_SELECTED));
     let outputs = rig.request(peers[0], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
-    assert_eq!(told(&outputs), [], "there is one");
+    assert_eq!(notified(&outputs), [], "there is one");
     assert!(matches!(upcall(&outputs).1, Upcall::Group(_)), "all have spoken: {outputs:?}");
     assert_eq!(rig.server.poll_timeout(), None);
 }
@@ -258,13 +258,13 @@ fn of_those_who_volunteer_on_several_nodes_the_lowest_leads_and_is_heard_of_last
         let selected = |proc: &ProcId| from_elsewhere(Status::GROUP_LEADER_SELECTED, proc, &locals);
         rig.host(from_elsewhere(Status::GROUP_LEADER_FAILED, &proc(3), &locals));
         if arrives_first {
-            assert_eq!(told(&rig.host(selected(&elsewhere[0]))).len(), 3);
+            assert_eq!(notified(&rig.host(selected(&elsewhere[0]))).len(), 3);
             let late = rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
-            assert_eq!(told(&late), [], "there is one");
+            assert_eq!(notified(&late), [], "there is one");
         } else {
-            assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))).len(), 2);
-            assert_eq!(told(&rig.host(selected(&elsewhere[1]))), [], "a lower one leads");
-            assert_eq!(told(&rig.host(selected(&elsewhere[0]))).len(), 3);
+            assert_eq!(notified(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))).len(), 2);
+            assert_eq!(notified(&rig.host(selected(&elsewhere[1]))), [], "a lower one leads");
+            assert_eq!(notified(&rig.host(selected(&elsewhere[0]))).len(), 3);
         }
         // It gets the ends of others, and no other local process does.
         rig.request(peers[0], verdict("g", Status::SUCCESS, 3));
@@ -287,8 +287,12 @@ fn the_leader_of_an_invitation_that_ends_elsewhere_is_succeeded_from_here_unless
             rig.host(from_elsewhere(Status::GROUP_LEADER_SELECTED, &proc(4), &invited));
         }
         let outputs = rig.request(peers[2], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
-        assert_eq!(told(&outputs).len(), if is_taken { 0 } else { 3 }, "{outputs:?}");
-        assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))), [], "there is one");
+        assert_eq!(notified(&outputs).len(), if is_taken { 0 } else { 3 }, "{outputs:?}");
+        assert_eq!(
+            notified(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))),
+            [],
+            "there is one"
+        );
         rig.host(HostCall::DeregisterNamespace(namespace("job")));
         assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
     }
@@ -313,20 +317,20 @@ fn of_those_who_volunteer_for_an_invitation_on_several_nodes_the_lowest_leads() 
     // The events of the nodes cross.
     let (mut rig, peers) = begin();
     rig.host(lost());
-    assert_eq!(told(&rig.request(peers[1], volunteer())).len(), 3);
-    assert_eq!(told(&rig.request(peers[0], volunteer())), [], "there is one");
-    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
-    assert_eq!(told(&rig.host(selected(&low))).len(), 3);
-    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    assert_eq!(notified(&rig.request(peers[1], volunteer())).len(), 3);
+    assert_eq!(notified(&rig.request(peers[0], volunteer())), [], "there is one");
+    assert_eq!(notified(&rig.host(selected(&high))), [], "a lower one leads");
+    assert_eq!(notified(&rig.host(selected(&low))).len(), 3);
+    assert_eq!(notified(&rig.host(selected(&high))), [], "a lower one leads");
     // The event about the new leader overtakes the one about the end.
     let (mut rig, peers) = begin();
-    assert_eq!(told(&rig.host(selected(&low))).len(), 3);
-    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    assert_eq!(notified(&rig.host(selected(&low))).len(), 3);
+    assert_eq!(notified(&rig.host(selected(&high))), [], "a lower one leads");
     rig.host(lost());
-    assert_eq!(told(&rig.request(peers[1], volunteer())), [], "there is one");
+    assert_eq!(notified(&rig.request(peers[1], volunteer())), [], "there is one");
     // The new leader ends, and its role is vacant.
     rig.host(from_elsewhere(Status::PROC_TERMINATED, &low, &locals));
-    assert_eq!(told(&rig.request(peers[1], volunteer())).len(), 3);
+    assert_eq!(notified(&rig.request(peers[1], volunteer())).len(), 3);
     rig.host(HostCall::DeregisterNamespace(namespace("job")));
     assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
 }
@@ -345,7 +349,7 @@ fn a_successor_that_has_told_how_it_ended_before_the_news_of_the_leaders_end_lea
         rig.host(from_elsewhere(Status::PROC_TERMINATED, &proc(3), &invited));
         let held = |what: &str| rig.server.holdings().iter().find(|(name, _)| *name == what).map(|(_, count)| *count);
         assert_eq!((held("invitation"), held("invitation without a leader")), (Some(0), Some(0)), "{end}");
-        assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))), []);
+        assert_eq!(notified(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3))), []);
     }
 }
 
@@ -372,15 +376,15 @@ fn a_successor_stays_until_it_ends_and_may_be_heard_of_before_the_end_of_the_lea
     };
     let (mut rig, peers, construct) = begin();
     rig.host(lost());
-    assert_eq!(told(&rig.request(peers[1], volunteer())).len(), 2);
+    assert_eq!(notified(&rig.request(peers[1], volunteer())).len(), 2);
     rig.request(peers[2], construct(true));
     rig.lose(peers[2]);
-    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    assert_eq!(notified(&rig.host(selected(&high))), [], "a lower one leads");
     let (mut rig, peers, _) = begin();
-    assert_eq!(told(&rig.host(selected(&low))).len(), 3);
-    assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
+    assert_eq!(notified(&rig.host(selected(&low))).len(), 3);
+    assert_eq!(notified(&rig.host(selected(&high))), [], "a lower one leads");
     rig.host(lost());
-    assert_eq!(told(&rig.request(peers[1], volunteer())), [], "there is one");
+    assert_eq!(notified(&rig.request(peers[1], volunteer())), [], "there is one");
 }
 
 /// A process in a thousand constructions ended, and all their members were informed in one turn: 150 ms for all others.
@@ -398,14 +402,14 @@ fn the_members_of_many_constructions_are_told_of_an_end_in_several_turns() {
     let mut steps = Vec::new();
     let mut outputs = rig.lose(peers[2]);
     loop {
-        steps.push(told(&outputs).len());
+        steps.push(notified(&outputs).len());
         if steps.iter().sum::<usize>() >= 2 * count || steps.len() > count {
             break;
         }
         assert!(rig.server.poll_timeout().is_some(), "{steps:?}");
         outputs = rig.wait(1);
     }
-    assert!(steps.len() > 2 && steps.iter().all(|told| (1..=64).contains(told)), "{steps:?}");
+    assert!(steps.len() > 2 && steps.iter().all(|notified| (1..=64).contains(notified)), "{steps:?}");
     assert_eq!(steps.iter().sum::<usize>(), 2 * count, "each member hears of each construction once");
     let formed: usize = (0..count)
         .map(|number| {

@@ -1,7 +1,7 @@
 //! The server watches for heartbeats itself. Requests went to the host, and the host of OpenPMIx's own tests supports
 //! none. The tests failed under our server, and a silent process was never reported.
 
-use super::events::{register, told};
+use super::events::{notified, register};
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::keys;
@@ -47,7 +47,7 @@ fn one_that_falls_silent_is_reported_once_until_it_is_heard_again() {
     assert_eq!(rig.wait(5), [], "it was heard");
     assert_eq!(rig.wait(5), [], "one may be missed");
     let outputs = rig.wait(5);
-    assert_eq!(told(&outputs), [(Some(other), ALERT)]);
+    assert_eq!(notified(&outputs), [(Some(other), ALERT)]);
     let is_the_hosts = |output: &Output| match output {
         Output::Upcall(_, Upcall::NotifyEvent(event)) => event.source == Some(proc(0)) && event.status == ALERT,
         _ => false,
@@ -58,7 +58,7 @@ fn one_that_falls_silent_is_reported_once_until_it_is_heard_again() {
     let beat = monitor(keys::SEND_HEARTBEAT.name(), Value::Bool(true), Vec::new());
     assert!(is_answered(&rig.request(silent, beat), &Reply::Infos(Vec::new())));
     assert_eq!((rig.wait(5), rig.wait(5)), (Vec::new(), Vec::new()));
-    assert_eq!(told(&rig.wait(5)), [(Some(other), ALERT)]);
+    assert_eq!(notified(&rig.wait(5)), [(Some(other), ALERT)]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn the_hosts_monitoring_replaces_the_servers_own() {
 }
 
 #[test]
-fn what_is_no_heartbeat_is_the_hosts() {
+fn monitors_other_than_heartbeats_go_to_the_host() {
     let (mut rig, [peer, _]) = two();
     let host = |outputs: &[Output]| matches!(outputs, [Output::Upcall(_, Upcall::Service(_, Service::Monitor(_)))]);
     let cancel = monitor(keys::MONITOR_CANCEL.name(), Value::from("unknown"), Vec::new());
@@ -167,7 +167,7 @@ fn a_file_that_stops_growing_is_reported_once_until_it_grows_again() {
         let id = look(&rig.wait(5));
         let outputs = rig.input(Input::FileSeen(id, state(size, i64::try_from(size).unwrap() + 100)));
         let expected = if is_reported { vec![(Some(other), FILE_ALERT)] } else { Vec::new() };
-        assert_eq!(told(&outputs), expected, "{size}");
+        assert_eq!(notified(&outputs), expected, "{size}");
     }
     let cancel = monitor(keys::MONITOR_CANCEL.name(), Value::from("file"), Vec::new());
     assert!(is_answered(&rig.request(watcher, cancel), &Reply::Infos(Vec::new())));
@@ -183,9 +183,9 @@ fn a_file_that_is_gone_or_can_not_be_looked_at_gives_no_sign() {
     let id = look(&rig.wait(5));
     assert_eq!(rig.input(Input::FileSeen(id, state(1, 1))), [], "it has come");
     let id = look(&rig.wait(5));
-    assert_eq!(told(&rig.input(Input::FileSeen(id, None))), []);
+    assert_eq!(notified(&rig.input(Input::FileSeen(id, None))), []);
     let id = look(&rig.wait(5));
-    assert_eq!(told(&rig.wait(5)), [(Some(other), FILE_ALERT)], "the file system does not answer");
+    assert_eq!(notified(&rig.wait(5)), [(Some(other), FILE_ALERT)], "the file system does not answer");
     let _ = rig.input(Input::FileSeen(id, state(1, 2)));
     rig.lose(watcher);
     assert_eq!(rig.server.poll_timeout(), None);
@@ -242,7 +242,7 @@ fn a_look_that_waits_for_another_is_no_miss() {
     let _ = rig.request(other, monitor(keys::MONITOR_CANCEL.name(), Value::from("file"), Vec::new()));
     let healthy = look(&rig.request(watcher, watched()));
     for _ in 0..5 {
-        assert_eq!(told(&rig.wait(5)), []);
+        assert_eq!(notified(&rig.wait(5)), []);
     }
     let _ = rig.input(Input::FileSeen(hung, None));
     assert_eq!(rig.input(Input::FileSeen(healthy, state(1, 1))), []);

@@ -66,7 +66,7 @@ fn every_field_of_the_fixed_header_is_checked() {
 }
 
 #[test]
-fn what_only_informs_may_have_any_value() {
+fn informative_fields_of_the_header_may_have_any_value() {
     assert_eq!(patched(28, &[0xFF; 4]).unwrap().info().creator_pid, u32::MAX);
     assert_eq!(patched(48, &[0xFF; 8]).unwrap().info().created_unix_s, u64::MAX);
     assert_eq!(patched(GENERATION_AT, &[0xFF; 4]).unwrap().generation(), u32::MAX);
@@ -141,7 +141,7 @@ fn a_garbled_list_of_tables_is_harmless() {
 }
 
 #[test]
-fn what_is_no_segment_is_refused() {
+fn an_object_that_is_no_segment_is_refused() {
     let (bytes, _) = good();
     for len in [0, 1, 63, 64, 768, 4095] {
         let outcome = attach(handle_to(&bytes[..len]).0);
@@ -215,7 +215,7 @@ fn the_preamble_of_any_version_and_byte_order_is_told() {
 }
 
 #[test]
-fn what_is_no_segment_has_no_preamble() {
+fn an_object_that_is_no_segment_has_no_preamble() {
     let (mut bytes, _) = good();
     let small = SegmentReader::preamble(&handle_to(&bytes[..4095]).0);
     assert!(matches!(small, Err(SegmentError::TooSmall { found: 4095, .. })), "{small:?}");

@@ -60,7 +60,7 @@ fn a_rollup_leaves_out_devices_with_odd_names() {
 }
 
 #[test]
-fn what_was_written_is_read_and_what_was_added_later_is_passed_over() {
+fn a_written_inventory_is_read_and_later_additions_are_skipped() {
     let bytes = blob("n0");
     assert_eq!(Inventory::decode(&bytes), Ok(inventory("n0")));
     let added = [0xff, 0xff, 0, 0, 3, 0, 0, 0, 1, 2, 3];
@@ -73,7 +73,7 @@ fn what_was_written_is_read_and_what_was_added_later_is_passed_over() {
 }
 
 #[test]
-fn what_is_no_inventory_is_refused() {
+fn a_malformed_inventory_is_refused() {
     let bytes = blob("n0");
     let changed = |position: usize, byte: u8| {
         let mut bytes = bytes.clone();
@@ -180,7 +180,7 @@ fn deliveries_with_other_network_devices_raise_the_revision() {
 }
 
 #[test]
-fn what_is_there_twice_is_refused_and_the_earlier_state_stays() {
+fn duplicate_nodes_or_devices_are_refused_and_the_earlier_state_stays() {
     let mut known = Inventories::default();
     known.deliver([blob("n0").as_slice()]).unwrap();
     let twice = known.deliver(["n1", "n0", "n0"].map(blob).iter().map(Vec::as_slice));

@@ -82,7 +82,7 @@ impl LaunchedJob {
 
     fn fact(&mut self, fact: Fact, subject: &Subject) -> Option<Value> {
         match fact {
-            Fact::Operations => Some(launcher_query::operations(&self.what_waits())),
+            Fact::Operations => Some(launcher_query::operations(&self.waiting_operations())),
             Fact::RequestCounts => {
                 // A server that has ended has no connections.
                 Some(launcher_query::request_counts(self.server.request_counts().unwrap_or_default()))

@@ -55,18 +55,18 @@ impl LaunchedJob {
             method.map(|method| (*rank, method)).ok_or(ControlRefusal::NoMethod(*rank))
         };
         let ways = targets.iter().map(way).collect::<Result<Vec<_>, _>>()?;
-        let mut told = Vec::new();
+        let mut notified = Vec::new();
         let mut is_permitted = true;
         for (rank, method) in ways {
             match method {
-                CheckpointMethod::Event => told.extend(self.jobs.proc(rank)),
+                CheckpointMethod::Event => notified.extend(self.jobs.proc(rank)),
                 CheckpointMethod::Signal(signal) => {
                     is_permitted &= self.children.signal_ranks(&[rank].into(), signal);
                 }
             }
         }
-        if !told.is_empty() {
-            self.raise(&life_events::of_checkpoint(told, name));
+        if !notified.is_empty() {
+            self.raise(&life_events::of_checkpoint(notified, name));
         }
         if is_permitted { Ok(()) } else { Err(ControlRefusal::Forbidden) }
     }
@@ -74,9 +74,9 @@ impl LaunchedJob {
     /// Tells the ranks that want it that they have to end.
     pub(super) fn alert(&self, targets: &BTreeSet<RankId>) {
         let preempted = targets.intersection(&self.checkpoints.preemptible);
-        let told: Vec<_> = preempted.filter_map(|rank| self.jobs.proc(*rank)).collect();
-        if !told.is_empty() {
-            self.raise(&life_events::of_preemption(told));
+        let notified: Vec<_> = preempted.filter_map(|rank| self.jobs.proc(*rank)).collect();
+        if !notified.is_empty() {
+            self.raise(&life_events::of_preemption(notified));
         }
     }
 }

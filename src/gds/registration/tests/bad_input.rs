@@ -65,7 +65,7 @@ fn sizes_that_differ_are_named() {
 /// Regression: errors in values of the own node outside node arrays lacked the place, and too many aliases even the
 /// key.
 #[test]
-fn what_is_wrong_with_loose_values_of_the_own_node_is_named() {
+fn errors_in_loose_values_of_the_own_node_name_their_place() {
     let described = |entries: Vec<Info>| [maps("n0,n1", "0;1"), vec![job(entries)]].concat();
     let taken = || [info("vendor.a", 1_u8), info("pmix.nodeid", 0_u32)].into();
     let named = node("n0", vec![info("pmix.nodeid", 0_u32)]);
@@ -78,7 +78,7 @@ fn what_is_wrong_with_loose_values_of_the_own_node_is_named() {
 
 /// Regression: the error named the key of the earlier map, which was not in the refused description.
 #[test]
-fn what_contradicts_an_earlier_map_is_named_as_it_stands_in_the_later_description() {
+fn a_contradiction_of_an_earlier_map_names_the_entry_of_the_later_description() {
     let before = record(&maps("n0,n1", "0;1"));
     let said = |entries: Vec<Info>| {
         let later = parse(&namespace(), &context(), &[info("vendor.a", 1_u8), job(entries)], Some(&before));
@@ -120,7 +120,7 @@ fn arrays_that_do_not_say_whose_they_are_are_named() {
 /// entry's key. So a second map replaced the first, a process array had a second rank, and a container was stored as a
 /// plain value.
 #[test]
-fn what_a_qualified_value_holds_is_checked_like_any_other_entry() {
+fn the_entry_in_a_qualified_value_is_checked_like_any_other() {
     let wrapped = |inner: Info| array("pmix.qual.val", vec![inner]);
     let maps_twice: Vec<Info> = maps("a", "0").into_iter().chain([wrapped(info("pmix.nmap", "b"))]).collect();
     stands_at(&maps_twice, "\"pmix.nmap\": ", "twice");

@@ -71,7 +71,7 @@ fn local_peers_and_leaders_are_processes_of_the_job() {
 }
 
 #[test]
-fn what_hosts_send_is_accepted() {
+fn usual_peer_lists_of_hosts_are_accepted() {
     for list in ["0,1", "0-1", "0, 1", "1", ""] {
         let told =
             [maps("n0,n1", "0;1"), vec![node("n0", vec![peers(list), info("pmix.lldr", Rank::Invalid)])]].concat();

@@ -36,7 +36,7 @@ fn two_maps_alone_give_every_derived_key() {
 }
 
 #[test]
-fn what_the_host_says_wins_over_what_the_maps_tell() {
+fn values_of_the_host_win_over_values_of_the_maps() {
     let mut description = maps("n0,n1", "0;1");
     description.extend([
         info("pmix.num.nodes", 9_u32),

@@ -34,7 +34,7 @@ fn nodes(record: &JobRecord) -> (String, Vec<(String, String)>) {
     (words(job_value(record, "pmix.nlist")), nodes)
 }
 
-fn told(list: &str, nodes: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
+fn described(list: &str, nodes: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
     let owned = |(name, peers): &(&str, &str)| ((*name).to_owned(), (*peers).to_owned());
     (list.to_owned(), nodes.iter().map(owned).collect())
 }
@@ -44,9 +44,9 @@ fn numbers(record: &JobRecord, key: &str) -> Vec<Option<u32>> {
 }
 
 #[test]
-fn what_maps_would_tell_follows_from_where_each_process_is() {
+fn values_of_the_maps_are_derived_from_the_node_of_each_process() {
     let record = record(&[on(3, "n1"), on(0, "n2"), on(1, "n1"), size(5), on(2, "n2"), on(4, "n0")]);
-    assert_eq!(nodes(&record), told("n2,n1,n0", &[("n2", "0,2"), ("n1", "1,3"), ("n0", "4")]));
+    assert_eq!(nodes(&record), described("n2,n1,n0", &[("n2", "0,2"), ("n1", "1,3"), ("n0", "4")]));
     assert_eq!((record.own_node, job_value(&record, "pmix.num.nodes")), (Some(1), Some(Value::Uint32(3))));
     let of_nodes = |key| [0, 1, 2].map(|index| node_value(&record, index, key));
     assert_eq!(of_nodes("pmix.local.size"), [2, 2, 1].map(|size| Some(Value::Uint32(size))));
@@ -79,12 +79,12 @@ fn numbers_lead_to_nodes_that_arrays_name() {
     let array = |name: &str, id: u32| node(name, vec![info("pmix.nodeid", id)]);
     let known = vec![array("n0", 7), array("n1", 3), array("n2", 5), size(3)];
     let record = record(&[known.clone(), vec![numbered(0, 7), numbered(1, 3), on(2, "n1")]].concat());
-    assert_eq!(nodes(&record), told("n1,n0", &[("n0", "0"), ("n1", "1,2"), ("n2", "-")]), "by number");
+    assert_eq!(nodes(&record), described("n1,n0", &[("n0", "0"), ("n1", "1,2"), ("n2", "-")]), "by number");
     assert_eq!(numbers(&record, "pmix.nodeid"), [7, 3, 3].map(Some));
     // The number identifies the node that has another name here.
     let both = process(2, vec![info("pmix.hname", "n1.cluster"), info("pmix.nodeid", 3_u32)]);
     let record = super::record(&[known.clone(), vec![numbered(0, 7), numbered(1, 3), both]].concat());
-    assert_eq!(nodes(&record), told("n1,n0", &[("n0", "0"), ("n1", "1,2"), ("n2", "-")]));
+    assert_eq!(nodes(&record), described("n1,n0", &[("n0", "0"), ("n1", "1,2"), ("n2", "-")]));
     assert_eq!(proc_value(&record, 2, "pmix.hname"), text("n1.cluster"));
     // No other array has this number, or a name for it.
     for other in [numbered(0, 8), array("n0", 8)] {
@@ -100,7 +100,7 @@ fn processes_number_nodes_that_nobody_else_numbers() {
     let at =
         |rank: u32, name: &'static str, id: u32| process(rank, vec![info("pmix.hname", name), info("pmix.nodeid", id)]);
     let known = record(&[size(4), numbered(0, 2), at(1, "n1", 9), at(2, "n0", 2), on(3, "n1")]);
-    assert_eq!(nodes(&known), told("n0,n1", &[("n1", "1,3"), ("n0", "0,2")]), "by number");
+    assert_eq!(nodes(&known), described("n0,n1", &[("n1", "1,3"), ("n0", "0,2")]), "by number");
     assert_eq!(numbers(&known, "pmix.nodeid"), [2, 9, 2, 9].map(Some));
     // One number for two nodes, and two numbers for one.
     for second in [at(1, "n1", 2), at(1, "n0", 3)] {
@@ -110,11 +110,11 @@ fn processes_number_nodes_that_nobody_else_numbers() {
 }
 
 #[test]
-fn what_the_host_says_wins_over_what_follows() {
+fn values_of_the_host_win_over_derived_values() {
     let peers = node("n0", vec![info("pmix.lpeers", "1,0"), info("pmix.local.size", 9_u32)]);
     let second = process(1, vec![info("pmix.hname", "n0"), info("pmix.lrank", 5_u16)]);
     let record = record(&[info("pmix.num.nodes", 4_u32), peers, size(3), on(0, "n0"), second, on(2, "n1")]);
-    assert_eq!(nodes(&record), told("n0,n1", &[("n0", "1,0"), ("n1", "2")]));
+    assert_eq!(nodes(&record), described("n0,n1", &[("n0", "1,0"), ("n1", "2")]));
     assert_eq!(numbers(&record, "pmix.lrank"), [0, 5, 0].map(Some));
     assert_eq!(numbers(&record, "pmix.nrank"), [0, 1, 0].map(Some));
     assert_eq!(job_value(&record, "pmix.num.nodes"), Some(Value::Uint32(4)));
@@ -123,12 +123,12 @@ fn what_the_host_says_wins_over_what_follows() {
 
 #[test]
 fn the_last_process_may_be_told_of_later() {
-    let told_first = process(2, vec![info("pmix.hname", "n1"), info("pmix.lrank", 7_u16)]);
-    for first in [vec![size(3), on(0, "n0"), told_first.clone()], vec![on(0, "n0"), told_first]] {
+    let last_process = process(2, vec![info("pmix.hname", "n1"), info("pmix.lrank", 7_u16)]);
+    for first in [vec![size(3), on(0, "n0"), last_process.clone()], vec![on(0, "n0"), last_process]] {
         let before = record(&first);
         assert_eq!(job_value(&before, "pmix.nlist"), None);
         let after = update(&before, &[on(1, "n1"), size(3)]);
-        assert_eq!(nodes(&after), told("n0,n1", &[("n0", "0"), ("n1", "1,2")]));
+        assert_eq!(nodes(&after), described("n0,n1", &[("n0", "0"), ("n1", "1,2")]));
         assert_eq!(numbers(&after, "pmix.lrank"), [0, 0, 7].map(Some));
         for again in [vec![], vec![size(3)], vec![on(1, "n1")], vec![numbered(2, 1)]] {
             let same = update(&after, &again);
@@ -141,36 +141,36 @@ fn the_last_process_may_be_told_of_later() {
 }
 
 #[test]
-fn what_follows_follows_a_process_that_moves() {
+fn derived_values_follow_a_process_that_moves() {
     let peers = || node("n0", vec![info("pmix.lpeers", "2,1,0")]);
     let first = |more: Vec<Info>| record(&[vec![size(3), on(0, "n0"), on(1, "n0"), on(2, "n0")], more].concat());
     let moved = update(&first(vec![]), &[on(1, "n1")]);
-    assert_eq!(nodes(&moved), told("n0,n1", &[("n0", "0,2"), ("n1", "1")]));
+    assert_eq!(nodes(&moved), described("n0,n1", &[("n0", "0,2"), ("n1", "1")]));
     assert_eq!(numbers(&moved, "pmix.nodeid"), [0, 1, 0].map(Some));
     assert_eq!(numbers(&moved, "pmix.lrank"), [0, 0, 1].map(Some));
     assert_eq!(proc_value(&moved, 1, "pmix.hname"), text("n1"));
     assert_eq!((moved.own_node, job_value(&moved, "pmix.num.nodes")), (Some(1), Some(Value::Uint32(2))));
     // The same by number, and back.
     let back = update(&moved, &[numbered(1, 0)]);
-    assert_eq!(nodes(&back), told("n0", &[("n0", "0,1,2"), ("n1", "-")]));
+    assert_eq!(nodes(&back), described("n0", &[("n0", "0,1,2"), ("n1", "-")]));
     assert_eq!(
         (proc_value(&back, 1, "pmix.hname"), numbers(&back, "pmix.lrank")),
         (text("n0"), [0, 1, 2].map(Some).into())
     );
     // The host's own values stay.
     let moved = update(&first(vec![peers(), info("pmix.nlist", "own")]), &[on(1, "n1")]);
-    assert_eq!(nodes(&moved), told("own", &[("n0", "2,1,0"), ("n1", "1")]));
+    assert_eq!(nodes(&moved), described("own", &[("n0", "2,1,0"), ("n1", "1")]));
 }
 
 #[test]
 fn a_job_grows_with_the_homes_of_its_processes() {
     let first = record(&[size(2), on(0, "n0"), on(1, "n1")]);
     let grown = || update(&first, &[size(4), on(2, "n1"), on(3, "n2")]);
-    let all = told("n0,n1,n2", &[("n0", "0"), ("n1", "1,2"), ("n2", "3")]);
+    let all = described("n0,n1,n2", &[("n0", "0"), ("n1", "1,2"), ("n2", "3")]);
     assert_eq!(nodes(&grown()), all);
     // In two steps: in between, the nodes of the new processes are unknown.
     let between = update(&first, &[size(4)]);
-    assert_eq!(nodes(&between), told("-", &[("n0", "-"), ("n1", "-")]));
+    assert_eq!(nodes(&between), described("-", &[("n0", "-"), ("n1", "-")]));
     assert_eq!(numbers(&between, "pmix.lrank"), [None; 4]);
     assert_eq!(numbers(&between, "pmix.nodeid"), [Some(0), Some(1), None, None]);
     let grown_later = update(&update(&between, &[on(2, "n1")]), &[on(3, "n2")]);
@@ -178,7 +178,7 @@ fn a_job_grows_with_the_homes_of_its_processes() {
     assert_eq!(job_value(&grown_later, "pmix.num.nodes"), Some(Value::Uint32(3)));
     assert_eq!(numbers(&grown_later, "pmix.lrank"), [0, 0, 1, 0].map(Some));
     let shrunk = update(&grown(), &[size(1)]);
-    assert_eq!(nodes(&shrunk), told("n0", &[("n0", "0"), ("n1", "-"), ("n2", "-")]));
+    assert_eq!(nodes(&shrunk), described("n0", &[("n0", "0"), ("n1", "-"), ("n2", "-")]));
 }
 
 #[test]
@@ -187,12 +187,12 @@ fn later_numbers_and_maps_win_over_what_followed() {
     // The first node's number, derived from its position, has changed.
     let numbers_now = update(&first, &[node("n1", vec![info("pmix.nodeid", 0_u32)])]);
     assert_eq!(numbers(&numbers_now, "pmix.nodeid"), [2, 0].map(Some));
-    assert_eq!(nodes(&numbers_now), told("n1,n0", &[("n0", "0"), ("n1", "1")]));
+    assert_eq!(nodes(&numbers_now), described("n1,n0", &[("n0", "0"), ("n1", "1")]));
     assert_eq!(update(&first, &[numbered(0, 8), numbered(1, 9)]).node_count, 2);
     let ids = update(&first, &[numbered(0, 8), numbered(1, 9)]);
     assert_eq!([0, 1].map(|index| node_value(&ids, index, "pmix.nodeid")), [8, 9].map(|id| Some(Value::Uint32(id))));
     let mapped = update(&first, &maps("n1,n0", "0;1"));
-    assert_eq!(nodes(&mapped), told("n1,n0", &[("n1", "0"), ("n0", "1")]));
+    assert_eq!(nodes(&mapped), described("n1,n0", &[("n1", "0"), ("n0", "1")]));
     assert_eq!(numbers(&mapped, "pmix.nodeid"), [0, 1].map(Some));
     // The map then places processes.
     let moved = update(&mapped, &[on(0, "n0")]);
@@ -227,7 +227,7 @@ fn a_process_that_is_said_to_be_on_two_nodes_stays_so() {
     let denied = record(&[size(2), named("n0", 0), named("n1", 1), at(0, "n0", 0), at(1, "n0", 1)]);
     assert_eq!(job_value(&denied, "pmix.nlist"), None);
     assert_eq!(job_value(&update(&denied, &[]), "pmix.nlist"), None);
-    assert_eq!(nodes(&update(&denied, &[at(1, "n0", 0)])), told("n0", &[("n0", "0,1"), ("n1", "-")]));
+    assert_eq!(nodes(&update(&denied, &[at(1, "n0", 0)])), described("n0", &[("n0", "0,1"), ("n1", "-")]));
 }
 
 #[test]
@@ -242,17 +242,17 @@ fn nothing_follows_from_more_nodes_than_there_may_be() {
 }
 
 #[test]
-fn what_followed_goes_with_a_process_map_alone() {
+fn a_process_map_alone_removes_derived_values() {
     let first = record(&[size(3), on(0, "n0"), on(1, "n1"), on(2, "n1")]);
     let mapped = update(&first, &[info("pmix.pmap", "0,1;2")]);
-    assert_eq!(nodes(&mapped), told("-", &[("n0", "-"), ("n1", "-")]));
+    assert_eq!(nodes(&mapped), described("-", &[("n0", "-"), ("n1", "-")]));
     assert_eq!((numbers(&mapped, "pmix.lrank"), job_value(&mapped, "pmix.num.nodes")), (vec![None; 3], None));
     assert_eq!(proc_value(&mapped, 2, "pmix.hname"), text("n1"));
     let listed = update(&first, &[info("pmix.nmap", "n0,n1")]);
-    assert_eq!(nodes(&listed), told("n0,n1", &[("n0", "-"), ("n1", "-")]));
+    assert_eq!(nodes(&listed), described("n0,n1", &[("n0", "-"), ("n1", "-")]));
     // With the node map there are both maps.
     let both = update(&mapped, &[info("pmix.nmap", "n0,n1")]);
-    assert_eq!(nodes(&both), told("n0,n1", &[("n0", "0,1"), ("n1", "2")]));
+    assert_eq!(nodes(&both), described("n0,n1", &[("n0", "0,1"), ("n1", "2")]));
     // The host's own list stays.
     let listed = record(&[size(2), on(0, "n0"), on(1, "n1"), info("pmix.nlist", "own")]);
     assert_eq!(job_value(&update(&listed, &[info("pmix.pmap", "0,1")]), "pmix.nlist"), text("own"));
@@ -279,11 +279,11 @@ proptest! {
                 let ranked = u32::try_from(rank).unwrap();
                 let named = |index: &u32| node_value(&record, *index, "pmix.hname") == text(names[home]);
                 let id = (0..record.node_count).find(named).and_then(|at| node_value(&record, at, "pmix.nodeid"));
-                let told = match id.filter(|_| by_number) {
+                let described = match id.filter(|_| by_number) {
                     Some(id) => process(ranked, vec![info("pmix.nodeid", id)]),
                     None => on(ranked, names[home]),
                 };
-                description.insert(rank, told);
+                description.insert(rank, described);
             }
             record = update(&record, &description.into_values().collect::<Vec<_>>());
         }
@@ -303,8 +303,8 @@ proptest! {
             let name = node_value(&record, index, "pmix.hname");
             let at = names.iter().position(|known| text(known) == name).unwrap();
             let ranks = of_node(at);
-            let told = node_value(&record, index, "pmix.lpeers");
-            prop_assert_eq!(told, text(&ranks).filter(|_| is_complete && !ranks.is_empty()));
+            let described = node_value(&record, index, "pmix.lpeers");
+            prop_assert_eq!(described, text(&ranks).filter(|_| is_complete && !ranks.is_empty()));
             let leader = ranks.split(',').next().unwrap().parse().ok().filter(|_| is_complete);
             prop_assert_eq!(node_value(&record, index, "pmix.lldr"), leader.map(|rank: u32| Value::from(Rank::from(rank))));
         }

@@ -71,7 +71,7 @@ fn without_a_map_a_number_still_joins_two_names() {
 }
 
 #[test]
-fn what_is_told_again_or_later_leaves_each_node_its_own() {
+fn a_repeated_or_later_description_leaves_each_node_its_values() {
     let outsider = || vec![numbered("n9", 0, "d9")];
     let first = maps("n1,nb", "0;1");
     let whole = [first.clone(), outsider()].concat();

@@ -24,7 +24,7 @@ fn import(entries: Vec<Kval>) -> Result<JobRecord, RegisterError> {
 }
 
 /// All entries that a client of modex receives over a socket.
-fn told(reader: &NamespaceReader) -> Vec<Kval> {
+fn received(reader: &NamespaceReader) -> Vec<Kval> {
     let mut entries = Vec::new();
     reader.visit_job_entries(|entry| entries.push(entry.into_kval())).unwrap();
     entries
@@ -98,8 +98,8 @@ fn description() -> impl Strategy<Value = Vec<Info>> {
     let of_process = (0..12_u32, some()).prop_map(|(rank, infos)| process(rank, infos));
     let contained = prop_oneof![of_node, of_app, of_process, fitting()].boxed();
     let of_job = prop::collection::vec(contained.clone(), 0..4).prop_map(job);
-    let told = prop_oneof![6 => contained, 3 => of_session, 1 => of_job, 1 => tree()];
-    prop::collection::vec(told, 0..10).prop_map(renumbered)
+    let received = prop_oneof![6 => contained, 3 => of_session, 1 => of_job, 1 => tree()];
+    prop::collection::vec(received, 0..10).prop_map(renumbered)
 }
 
 fn small(description: &[Info]) -> Result<JobRecord, RegisterError> {
@@ -132,7 +132,7 @@ proptest! {
         original.register_record(&namespace(), &record).unwrap();
         let original = original.reader(&namespace()).unwrap();
         let mut copy = store();
-        copy.register_record(&namespace(), &import(told(original)).unwrap()).unwrap();
+        copy.register_record(&namespace(), &import(received(original)).unwrap()).unwrap();
         let copy = copy.reader(&namespace()).unwrap();
         let mut keys: Vec<String> = original.keys().unwrap().iter().map(ToString::to_string).collect();
         keys.extend(copy.keys().unwrap().iter().map(ToString::to_string));
@@ -153,7 +153,7 @@ proptest! {
 /// Regression: values of another type than their key's were left out everywhere. They are kept, as in the sending
 /// server, except under keys that registration itself reads.
 #[test]
-fn what_can_not_be_read_is_left_out_and_the_rest_stays() {
+fn unreadable_entries_are_left_out_and_the_rest_stays() {
     let record = import(vec![
         kval("pmix.job.size", "four"),
         kval("pmix.max.size", 4_u32),
@@ -176,7 +176,7 @@ fn what_can_not_be_read_is_left_out_and_the_rest_stays() {
 
 /// Regression: a client without a segment received the job's own session only, and found no values of the others.
 #[test]
-fn what_a_job_was_told_of_other_sessions_is_told_and_which_is_the_jobs() {
+fn a_client_without_a_segment_receives_all_sessions_and_knows_its_own() {
     let of = |id: u32, size: u32, nodes: Vec<Info>| {
         session([vec![info("pmix.session.id", id), info("pmix.univ.size", size)], nodes].concat())
     };
@@ -189,7 +189,7 @@ fn what_a_job_was_told_of_other_sessions_is_told_and_which_is_the_jobs() {
         let mut store = store();
         store.register_record(&namespace(), &original).unwrap();
         let reader = store.reader(&namespace()).unwrap();
-        let copy = import(told(reader)).unwrap();
+        let copy = import(received(reader)).unwrap();
         assert_eq!((copy.session_id, &copy.other_sessions), (original.session_id, &original.other_sessions));
         let for_all = reader.job_entries().unwrap();
         assert_eq!(for_all.iter().filter(|entry| entry.key.as_str() == "pmix.ssn.arr").count(), 1);
@@ -228,7 +228,7 @@ fn a_session_without_number_has_none() {
 
 /// Regression: only the segment had the node values of applications and sessions.
 #[test]
-fn what_applications_and_sessions_say_of_nodes_is_told() {
+fn a_client_receives_the_node_values_of_applications_and_sessions() {
     let of_node = |name: &str, size: u32| node(name, vec![info("pmix.local.size", size)]);
     let description = [
         maps("n1,n2", "0;1"),
@@ -275,10 +275,10 @@ fn a_copy_has_the_processes_that_were_told_of() {
     let mut store = store();
     store.register_record(&namespace(), &original).unwrap();
     let entries = store.reader(&namespace()).unwrap().job_entries().unwrap();
-    let told = entries.iter().filter(|entry| entry.key.as_str() == keys::PROC_DATA.name()).count();
+    let received = entries.iter().filter(|entry| entry.key.as_str() == keys::PROC_DATA.name()).count();
     let copy = import(entries).unwrap();
     let ranks = |record: &JobRecord| [0, 1, 2].map(|rank| proc_value(record, rank, "pmix.rank").is_some());
-    assert_eq!((told, ranks(&original), ranks(&copy)), (1, [false, false, true], [false, false, true]));
+    assert_eq!((received, ranks(&original), ranks(&copy)), (1, [false, false, true], [false, false, true]));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn lists_of_a_nodes_devices_are_written_for_the_node_alone() {
     let description = [maps("n0,n1", "0,1;2"), vec![node("n0", of_node)]].concat();
     let mut store = store();
     store.register(&namespace(), &description).unwrap();
-    let entries = told(store.reader(&namespace()).unwrap());
+    let entries = received(store.reader(&namespace()).unwrap());
     let holds_list = |entry: &Kval| match &entry.value {
         Value::DataArray(array) => array.elements.iter().any(|element| match element {
             Value::Info(info) => lists.contains(&info.key.as_str()),

@@ -25,7 +25,7 @@ fn id(job: &str, rank: u32) -> Info {
 
 /// Regression: all later registrations of other jobs were refused: "contains data of job".
 #[test]
-fn what_names_a_job_is_that_jobs_alone() {
+fn a_resource_that_names_a_job_holds_for_that_job_alone() {
     let px = |value: &str| info("px", value);
     let name = |job: &str| info("pmix.nspace", job);
     for job_of in ["job", "other"] {
@@ -52,7 +52,7 @@ fn what_names_a_job_is_that_jobs_alone() {
 }
 
 #[test]
-fn what_all_jobs_are_told_names_none() {
+fn a_resource_for_all_jobs_names_no_job() {
     let refused = check_resources(&[], &[info("a", 1_u8), info("pmix.nspace", "zzz")]).unwrap_err();
     assert_eq!((refused.cause(), refused.status()), (&RegisterError::NamesEveryJob, Status::ERR_BAD_PARAM));
     assert!(refused.to_string().starts_with("\"pmix.nspace\": names one job"), "{refused}");

@@ -95,7 +95,7 @@ fn ranks_beyond_the_size_of_the_job_post_and_answer() {
 
 /// Without a warning the mistyped value would be hard to find; one for each process would fill the log.
 #[test]
-fn what_is_kept_although_it_does_not_fit_is_warned_of_once_a_key() {
+fn kept_values_of_a_wrong_type_cause_one_warning_a_key() {
     let lines = LogLines::default();
     tracing::subscriber::with_default(lines.subscriber(), || {
         let mut store = store();

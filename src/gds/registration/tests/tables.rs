@@ -129,7 +129,7 @@ fn infos_that_say_nothing_of_processes_leave_the_table_open() {
 }
 
 #[test]
-fn what_is_put_before_a_table_stays_there() {
+fn entries_prepended_to_a_table_stay_before_it() {
     let mut description = tabulated(&[process(0, vec![info("pmix.appnum", 1_u32)])]);
     let added = |app: u32| process(0, vec![info("pmix.appnum", app)]);
     description.prepend(vec![added(2), added(3), info("pmix.job.size", 1_u32)]);

@@ -47,7 +47,7 @@ fn stands_at(description: impl Into<Description>, place: &str, what: &str) {
 
 /// Regression: the refusal of an entry that cannot be stored named only its key, not its place.
 #[test]
-fn what_is_too_deep_or_too_large_is_named_with_its_place_in_every_realm() {
+fn errors_name_the_place_of_too_deep_or_large_values_in_every_realm() {
     let filler = || info("vendor.a", 1_u32);
     type Wrap = fn(Info) -> Info;
     let cases: [(&str, Wrap); 8] = [
@@ -103,7 +103,7 @@ fn a_qualified_value_that_cannot_be_stored_is_named_as_the_host_has_it() {
 }
 
 #[test]
-fn what_is_converted_is_judged_as_it_would_be_stored() {
+fn a_converted_value_is_checked_in_its_stored_form() {
     let ranks = (0..400).map(Value::Uint32).collect();
     let peers = Value::DataArray(Box::new(DataArray { element_type: DataType::Uint32, elements: ranks }));
     stands_at(vec![node("n1", vec![info("pmix.lpeers", peers)])], "node.arr[0] \"pmix.lpeers\"", "bytes, the limit");
@@ -160,7 +160,7 @@ fn nothing_of_a_refused_description_stays() {
 }
 
 #[test]
-fn what_a_store_has_no_room_for_is_refused_where_it_is_told() {
+fn an_entry_beyond_a_limit_of_the_store_is_refused_with_its_place() {
     let limits = StoreLimits { ranks_max: 4, nodes_max: 2, ..StoreLimits::default() };
     let said = |description: Vec<Info>| refused(&mut store(limits), &description.into()).to_string();
     let sized = said(vec![job(vec![info("pmix.job.size", 5_u32)])]);

@@ -113,7 +113,7 @@ fn fence(
 }
 
 #[test]
-fn what_is_told_needs_no_message() {
+fn a_completion_in_shared_memory_needs_no_message() {
     let (_, fenced) = fence(None, LONG, |server| {
         let (tag, mark) = server.next();
         assert!(!mark.unwrap().has_forerunner && mark.unwrap().has_received(0));
@@ -144,7 +144,7 @@ fn a_failure_is_read() {
 /// for. When many processes end at once, each waits for every wake-up of the others. The rule: no thread is woken
 /// without work.
 #[test]
-fn nobody_is_woken_to_learn_that_there_is_nothing_to_wait_for() {
+fn the_callback_thread_is_not_woken_without_work() {
     let (link, _, _server) = with_slot(LONG);
     link.prepare_progress().unwrap();
     link.listen(true);
@@ -159,7 +159,7 @@ fn nobody_is_woken_to_learn_that_there_is_nothing_to_wait_for() {
 
 /// A server without a verdict may have ended, or be about to write one.
 #[test]
-fn who_sleeps_too_long_asks_for_a_message() {
+fn a_client_that_sleeps_too_long_asks_for_a_message() {
     let (_, fenced) = fence(None, SHORT, |server| {
         let (tag, _) = server.next();
         let (awake, mark) = server.next();
@@ -180,7 +180,7 @@ fn the_end_of_the_server_is_seen() {
 
 /// The server wrote the verdict, and ended before the client looked.
 #[test]
-fn what_a_server_has_told_before_its_end_counts() {
+fn a_completion_before_the_end_of_the_server_counts() {
     for commit in [None, Some(commit_call())] {
         let has_commit = commit.is_some();
         let (committed, fenced) = fence(commit, SHORT, |server| {

@@ -226,7 +226,7 @@ mod tests {
 
     /// The kernel ends a read at a descriptor. The thread beside the leader does not learn of the bytes behind it.
     #[test]
-    fn what_came_behind_a_descriptor_is_read_with_it() {
+    fn bytes_behind_a_descriptor_are_read_with_it() {
         let looks: [fn(&mut LinkState); 2] = [|state| state.receive(Time::ZERO), wait_and_receive];
         for look in looks {
             let (mut state, mut theirs) = connected();

@@ -36,7 +36,8 @@ impl Session {
         }
         let begun = self.link.now();
         let (name, limit) = (&request.proc.namespace, request.directives.timeout);
-        let (job, group) = self.link.call_both(call(who_is_job(name), limit), call(who_is_in(name), limit));
+        let (job, group) =
+            self.link.call_both(call(job_processes_request(name), limit), call(group_members_request(name), limit));
         let spent = self.link.now().since(begun);
         self.aimed_by_replies(request, is_job(&reply_of(job)), reply_of(group), spent)
     }
@@ -70,7 +71,7 @@ pub(super) fn with_member(
         return then(session, aimed(&request, members, Duration::ZERO));
     }
     let session = Weak::clone(session);
-    let asked = call(who_is_job(&request.proc.namespace), request.directives.timeout);
+    let asked = call(job_processes_request(&request.proc.namespace), request.directives.timeout);
     let done = move |job| {
         let is_job = is_job(&reply_of(job));
         let Some(held) = session.upgrade() else { return then(&session, Err(FetchError::Dropped)) };
@@ -79,13 +80,13 @@ pub(super) fn with_member(
             Ok(group) => group,
             Err(error) => return then(&session, Err(error)),
         };
-        let told = move |result| {
+        let send_answer = move |result| {
             let aimed_by_replies =
                 |held: &Session| held.aimed_by_replies(&request, is_job, reply_of(result), Duration::ZERO);
             let request = session.upgrade().map_or(Err(FetchError::Dropped), |held| aimed_by_replies(&held));
             then(&session, request);
         };
-        held.link.start_with(group, Box::new(told));
+        held.link.start_with(group, Box::new(send_answer));
     };
     held.link.start_with(asked, Box::new(done));
 }
@@ -99,7 +100,7 @@ fn known<'a>(request: &GetRequest, members: &'a Members) -> Option<&'a [ProcId]>
 }
 
 /// The server answers this without its host. It refuses names that are no jobs.
-fn who_is_job(name: &Namespace) -> Request {
+fn job_processes_request(name: &Namespace) -> Request {
     Request::ResolvePeers(ResolvePeers { node: None, namespace: Some(Text::from(name.as_str())) })
 }
 
@@ -108,7 +109,7 @@ fn is_job(reply: &Result<Reply, CallError>) -> bool {
     !matches!(reply, Err(CallError::Refused { command: Command::ResolvePeers, status }) if is_none(*status))
 }
 
-fn who_is_in(group: &Namespace) -> Request {
+fn group_members_request(group: &Namespace) -> Request {
     let keys = vec![Text::from(keys::QUERY_GROUP_MEMBERSHIP.name())];
     let qualifiers = vec![Info::new(Key::from_static(keys::GROUP_ID.name()), group.as_str())];
     Request::from(QueryInfo::new(vec![Query { keys, qualifiers }]))
@@ -117,7 +118,7 @@ fn who_is_in(group: &Namespace) -> Request {
 /// The request for the members, with the time that the first request has left.
 fn second_question(request: &GetRequest, spent: Duration) -> Result<Call, FetchError> {
     let left = in_time(request.clone(), spent)?;
-    Ok(call(who_is_in(&request.proc.namespace), left.directives.timeout))
+    Ok(call(group_members_request(&request.proc.namespace), left.directives.timeout))
 }
 
 fn members_in(reply: Result<Reply, CallError>) -> Result<Vec<ProcId>, FetchError> {

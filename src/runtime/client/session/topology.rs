@@ -77,10 +77,10 @@ impl Session {
     /// The topology as a value. Servers of other libraries send it with the job information, if at all. Our own server
     /// over TCP looks like one of them, but must be asked.
     fn machine_among_values(&self) -> Result<Arc<Machine>, TopologyError> {
-        let told = GetDirectives { optional: true, ..GetDirectives::default() };
+        let local = GetDirectives { optional: true, ..GetDirectives::default() };
         let asked = GetDirectives::parse(&[immediate()]).unwrap_or_default();
         for (key, directives) in
-            [(keys::HWLOC_XML_V2, told.clone()), (keys::LOCAL_TOPO, told), (keys::HWLOC_XML_V2, asked)]
+            [(keys::HWLOC_XML_V2, local.clone()), (keys::LOCAL_TOPO, local), (keys::HWLOC_XML_V2, asked)]
         {
             let key = Some(Key::from_static(key.name()));
             // Not `get`: without a registered value it would call this function again.

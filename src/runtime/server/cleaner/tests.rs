@@ -125,7 +125,7 @@ fn nothing_is_done_in_the_name_of_others() {
 
 /// Only root can make such files. Other users test with files that always belong to root.
 #[test]
-fn what_belongs_to_others_stays() {
+fn files_of_other_users_stay() {
     if !geteuid().is_root() {
         assert_eq!(clean(&directory(Path::new("/proc/sys"), RECURSIVE)), [Errno::EPERM]);
         assert_eq!(clean(&file(Path::new("/proc/version"))), [Errno::EPERM]);

@@ -165,7 +165,7 @@ fn a_sleeper_is_told_of_a_success_and_gets_no_message() {
 }
 
 #[test]
-fn who_has_woken_gets_the_message() {
+fn a_client_that_has_woken_gets_the_message() {
     let (mut connection, mut client) = sleeping(false);
     assert_eq!(awake(&mut connection, &mut client), []);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), None);
@@ -176,7 +176,7 @@ fn who_has_woken_gets_the_message() {
 
 /// Tags are used again. A question about the later request must not be answered for the earlier one.
 #[test]
-fn what_was_told_is_forgotten_with_the_next_request() {
+fn a_completion_is_forgotten_with_the_next_request() {
     let (mut connection, mut client) = sleeping(false);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
     await_by_futex(&mut connection, 0, false);

@@ -687,7 +687,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_given_is_left_out_or_refused_where_it_is_required() {
+    fn an_impossible_wish_is_left_out_or_refused_if_required() {
         let wishes = [
             info("pmix.alloc.nettype", "carrier pigeon"),
             info("pmix.alloc.netplane", "eth0"),

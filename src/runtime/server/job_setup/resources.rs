@@ -113,7 +113,7 @@ mod tests {
 
     /// Regression: resources were kept unchecked, and then no job could be registered any more.
     #[test]
-    fn what_no_description_may_say_is_no_resource() {
+    fn an_entry_invalid_in_descriptions_is_refused_as_a_resource() {
         let check = |resources: &[Info]| keep(&mut Vec::new(), resources.to_vec());
         let said = |resources: &[Info]| check(resources).unwrap_err().to_string();
         // Registration reads a node's number itself. For other keys it accepts values of other types.
@@ -135,7 +135,7 @@ mod tests {
 
     /// Regression: each resource was valid by itself, and two that contradict each other were kept.
     #[test]
-    fn what_contradicts_resources_kept_already_is_no_resource() {
+    fn a_resource_that_contradicts_kept_ones_is_refused() {
         let nodes = info("pmix.nmap", "n0,n1");
         let mut kept = Vec::new();
         keep(&mut kept, vec![nodes.clone()]).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_found_by_key_node_or_device() {
+    fn a_resource_is_taken_back_by_key_node_or_device() {
         let device = |id: &'static str| info("pmix.fab.dev", Value::info_array(vec![info("pmix.dev.id", id)]));
         let all = [
             info("a", 1_u32),

@@ -78,7 +78,7 @@ fn value(name: &'static str, number: u32) -> Vec<Info> {
 /// Regression: values given during a registration created the job in the core, without a size or processes; or they
 /// were lost.
 #[test]
-fn what_a_job_gets_while_it_is_being_registered_waits_for_that_and_is_added() {
+fn values_given_during_a_registration_are_added_after_it() {
     let fixture = Fixture::new();
     let (registration, _) = fixture.begin();
     fixture.give("site.colour", 7).unwrap();
@@ -95,7 +95,7 @@ fn what_a_job_gets_while_it_is_being_registered_waits_for_that_and_is_added() {
 /// Regression: of two calls before the registration only the second call's values were kept. A call that added its
 /// values to the job removed those that another call had left for the registration.
 #[test]
-fn what_several_calls_give_a_job_is_all_added() {
+fn the_values_of_several_calls_are_all_added_to_the_job() {
     let fixture = Fixture::new();
     fixture.give("site.a", 1).unwrap();
     fixture.give("site.b", 2).unwrap();
@@ -131,7 +131,7 @@ fn the_newest_value_of_a_key_stands_whoever_adds_last() {
 
 /// Regression: after a refused registration, the second registration of the job had none of its allocated values.
 #[test]
-fn what_a_job_was_given_outlives_a_registration_that_is_refused() {
+fn values_given_to_a_job_outlive_a_refused_registration() {
     let fixture = Fixture::new();
     fixture.give("site.a", 1).unwrap();
     let (registration, _) = fixture.begin();

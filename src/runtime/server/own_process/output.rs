@@ -35,7 +35,7 @@ struct Pulls {
     last: u64,
     waiting_bytes: usize,
     /// Whether a line of the log says that output is lost.
-    has_told_loss: bool,
+    has_logged_loss: bool,
 }
 
 struct OwnPull {
@@ -134,7 +134,7 @@ impl OwnPulls {
             pulls.waiting_bytes = waiting_bytes;
             return Some(Admitted { takers, output: Arc::clone(output).with_end(), size });
         }
-        if !output.bytes.is_empty() && !std::mem::replace(&mut pulls.has_told_loss, true) {
+        if !output.bytes.is_empty() && !std::mem::replace(&mut pulls.has_logged_loss, true) {
             tracing::warn!("the handlers of this process do not keep up with pulled output; some of it is lost");
         }
         // The end of a channel is not lost.

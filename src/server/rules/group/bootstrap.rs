@@ -13,8 +13,9 @@ use crate::proto;
 use crate::server::interface::{GroupOperation, Limits, PeerId, find, timeout};
 use crate::server::rules::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::state::{
-    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Gathered, GroupProgress, HostAnswer, OperationId, OperationStage,
-    Participants, Pool, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos, size_of_procs,
+    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Gathered, GroupProgress, HostAnswer, OperationId,
+    OperationStage, Participants, Pool, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos,
+    size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
 

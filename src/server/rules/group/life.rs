@@ -275,7 +275,7 @@ impl<S: Datastore> ServerCore<S> {
             (Status::GROUP_LEADER_FAILED | Status::GROUP_MEMBER_FAILED, Some(id))
                 if is_about_source && comes_from_elsewhere =>
             {
-                self.mourn_elsewhere(now, &id, event, source);
+                self.ask_about_remote_end(now, &id, event, source);
             }
             (Status::PROC_TERMINATED, Some(id)) if is_about_source && comes_from_elsewhere => {
                 self.vacancies.reopen(source);

@@ -4,7 +4,7 @@
 mod bootstrap;
 mod construct;
 mod directives;
+mod end_notices;
 mod life;
-mod mourning;
 mod naming;
 mod verdicts;

@@ -123,7 +123,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// A remote process that forms a group with local ones has ended. The local ones are asked, as its server asks its
     /// own.
-    pub(super) fn mourn_elsewhere(&mut self, now: Time, id: &Text, event: &Event, lost: &ProcId) {
+    pub(super) fn ask_about_remote_end(&mut self, now: Time, id: &Text, event: &Event, lost: &ProcId) {
         if self.registry.client(lost).is_some() {
             return;
         }
@@ -163,7 +163,7 @@ impl<S: Datastore> ServerCore<S> {
         if self.invitations.is_open(proc, id) {
             self.vacancies.keep(id, proc);
         }
-        self.invitations.foretell(id, proc);
+        self.invitations.note_announced_leader(id, proc);
         for operation in self.constructions_with(id, proc) {
             if let Some(group) = self.group_progress(operation) {
                 group.note_leader(proc);

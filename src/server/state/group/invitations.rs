@@ -20,11 +20,11 @@ pub(crate) struct Invited {
     /// The invited processes, in the order of their ranks in the group, with their answers.
     pub(crate) answers: Vec<(ProcId, Option<bool>)>,
     /// The leader's library leaves it to the server to inform the members.
-    pub(crate) is_told_here: bool,
+    pub(crate) is_announced_by_server: bool,
     /// Processes that have accepted at some time, and wait for the result.
     pub(crate) waiting: BTreeSet<ProcId>,
     /// The announced new leader, before the end of the leader is known.
-    foretold: Option<ProcId>,
+    announced_leader: Option<ProcId>,
     /// A new leader that has already reported the result of its own invitation.
     concluded: Option<ProcId>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Invited {
 impl Invited {
     /// Whether the leader's role is settled: a successor has taken it and concluded.
     fn is_succeeded(&self) -> bool {
-        self.foretold.is_some() && self.foretold == self.concluded
+        self.announced_leader.is_some() && self.announced_leader == self.concluded
     }
 }
 
@@ -50,10 +50,16 @@ pub(crate) struct Bereaved {
 
 impl Invitations {
     /// A leader invites. A repeated invitation under the same name drops earlier answers.
-    pub(crate) fn open(&mut self, id: Text, leader: ProcId, invited: Vec<ProcId>, is_told_here: bool) {
+    pub(crate) fn open(&mut self, id: Text, leader: ProcId, invited: Vec<ProcId>, is_announced_by_server: bool) {
         let own_answer = |proc: &ProcId| (*proc == leader).then_some(true);
         let answers = invited.into_iter().map(|proc| (proc.clone(), own_answer(&proc))).collect();
-        let invited = Invited { answers, is_told_here, waiting: BTreeSet::new(), foretold: None, concluded: None };
+        let invited = Invited {
+            answers,
+            is_announced_by_server,
+            waiting: BTreeSet::new(),
+            announced_leader: None,
+            concluded: None,
+        };
         self.open.insert((leader, id), invited);
     }
 
@@ -104,7 +110,9 @@ impl Invitations {
             }
         }
         let is_over = |(asking, _): &(ProcId, Text), invited: &mut Invited| {
-            asking == leader && invited.is_told_here && invited.answers.iter().all(|(_, answer)| answer.is_some())
+            asking == leader
+                && invited.is_announced_by_server
+                && invited.answers.iter().all(|(_, answer)| answer.is_some())
         };
         self.open.extract_if(.., is_over).map(|((_, id), invited)| (id, invited)).collect()
     }
@@ -112,8 +120,10 @@ impl Invitations {
     /// A leader has reported the result. Returns its invitation, if there was one. The leader may have succeeded one
     /// whose end is not known yet.
     pub(crate) fn close(&mut self, leader: &ProcId, id: &Text) -> Option<Invited> {
-        let others =
-            self.open.iter_mut().filter(|((_, name), invited)| name == id && invited.foretold.as_ref() == Some(leader));
+        let others = self
+            .open
+            .iter_mut()
+            .filter(|((_, name), invited)| name == id && invited.announced_leader.as_ref() == Some(leader));
         others.for_each(|(_, invited)| invited.concluded = Some(leader.clone()));
         self.open.remove(&(leader.clone(), id.clone()))
     }
@@ -123,7 +133,7 @@ impl Invitations {
         let mut bereaved = Vec::new();
         for ((_, id), invited) in self.open.extract_if(.., |(leader, _), _| leader == proc) {
             let is_leaderless = !invited.is_succeeded();
-            let successor = invited.foretold;
+            let successor = invited.announced_leader;
             let targets = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != proc).collect();
             bereaved.push(Bereaved { id, targets, is_leaderless, successor });
         }
@@ -150,7 +160,7 @@ impl Invitations {
     pub(crate) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<(Vec<ProcId>, Option<ProcId>)> {
         let invited = self.open.remove(&(leader.clone(), id.clone())).filter(|invited| !invited.is_succeeded())?;
         let others = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != leader).collect();
-        Some((others, invited.foretold))
+        Some((others, invited.announced_leader))
     }
 
     pub(crate) fn is_open(&self, leader: &ProcId, id: &Text) -> bool {
@@ -158,18 +168,20 @@ impl Invitations {
     }
 
     /// An invitee is announced as the new leader, so the leader has ended.
-    pub(crate) fn foretell(&mut self, id: &Text, proc: &ProcId) {
+    pub(crate) fn note_announced_leader(&mut self, id: &Text, proc: &ProcId) {
         for (_, invited) in
             self.open.iter_mut().filter(|(invitation, invited)| is_led_by_other(invitation, invited, id, proc))
         {
-            take_if_lower(&mut invited.foretold, proc);
+            take_if_lower(&mut invited.announced_leader, proc);
         }
     }
 
     /// Whether a lower process is announced as the leader.
     pub(crate) fn is_outdone(&self, id: &Text, proc: &ProcId) -> bool {
         let mut same = self.open.iter().filter(|(invitation, invited)| is_led_by_other(invitation, invited, id, proc));
-        same.any(|(_, invited)| invited.foretold.as_ref().is_some_and(|foretold| foretold < proc))
+        same.any(|(_, invited)| {
+            invited.announced_leader.as_ref().is_some_and(|announced_leader| announced_leader < proc)
+        })
     }
 
     /// A namespace is removed, with its leaders' invitations. For other invitations its processes count as declined,

@@ -19,7 +19,7 @@ pub(crate) struct GroupProgress {
     /// The process that has replaced an ended leader.
     successor: Option<ProcId>,
     /// The announced new leader, before the end of a leader is known here.
-    foretold: Option<ProcId>,
+    announced_leader: Option<ProcId>,
     /// Number of decisions about ended members that each connection owes.
     owed: BTreeMap<PeerId, usize>,
     /// Bounds the wait for these decisions.
@@ -68,12 +68,12 @@ impl GroupProgress {
     /// A leader has ended.
     pub(crate) fn lose_leader(&mut self, leader: &ProcId) {
         self.leaders.remove(leader);
-        for place in [&mut self.successor, &mut self.foretold] {
+        for place in [&mut self.successor, &mut self.announced_leader] {
             place.take_if(|proc| proc == leader);
         }
         self.is_leaderless = self.leaders.is_empty();
         if self.is_leaderless
-            && let Some(successor) = self.foretold.take()
+            && let Some(successor) = self.announced_leader.take()
         {
             self.be_led_by(&successor);
         }
@@ -93,14 +93,14 @@ impl GroupProgress {
         match &self.successor {
             _ if self.is_leaderless => self.be_led_by(proc),
             Some(earlier) if proc < earlier => self.be_led_by(proc),
-            None => take_if_lower(&mut self.foretold, proc),
+            None => take_if_lower(&mut self.announced_leader, proc),
             Some(_) => {}
         }
     }
 
     /// The process that leads in place of an ended leader, or will.
     pub(crate) fn new_leader(&self) -> Option<&ProcId> {
-        self.successor.as_ref().or(self.foretold.as_ref())
+        self.successor.as_ref().or(self.announced_leader.as_ref())
     }
 
     fn be_led_by(&mut self, successor: &ProcId) {

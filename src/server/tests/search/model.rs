@@ -114,7 +114,7 @@ impl Model {
     }
 
     pub(super) fn apply(&mut self, step: Step, number: u32) -> Replies {
-        let mut told = Replies::new();
+        let mut replies = Replies::new();
         match step {
             Step::Arrive(rank, kind) => self.arrive(rank, kind, number),
             Step::Finalize(rank) => {
@@ -132,7 +132,7 @@ impl Model {
                 let now = self.now;
                 let is_over = |op: &mut ModelOperation| !op.is_up && op.deadline.is_some_and(|at| at <= now);
                 for operation in self.operations.extract_if(.., is_over) {
-                    tell(&mut told, &operation, Status::ERR_TIMEOUT);
+                    tell(&mut replies, &operation, Status::ERR_TIMEOUT);
                 }
             }
             Step::Answer { oldest, well } => {
@@ -142,8 +142,8 @@ impl Model {
                 answered.unwrap().answer = Some(status.to_raw());
             }
         }
-        self.settle(&mut told);
-        told
+        self.settle(&mut replies);
+        replies
     }
 
     /// Whether an operation of a kind still waits for a process that has not arrived.
@@ -180,7 +180,7 @@ impl Model {
     }
 
     /// Operations whose participants have all arrived or ended go up or end; answered ones end, in order.
-    fn settle(&mut self, told: &mut Replies) {
+    fn settle(&mut self, replies: &mut Replies) {
         for index in 0..self.operations.len() {
             let lives = self.lives;
             let operation = &mut self.operations[index];
@@ -213,12 +213,12 @@ impl Model {
             while let Some(index) = self.operations.iter().position(|operation| operation.kind == kind) {
                 let Some(status) = self.operations[index].answer else { break };
                 let operation = self.operations.remove(index);
-                tell(told, &operation, Status::from_raw(status));
+                tell(replies, &operation, Status::from_raw(status));
             }
         }
     }
 }
 
-fn tell(told: &mut Replies, operation: &ModelOperation, status: Status) {
-    told.extend(operation.waiting.iter().map(|(rank, number)| (*rank, *number, status.to_raw())));
+fn tell(replies: &mut Replies, operation: &ModelOperation, status: Status) {
+    replies.extend(operation.waiting.iter().map(|(rank, number)| (*rank, *number, status.to_raw())));
 }

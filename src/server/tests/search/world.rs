@@ -82,10 +82,10 @@ impl World {
         self.number += 1;
         let number = self.number;
         self.perform(step, number);
-        let told = self.told()?;
+        let replies = self.replies()?;
         let expected = self.model.apply(step, number);
-        if told != expected {
-            return Err(format!("told {told:?}, expected {expected:?}"));
+        if replies != expected {
+            return Err(format!("told {replies:?}, expected {expected:?}"));
         }
         if self.seen_upcalls != self.model.upcalls {
             return Err(format!("went up {:?}, expected {:?}", self.seen_upcalls, self.model.upcalls));
@@ -126,8 +126,8 @@ impl World {
     }
 
     /// The replies since the last call.
-    fn told(&mut self) -> Result<Replies, String> {
-        let mut told = Replies::new();
+    fn replies(&mut self) -> Result<Replies, String> {
+        let mut replies = Replies::new();
         while let Some(output) = self.server.poll_output() {
             match output {
                 Output::Answer(_, tag, answer) if tag.0 < 1_000_000 => {
@@ -138,7 +138,7 @@ impl World {
                         Answer::Reply(Reply::Status(status) | Reply::Partial { status, .. }) => status,
                         _ => Status::SUCCESS,
                     };
-                    told.insert((rank, number, status.to_raw()));
+                    replies.insert((rank, number, status.to_raw()));
                 }
                 Output::Upcall(id, Upcall::Fence(fence)) => {
                     self.upcalls.push(id);
@@ -152,7 +152,7 @@ impl World {
                 _ => {}
             }
         }
-        Ok(told)
+        Ok(replies)
     }
 
     /// Checks the core's invariants, if it uses the real table.

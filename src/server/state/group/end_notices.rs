@@ -12,7 +12,7 @@ use crate::types::{Namespace, ProcId, Text, Time};
 
 /// Ends of processes that others do not know yet, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Mourning {
+pub(crate) struct EndNotices {
     ended: VecDeque<EndedProcess>,
     /// The same by job.
     of_jobs: BTreeMap<Namespace, OfJob>,
@@ -28,12 +28,12 @@ pub(crate) struct EndedProcess {
     pub(crate) groups_until: u64,
     pub(crate) operations_until: OperationId,
     /// The groups or operations whose members know.
-    pub(crate) told: Told,
+    pub(crate) progress: NoticeProgress,
 }
 
 /// The progress of the news of an end. Groups come before operations.
 #[derive(Clone, Debug)]
-pub(crate) enum Told {
+pub(crate) enum NoticeProgress {
     /// Groups up to this name.
     Groups(Option<Text>),
     /// All groups, and operations up to this one.
@@ -48,7 +48,7 @@ struct OfJob {
     until: OperationId,
 }
 
-impl Mourning {
+impl EndNotices {
     pub(crate) fn len(&self) -> usize {
         self.ended.len()
     }
@@ -72,9 +72,9 @@ impl Mourning {
     }
 
     /// Notes how far the news of the first end has come.
-    pub(crate) fn advance(&mut self, told: Told) {
+    pub(crate) fn advance(&mut self, progress: NoticeProgress) {
         if let Some(first) = self.ended.front_mut() {
-            first.told = told;
+            first.progress = progress;
         }
     }
 
@@ -115,7 +115,8 @@ impl Mourning {
     fn is_ahead(&self, id: OperationId, namespace: &Namespace) -> bool {
         let Some(OfJob { count, until }) = self.of_jobs.get(namespace) else { return false };
         let first = self.ended.front().filter(|first| *count == 1 && first.proc.namespace == *namespace);
-        let is_told = |first: &EndedProcess| matches!(first.told, Told::Operations(Some(last)) if id <= last);
-        id <= *until && !first.is_some_and(is_told)
+        let is_announced =
+            |first: &EndedProcess| matches!(first.progress, NoticeProgress::Operations(Some(last)) if id <= last);
+        id <= *until && !first.is_some_and(is_announced)
     }
 }

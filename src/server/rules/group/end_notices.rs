@@ -7,73 +7,75 @@ use super::directives::wants_notice_of_deaths;
 use crate::gds::Datastore;
 use crate::server::interface::GroupOperation;
 use crate::server::state::{
-    Collective, CollectiveKind, EndedProcess, LOOKS_PER_STEP, NEXT_STEP_IN, OUTPUTS_PER_STEP, OperationId,
-    OperationStage, ServerCore, Timer, Told,
+    Collective, CollectiveKind, EndedProcess, LOOKS_PER_STEP, NEXT_STEP_IN, NoticeProgress, OUTPUTS_PER_STEP,
+    OperationId, OperationStage, ServerCore, Timer,
 };
 use crate::types::{ProcId, Status, Text, Time};
 
 impl<S: Datastore> ServerCore<S> {
     /// A local process has ended without a finalization. Called once in its life, before operations go on without it.
-    pub(in crate::server::rules) fn mourn(&mut self, now: Time, proc: &ProcId) {
+    pub(in crate::server::rules) fn announce_end(&mut self, now: Time, proc: &ProcId) {
         let (groups_until, operations_until) = (self.groups.last_entry(), self.collectives.last());
         let has_groups = self.groups.next_of(proc, None, groups_until).is_some();
         if has_groups || self.collectives.next_with(&proc.namespace, None, operations_until).is_some() {
-            let told = Told::Groups(None);
-            self.mourning.push(EndedProcess { proc: proc.clone(), groups_until, operations_until, told });
+            let progress = NoticeProgress::Groups(None);
+            self.end_notices.push(EndedProcess { proc: proc.clone(), groups_until, operations_until, progress });
         }
-        if self.mourning.due().is_none() {
+        if self.end_notices.due().is_none() {
             let left = self.pace.left(now);
-            let looks = self.mourn_up_to(now, left, false);
+            let looks = self.announce_ends_up_to(now, left, false);
             self.pace.spend(looks);
-            self.set_next_mourning(now);
+            self.set_next_end_notice(now);
         }
         self.end_invitations_of(now, proc);
     }
 
     /// Informs the members of some groups. The others follow in a later turn.
-    pub(in crate::server) fn mourn_some(&mut self, now: Time) {
-        self.mourning.take_due();
-        self.mourn_up_to(now, LOOKS_PER_STEP, true);
-        self.set_next_mourning(now);
+    pub(in crate::server) fn announce_some_ends(&mut self, now: Time) {
+        self.end_notices.take_due();
+        self.announce_ends_up_to(now, LOOKS_PER_STEP, true);
+        self.set_next_end_notice(now);
     }
 
-    fn set_next_mourning(&mut self, now: Time) {
-        if self.mourning.len() > 0 {
-            self.mourning.set_due(now + NEXT_STEP_IN);
-            self.timers.arm(self.mourning.due(), Timer::Mourning);
+    fn set_next_end_notice(&mut self, now: Time) {
+        if self.end_notices.len() > 0 {
+            self.end_notices.set_due(now + NEXT_STEP_IN);
+            self.timers.arm(self.end_notices.due(), Timer::EndNotices);
         }
     }
 
     /// Informs members up to a number of looks at operations and processes. Returns the number. If it is not late, the
     /// caller advances all operations of the job afterwards.
-    fn mourn_up_to(&mut self, now: Time, looks_max: usize, is_late: bool) -> usize {
+    fn announce_ends_up_to(&mut self, now: Time, looks_max: usize, is_late: bool) -> usize {
         let mut looks: usize = 0;
         // A group's event may go to thousands of connections.
         while looks < looks_max
             && self.outputs.len() <= OUTPUTS_PER_STEP
-            && let Some(ended) = self.mourning.first()
+            && let Some(ended) = self.end_notices.first()
         {
             let proc = ended.proc.clone();
-            let more = match &ended.told {
-                Told::Groups(after) => match self.groups.next_of(&proc, after.as_ref(), ended.groups_until).cloned() {
-                    Some(id) => {
-                        self.mourning.advance(Told::Groups(Some(id.clone())));
-                        self.mourn_in_group(now, &id, &proc)
-                    }
-                    None => {
-                        self.mourning.advance(Told::Operations(None));
-                        1
-                    }
-                },
-                Told::Operations(after) => {
-                    match self.collectives.next_with(&proc.namespace, *after, ended.operations_until) {
+            let more = match &ended.progress {
+                NoticeProgress::Groups(after) => {
+                    match self.groups.next_of(&proc, after.as_ref(), ended.groups_until).cloned() {
                         Some(id) => {
-                            self.mourning.advance(Told::Operations(Some(id)));
-                            let looks = self.mourn_in_operation(now, id, &proc);
-                            looks.saturating_add(if is_late { self.go_on_after_mourning(now, id) } else { 0 })
+                            self.end_notices.advance(NoticeProgress::Groups(Some(id.clone())));
+                            self.announce_end_in_group(now, &id, &proc)
                         }
                         None => {
-                            self.mourning.finish();
+                            self.end_notices.advance(NoticeProgress::Operations(None));
+                            1
+                        }
+                    }
+                }
+                NoticeProgress::Operations(after) => {
+                    match self.collectives.next_with(&proc.namespace, *after, ended.operations_until) {
+                        Some(id) => {
+                            self.end_notices.advance(NoticeProgress::Operations(Some(id)));
+                            let looks = self.announce_end_in_operation(now, id, &proc);
+                            looks.saturating_add(if is_late { self.go_on_after_end_notice(now, id) } else { 0 })
+                        }
+                        None => {
+                            self.end_notices.finish();
                             1
                         }
                     }
@@ -85,7 +87,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Advances a construction that has waited for the news. Returns the work as a number of looks.
-    fn go_on_after_mourning(&mut self, now: Time, id: OperationId) -> usize {
+    fn go_on_after_end_notice(&mut self, now: Time, id: OperationId) -> usize {
         let kind = self.collectives.get(id).map(|operation| &operation.signature().kind);
         if !matches!(kind, Some(CollectiveKind::Group(GroupOperation::Construct, _))) {
             return 0;
@@ -96,7 +98,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Informs the members of a group about the end of one of them. Returns the work as a number of looks.
-    fn mourn_in_group(&mut self, now: Time, id: &Text, proc: &ProcId) -> usize {
+    fn announce_end_in_group(&mut self, now: Time, id: &Text, proc: &ProcId) -> usize {
         let group = self.groups.of_member(id, proc).filter(|group| group.survives_deaths);
         let Some(group) = group else { return LOOKS_AT_GROUP };
         let others: Vec<ProcId> = group.members.iter().filter(|member| *member != proc).cloned().collect();
@@ -107,7 +109,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Informs the processes that form a group about the end of another one. These are the declared leaders, if there
     /// are any, or all processes if it was a leader itself. Returns the work as a number of looks.
-    fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) -> usize {
+    fn announce_end_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) -> usize {
         let looks = LOOKS_AT_GROUP;
         let Some(operation) = self.collectives.get(id) else { return looks };
         let CollectiveKind::Group(GroupOperation::Construct, name) = &operation.signature().kind else { return looks };
