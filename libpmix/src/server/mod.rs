@@ -28,6 +28,7 @@ mod local_output;
 pub mod maps;
 mod misread;
 mod module;
+mod options;
 mod own;
 pub mod psets;
 pub mod registration;
@@ -40,6 +41,7 @@ pub mod unsupported;
 mod upcall;
 
 pub(crate) use forking::{is_forking, spawn as spawn_children};
-pub(crate) use lifecycle::{end_of_tool, is_server_option, serve_launcher, serve_tool};
+pub(crate) use lifecycle::{end_of_tool, serve_launcher, serve_tool};
 pub use module::ModulePointer;
+pub(crate) use options::is_server_option;
 pub(crate) use state::own_fabric;
