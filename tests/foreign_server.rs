@@ -15,7 +15,7 @@ use modex::client::{CallError, LossReason};
 use modex::keys::{self, TypedKey};
 use modex::proto::frame::{self, FrameHeader};
 use modex::proto::{Command, Dialect, RankData, Reply, Tag, reply};
-use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
+use modex::types::{AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
 use modex::{Client, ClientBuilder, ConnectError, FenceError, FenceOptions, GetError, GetOptions, RequestError};
 
 /// A server that lives as long as its script.
@@ -472,4 +472,28 @@ fn no_message_is_longer_than_the_release_takes() {
     }
     drop(client);
     server.ended();
+}
+
+/// From 6.0 on, servers of OpenPMIx pass the values of a group's members to those on other nodes. Each member sends its own. Our
+/// client did not, and the others found nothing.
+#[test]
+fn a_request_to_form_a_group_carries_what_its_sender_has_put_for_other_nodes() {
+    for (version, is_sent) in [("5.0.9", false), ("6.1.0", true)] {
+        let server = Server::new(move |mut stream| {
+            admit(&mut stream);
+            let request = read_message(&mut stream);
+            let names = |name: &[u8]| request.windows(name.len()).any(|part| part == name);
+            assert_eq!((names(b"a port"), names(b"a shm")), (is_sent, false), "{version}");
+            send(&mut stream, 102, &Reply::Status(Status::ERR_NOT_SUPPORTED), Command::GroupConstruct);
+            await_end(&mut stream);
+        });
+        let client = Client::builder().env(server.environment("PMIX_SERVER_URI41", version)).connect().unwrap();
+        client.put(Scope::Remote, "a port", 7_u32).unwrap();
+        client.put(Scope::Local, "a shm", 7_u32).unwrap();
+        let members = vec![ProcId { rank: Rank::Wildcard, ..peer() }];
+        let refused = client.group_construct("g", members, Vec::new()).wait().unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_NOT_SUPPORTED);
+        drop(client);
+        server.ended();
+    }
 }

@@ -1,5 +1,7 @@
-//! Endpoint data that the members of a group by invitation give each other: the values that they have put for other nodes,
-//! committed or not.
+//! Endpoint data that the members of a group give each other: the values that they have put for other nodes, committed or not.
+//!
+//! A request to form a group at a server of OpenPMIx carries the values of its sender. Our own server adds the committed ones itself.
+//! In a group by invitation the members exchange the values themselves.
 //!
 //! An acceptance carries the values of its sender. The leader adds those of all members to the event that announces the
 //! group.
@@ -10,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::staging::Staging;
 use crate::gds::qualified;
-use crate::keys;
+use crate::proto::{endpoints, owner_of_endpoints};
 use crate::types::{Info, Key, ProcId, Scope, Value, footprint};
 
 /// Limit of the bytes of one process's values, and of the values of all members of a group.
@@ -27,11 +29,7 @@ pub fn own_endpoints(own: &ProcId, staging: &Staging) -> Option<Info> {
         warn_of_excess(own, size_bytes);
         return None;
     }
-    let named = Info::new(Key::from_static(keys::PROCID.name()), own.clone());
-    let scope = Info::new(Key::from_static(keys::DATA_SCOPE.name()), Value::Scope(Scope::Remote.to_raw()));
-    let mut bundle = vec![named, scope];
-    bundle.extend(given().map(|(key, value)| Info::new(key.clone(), Value::clone(value))));
-    (bundle.len() > 2).then(|| Info::new(Key::from_static(BUNDLE), Value::info_array(bundle)))
+    endpoints(own, given().map(|(key, value)| (key.clone(), Value::clone(value))))
 }
 
 /// The endpoint data that a leader has received.
@@ -45,7 +43,7 @@ impl MemberEndpoints {
     /// Takes the data of one process out of its first acceptance. Data in the name of another process are ignored. Data
     /// beyond [`ENDPOINT_BYTES_MAX`] are left out.
     pub(super) fn take(&mut self, from: &ProcId, infos: &[Info]) {
-        let Some(bundle) = infos.iter().find(|info| owner(info) == Some(from)) else { return };
+        let Some(bundle) = infos.iter().find(|info| owner_of_endpoints(info) == Some(from)) else { return };
         let size_bytes = footprint(&bundle.value).unwrap_or(usize::MAX).saturating_add(self.size_bytes);
         if size_bytes > ENDPOINT_BYTES_MAX {
             return warn_of_excess(from, size_bytes);
@@ -63,20 +61,8 @@ impl MemberEndpoints {
 /// The infos of an event that are endpoint data of members.
 pub(super) fn endpoints_in(infos: &[Info], members: &[ProcId]) -> Vec<Info> {
     let members: BTreeSet<&ProcId> = members.iter().collect();
-    let is_members = |info: &&Info| owner(info).is_some_and(|owner| members.contains(owner));
+    let is_members = |info: &&Info| owner_of_endpoints(info).is_some_and(|owner| members.contains(owner));
     infos.iter().filter(is_members).cloned().collect()
-}
-
-/// The process whose data an info is: the first entry names it.
-fn owner(info: &Info) -> Option<&ProcId> {
-    let Value::DataArray(array) = &info.value else { return None };
-    match array.elements.first().filter(|_| info.key.as_str() == BUNDLE)? {
-        Value::Info(first) if first.key.as_str() == keys::PROCID.name() => match &first.value {
-            Value::Proc(proc) => Some(proc),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 fn warn_of_excess(proc: &ProcId, size_bytes: usize) {
@@ -88,13 +74,11 @@ fn warn_of_excess(proc: &ProcId, size_bytes: usize) {
     );
 }
 
-/// The key of one process's data.
-const BUNDLE: &str = keys::PROC_INFO_ARRAY.name();
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::client::staging::StagingLimits;
+    use crate::keys;
     use crate::proto::contributions;
     use crate::types::Namespace;
 
@@ -136,7 +120,7 @@ mod tests {
             endpoints.take(&proc(rank), of(rank, size_bytes).as_slice());
         }
         let members = [0, 1, 2].map(proc);
-        let left: Vec<ProcId> = endpoints.of(&members).iter().filter_map(owner).cloned().collect();
+        let left: Vec<ProcId> = endpoints.of(&members).iter().filter_map(owner_of_endpoints).cloned().collect();
         assert_eq!(left, [proc(0), proc(2)]);
     }
 

@@ -233,8 +233,8 @@ impl Session {
         self.own_event(status, range, leader.map(target).into_iter().chain([named]).collect())
     }
 
-    /// The values that this process gives the members of a group by invitation.
-    fn own_endpoints(&self) -> Option<Info> {
+    /// The values that this process gives the other members of a group.
+    pub(super) fn own_endpoints(&self) -> Option<Info> {
         client::own_endpoints(self.proc(), &self.staging())
     }
 

@@ -118,6 +118,9 @@ pub trait Host: Send + Sync + 'static {
     /// A construct with `PMIX_GROUP_BOOTSTRAP`, or without processes, is of one process that does not know the other members. Bring
     /// these together by the group's name. One answer counts for all members on this node: a later one is ignored.
     ///
+    /// Each `PMIX_PROC_INFO_ARRAY` of a construct has the values of one local process for members on other nodes. Put its content under
+    /// `PMIX_GROUP_ENDPT_DATA` into the answers of all servers. The members then find these values without a fence.
+    ///
     /// Parts of a destruct are matched by the group's name and common members, because a server that knows of a leave
     /// names fewer.
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {

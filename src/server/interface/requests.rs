@@ -48,7 +48,8 @@ requests! {
         id: Text,
         /// The members, sorted, each entry once. Of a process that does not know the others: those that it names.
         procs: Vec<ProcId>,
-        /// Directives of all local members, each once, then `PMIX_LOCAL_COLLECTIVE_STATUS` if some are missing.
+        /// Directives of all local members, each once, then `PMIX_LOCAL_COLLECTIVE_STATUS` if some are missing. In a construct also the
+        /// values of each for other nodes (`PMIX_PROC_INFO_ARRAY`).
         directives: Vec<Info>,
     }
     /// Output of a process.

@@ -340,7 +340,8 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
         let Some(operation) = self.collectives.get(id) else { return };
         let procs = operation.procs_for_host();
-        let directives = operation.directives_for_host(status);
+        let mut directives = operation.directives_for_host(status);
+        directives.extend(self.endpoints_for_host(id));
         let mut fence = FenceRequest::default();
         let upcall = match operation.signature().kind.clone() {
             CollectiveKind::Fence => match self.contribution(id) {
@@ -384,10 +385,11 @@ impl<S: Datastore> ServerCore<S> {
             }
             (_, other) => HostAnswer { status: other.status(), gathered: nothing(), info: Vec::new() },
         };
-        let answer = match self.collectives.get(id).and_then(Collective::failure) {
+        let mut answer = match self.collectives.get(id).and_then(Collective::failure) {
             Some(status) => HostAnswer { status, gathered: nothing(), info: Vec::new() },
             None => answer,
         };
+        self.take_endpoints(now, &mut answer);
         let others = self.share_answer(id, &answer);
         self.collectives.keep_answer(id, answer);
         for signature in [signature].iter().chain(&others) {

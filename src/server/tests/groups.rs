@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
+use crate::keys;
 use crate::proto::{Collective, Get, Group, RankData, Reply, Request, Version};
 use crate::server::{
     Capabilities, Credentials, EventDelivery, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits,
     Output, PeerId, RegisterClient, ServerConfig, Upcall, UpcallId,
 };
-use crate::types::{DataArray, DataType, Info, InfoFlags, Kval, ProcId, Rank, Status, Text, Value};
+use crate::types::{DataArray, DataType, Info, InfoFlags, Kval, ProcId, Rank, Scope, Status, Text, Value};
 
 fn group(id: &str, procs: &[ProcId], directives: &[Info]) -> Group {
     Group { command: 24, id: Some(Text::from(id)), procs: procs.to_vec(), directives: directives.to_vec() }
@@ -550,4 +551,61 @@ fn the_server_answers_gets_of_contributions_to_a_group() {
     assert_eq!(ask(&mut rig, 1), answer);
     rig.host(HostCall::DeregisterNamespace(namespace("job")));
     assert!(rig.server.holdings().iter().all(|(_, count)| *count == 0));
+}
+
+fn endpoints_of(rank: u32, key_of_bundle: &'static str, entries: &[Info]) -> Info {
+    let named = Info::new(key("pmix.procid"), proc(rank));
+    let scope = Info::new(key("pmix.scope"), Value::Scope(Scope::Remote.to_raw()));
+    Info::new(key(key_of_bundle), Value::info_array([named, scope].iter().chain(entries).cloned().collect()))
+}
+
+/// A Get with `PMIX_IMMEDIATE` of a member on another node found nothing, and without it asked that node.
+#[test]
+fn the_host_passes_what_members_have_put_to_the_members_on_other_nodes() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = rig.job(4, 2);
+    for (peer, scope, name) in [(0, Scope::Remote, "port"), (0, Scope::Local, "shm"), (0, Scope::Remote, "pmix.hname")]
+    {
+        rig.put(peers[peer], scope, name, 7);
+    }
+    // This client sends its values itself, as those of OpenPMIx do.
+    let sent = endpoints_of(1, "pmix.pdata", &[Info::new(key("port"), 8u32)]);
+    rig.put(peers[1], Scope::Remote, "port", 8);
+    rig.request(peers[1], construct("g", &[everybody()], std::slice::from_ref(&sent)));
+    let (id, call) = upcall(&rig.request(peers[0], construct("g", &[everybody()], &[])));
+    let Upcall::Group(call) = call else { panic!("{call:?}") };
+    assert_eq!(call.directives, [sent, endpoints_of(0, "pmix.pdata", &[Info::new(key("port"), 7u32)])]);
+
+    let immediate = [flag(keys::IMMEDIATE.name())];
+    let missing = rig.request(peers[0], get(&proc(2), Some("port"), &immediate));
+    assert_eq!(statuses(&missing), [(peers[0], Status::ERR_NOT_FOUND)]);
+    let of_stranger = Info::new(
+        key("pmix.grp.endpt"),
+        Value::info_array(vec![
+            Info::new(key("pmix.procid"), ProcId::new(namespace("unknown"), 0)),
+            Info::new(key("port"), 1u32),
+        ]),
+    );
+    let ports = [0, 2, 3].map(|rank| endpoints_of(rank, "pmix.grp.endpt", &[Info::new(key("port"), 10 + rank)]));
+    let info = ports.into_iter().chain([of_stranger]).collect();
+    let outputs = rig.complete(id, HostReply::Infos { status: Status::SUCCESS, info });
+    assert_eq!(formed(&outputs).0.len(), 2);
+    for (_, reply) in replies(&outputs) {
+        assert!(matches!(&reply, Reply::Group { info, .. } if info.is_empty()), "no results for clients: {reply:?}");
+    }
+    for rank in [2, 3] {
+        let found = rig.request(peers[1], get(&proc(rank), Some("port"), &immediate));
+        assert_eq!(data(&found), [kval("port", 10 + rank)]);
+    }
+    let own = rig.request(peers[1], get(&proc(0), Some("port"), &immediate));
+    assert_eq!(statuses(&own), [(peers[1], Status::ERR_EXISTS_OUTSIDE_SCOPE)], "the store has a local process's own");
+}
+
+#[test]
+fn a_process_does_not_give_values_in_the_name_of_another() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peer = rig.job(2, 1)[0];
+    let forged = endpoints_of(1, "pmix.pdata", &[Info::new(key("port"), 8u32)]);
+    let outputs = rig.request(peer, construct("g", &[everybody()], &[forged]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_BAD_PARAM)]);
 }

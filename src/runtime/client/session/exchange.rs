@@ -25,7 +25,7 @@ impl Session {
             return Ok(known);
         }
         let asked = now.and_then(|now| QueryCache::ask(&request, now));
-        let mut request = request;
+        let mut request = self.with_endpoints(request);
         let step = self.groups().prepare(&mut request, self.proc(), self.peer_profile());
         let answer = self.groups().conclude(step, reply_of(self.link().call(call(request, time_limit))));
         self.query_cache.keep_answer(asked, &answer);
@@ -50,7 +50,7 @@ impl Session {
             return self.progress.begin(&self.link, |link| link.defer(|| callback(Ok(known))));
         }
         let asked = now.and_then(|now| QueryCache::ask(&request, now));
-        let mut request = request;
+        let mut request = self.with_endpoints(request);
         let (groups, cache) = (Arc::clone(self.groups()), Arc::clone(&self.query_cache));
         let step = groups.prepare(&mut request, self.proc(), self.peer_profile());
         let call = call(request, time_limit);
@@ -64,6 +64,19 @@ impl Session {
 }
 
 impl Session {
+    /// Adds the values for the other members to a request to form a group, as clients of OpenPMIx do since 6.0. Our own server adds
+    /// the committed values itself, and only if the group has members on other nodes.
+    fn with_endpoints(&self, mut request: Request) -> Request {
+        let profile = self.peer_profile();
+        if let Request::GroupConstruct(group) = &mut request
+            && !profile.is_ours
+            && profile.dialect.peer.major >= 6
+        {
+            group.directives.extend(self.own_endpoints().filter(|endpoints| profile.takes(&endpoints.value)));
+        }
+        request
+    }
+
     /// The present moment for kept answers. `None` in a forked copy and without a server, where a call fails.
     fn moment(&self) -> Option<Moment> {
         if !self.link().is_of_this_process() {

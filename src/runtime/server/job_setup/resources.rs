@@ -14,11 +14,23 @@ pub(super) fn add(namespace: &Namespace, description: &mut Description, resource
 
 /// Adds resources, unless a value can't be read or contradicts another resource. A value that can't be stored (nested too deep or
 /// too large) fails later, with the first job.
-pub(super) fn keep(kept: &mut Vec<Info>, added: Vec<Info>) -> Result<(), RegisterError> {
+///
+/// Facts about a group are no resources. PRRTE registers them here and then returns them to the members' servers once more.
+pub(super) fn keep(kept: &mut Vec<Info>, mut added: Vec<Info>) -> Result<(), RegisterError> {
+    added.retain(|info| !OF_GROUPS.contains(&info.key.as_str()));
     check_resources(kept, &added)?;
     kept.extend(added);
     Ok(())
 }
+
+/// Keys of facts about one group.
+const OF_GROUPS: [&str; 5] = [
+    keys::GROUP_CONTEXT_ID.name(),
+    keys::GROUP_INFO.name(),
+    keys::GROUP_INFO_ARRAY.name(),
+    keys::GROUP_ENDPT_DATA.name(),
+    keys::GROUP_JOB_INFO.name(),
+];
 
 /// Removes resources. A key alone means all values of that key. A node's array means the keys that it names of that node, or the
 /// whole node if it names none. A device's number means every array that holds it.

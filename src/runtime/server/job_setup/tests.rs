@@ -182,6 +182,17 @@ fn resources_and_allotted_values_are_in_the_description_that_a_host_registers() 
     assert_eq!(["site.power", "site.net"].map(|name| fixture.number(name)), [None, None]);
 }
 
+/// PRRTE registers the facts about each group before it answers the members' servers. Each stayed in every job.
+#[test]
+fn facts_about_a_group_are_no_resources() {
+    let fixture = Fixture::new();
+    let number = keys::GROUP_CONTEXT_ID.name();
+    fixture.server.register_resources([value(number, 5), value("site.power", 9)].concat()).unwrap();
+    fixture.server.register_resources(value(number, 6)).unwrap();
+    let (_registration, added) = fixture.begin();
+    assert_eq!(added, value("site.power", 9));
+}
+
 /// A change of resources while a job is being registered reaches it at the end of its registration.
 #[test]
 fn resources_that_change_during_a_registration_reach_the_job() {

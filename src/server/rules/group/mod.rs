@@ -5,6 +5,7 @@ mod bootstrap;
 mod construct;
 mod directives;
 mod end_notices;
+mod endpoints;
 mod life;
 mod naming;
 mod verdicts;
