@@ -37,8 +37,8 @@ pub(super) fn module_size_bytes() -> Option<usize> {
     }
 }
 
-/// The form of the data that servers exchange, if that of the release behind this library is another one than ours: the job's other
-/// servers may be of it.
+/// The form of the data that servers exchange, if the release behind this library needs another one than ours. The job's other servers
+/// may be of it.
 pub(super) fn exchange_form() -> Option<ExchangeForm> {
     match version_number() {
         0..0x0004_0000 => Some(ExchangeForm::Release3),
@@ -50,7 +50,8 @@ pub(super) fn exchange_form() -> Option<ExchangeForm> {
 /// Whether the launcher is a PRRTE that gives one answer to all open requests for a process's data. The main line, for release 7, does
 /// not.
 pub(super) fn mixes_fetches_up() -> bool {
-    !matches!(version_number(), OWN_VERSION | 0x0007_0000..)
+    let behind = version_text_behind().and_then(|text| number(&text.to_string_lossy()));
+    behind.is_some_and(|number| number < 0x0007_0000)
 }
 
 const fn table_size_bytes(version_number: u32) -> usize {

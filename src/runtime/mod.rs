@@ -41,8 +41,9 @@ pub use server::attribute_support::attributes_of_library;
 
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;
-pub use client::alone::{alone, alone_as, to_launcher, to_parent};
+pub use client::alone::{alone, alone_as};
 pub use client::attach::{CONNECT_TIME_MAX, ConnectError, UnreachableReason, connect, launched_as};
+pub use client::channel_session::{to_launcher, to_parent};
 pub use client::fetched::{Borrowed, FetchError, Fetched};
 pub use client::forwarding::OutputHandler;
 pub use client::group_error::GroupError;

@@ -150,9 +150,8 @@ fn a_debugger_attaches_starts_daemons_beside_the_ranks_and_detaches() {
     }
 }
 
-/// A debugger that has no other server starts `prterun`, which waits for it, and so does the job. Regressions: with our library
-/// `prterun` did not wait; ranks with our library were never ready for the debugger under `prterun` without it; the debugger did not show
-/// the output of the job.
+/// A debugger that has no other server starts `prterun`, which waits for it, and so does the job. Regressions: `prterun` with our library
+/// did not wait. Under `prterun` without it, our ranks were never ready for the debugger. The debugger did not show the output of the job.
 #[test]
 fn a_debugger_starts_a_launcher_and_releases_it_and_its_job() {
     if library().is_stock() {

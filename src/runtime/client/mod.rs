@@ -2,6 +2,7 @@
 
 pub(super) mod alone;
 pub(super) mod attach;
+pub(super) mod channel_session;
 pub(super) mod fetched;
 pub(super) mod forwarding;
 pub(super) mod group_error;

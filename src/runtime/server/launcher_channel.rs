@@ -9,8 +9,8 @@
 //! session ◄─ socket pair ── thread ◄─ queue ── other side    answers, events, output
 //! ```
 //!
-//! - **P1** Numbers of requests from [`FIRST_OF_PARENT`] on are those of sessions: first those of a launcher to its tool, and from
-//!   [`FIRST_OF_LAUNCHER`] on those of a tool to its launcher. Peers of OpenPMIx choose smaller ones.
+//! - **P1** Sessions have the numbers of requests from [`FIRST_OF_PARENT`] on. Below [`FIRST_OF_LAUNCHER`] the launcher asks its tool,
+//!   above it the tool asks its launcher. Peers of OpenPMIx choose smaller ones.
 //! - **P2** The loop never waits: a session that does not read is cut off, with at most 64 MiB that wait for it.
 
 use std::io::{self, Read, Write};

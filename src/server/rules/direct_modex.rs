@@ -37,6 +37,7 @@ impl<S: Datastore> ServerCore<S> {
             true => self.upcalls.fetching_of(&fetch.proc),
             false => self.upcalls.fetching(&fetch),
         };
+        held.shares_upcall = open != self.upcalls.fetching(&fetch);
         let upcall = match open {
             Some(upcall) => upcall,
             None if !self.may_fetch(&held.requested) => {
@@ -82,8 +83,8 @@ impl<S: Datastore> ServerCore<S> {
             Ok(_) => None,
             Err(status) => Some(status),
         };
-        let (key, otherwise) = (fetch.key.clone(), status.unwrap_or(Status::ERR_NOT_FOUND));
-        self.held_gets.note_settled(id, Settlement { key, otherwise, fetched });
+        let (is_given, otherwise) = (status.is_none(), status.unwrap_or(Status::ERR_NOT_FOUND));
+        self.held_gets.note_settled(id, Settlement { is_given, otherwise, fetched });
         let stored = about(&fetch.proc).into_iter().filter(|_| is_known);
         self.review(now, std::iter::once(Concerned::Upcall(id)).chain(stored));
     }
@@ -93,14 +94,14 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn settle_held(&mut self, now: Time, id: HeldGetId) -> usize {
         let Some(mut held) = self.take_held(id) else { return 0 };
         let Some(settlement) = self.held_gets.settlement(&held).cloned() else { return 0 };
-        let Settlement { key, otherwise, fetched } = settlement;
+        let Settlement { is_given, otherwise, fetched } = settlement;
         held.via = None;
-        held.requested.directives.refresh = false;
-        let verdict = self.judge(&held.asker, &held.requested);
-        match (verdict, fetched) {
-            // The upcall was for another key, and did not bring the value.
-            (GetVerdict::Fetch(fetch), _) if fetch.key != key => self.fetch(now, held, fetch),
+        let was_for_other_key = std::mem::take(&mut held.shares_upcall);
+        held.requested.directives.refresh &= was_for_other_key && !is_given;
+        let fetched = fetched.filter(|fetched| !was_for_other_key || has_named(&fetched.entries, &held.requested));
+        match (self.judge(&held.asker, &held.requested), fetched) {
             (_, Some(fetched)) => return self.pass_on(held, &fetched),
+            (GetVerdict::Fetch(fetch), None) if was_for_other_key => self.fetch(now, held, fetch),
             (GetVerdict::Fetch(_), None) => self.hold_for_fence(now, held, otherwise),
             (GetVerdict::Hold, None) => self.hold(now, held),
             (GetVerdict::Found, None) => return self.answer_held(held),
@@ -114,14 +115,9 @@ impl<S: Datastore> ServerCore<S> {
     fn pass_on(&mut self, held: HeldGet, fetched: &DirectModexData) -> usize {
         let HeldGet { asker, requested, .. } = held;
         let DirectModexData { proc, entries, is_large } = fetched;
-        let name = match &requested.key {
-            Some(_) if !requested.directives.qualifiers.is_empty() => Some(QUALIFIED_VALUE),
-            key => key.as_ref().map(Key::as_str),
-        };
-        let name = name.filter(|_| !requested.is_static());
-        let is_named = |entry: &&Kval| !entry.is_removal() && name.is_none_or(|name| entry.key.as_str() == name);
+        let name = name_among_values(&requested);
         let search_bytes = size_of_val(&**entries);
-        if !entries.iter().any(|entry| is_named(&entry)) {
+        if !has_named(entries, &requested) {
             self.refuse(asker, Status::ERR_NOT_FOUND);
             return search_bytes;
         }
@@ -133,7 +129,7 @@ impl<S: Datastore> ServerCore<S> {
                 0
             }
             Asker::Peer(ticket) => {
-                let sent = entries.iter().filter(|entry| !entry.is_removal() && (!is_large || is_named(entry)));
+                let sent = entries.iter().filter(|entry| !entry.is_removal() && (!is_large || is_named(entry, name)));
                 let data = RankData { proc: proc.clone(), entries: sent.cloned().collect() };
                 let answer_bytes = size_bytes(&data.entries);
                 self.outputs.reply(ticket, Reply::Data(vec![data]));
@@ -149,6 +145,25 @@ impl<S: Datastore> ServerCore<S> {
             }
         }
     }
+}
+
+/// The name of the requested value among those of its process; `None`: any.
+fn name_among_values(requested: &RequestedData) -> Option<&str> {
+    let name = match &requested.key {
+        Some(_) if !requested.directives.qualifiers.is_empty() => Some(QUALIFIED_VALUE),
+        key => key.as_ref().map(Key::as_str),
+    };
+    name.filter(|_| !requested.is_static())
+}
+
+fn is_named(entry: &Kval, name: Option<&str>) -> bool {
+    !entry.is_removal() && name.is_none_or(|name| entry.key.as_str() == name)
+}
+
+/// Whether the requested value is among these of its process.
+fn has_named(entries: &[Kval], requested: &RequestedData) -> bool {
+    let name = name_among_values(requested);
+    entries.iter().any(|entry| is_named(entry, name))
 }
 
 fn directives_of(fetch: &Fetch, requested: &RequestedData) -> Vec<Info> {

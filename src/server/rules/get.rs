@@ -83,7 +83,7 @@ impl<S: Datastore> ServerCore<S> {
         let deadline = requested.directives.timeout.map(|timeout| now + timeout);
         let verdict = self.judge(&asker, &requested);
         let topology = self.topology_question(&asker, &requested, &verdict);
-        let held = HeldGet { asker, requested, since: now, via: None, fence: None, deadline };
+        let held = HeldGet { asker, requested, since: now, via: None, shares_upcall: false, fence: None, deadline };
         if let Some(key) = topology {
             return self.ask_topology(held, key);
         }

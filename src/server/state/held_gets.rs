@@ -66,6 +66,8 @@ pub(crate) struct HeldGet {
     pub(crate) since: Time,
     /// The upcall whose answer it needs; `None`: it needs local data.
     pub(crate) via: Option<UpcallId>,
+    /// Whether that upcall is for another key of the process.
+    pub(crate) shares_upcall: bool,
     /// The fence in progress that may bring the data from another node.
     pub(crate) fence: Option<OperationId>,
     pub(crate) deadline: Option<Time>,
@@ -74,8 +76,8 @@ pub(crate) struct HeldGet {
 /// The end of an upcall that requests wait for.
 #[derive(Clone, Debug)]
 pub(crate) struct Settlement {
-    /// The key that the upcall asked for.
-    pub(crate) key: Option<Key>,
+    /// Whether the host has given values of the process.
+    pub(crate) is_given: bool,
     /// The answer to a request that the upcall did not help.
     pub(crate) otherwise: Status,
     /// The data, if its job is unknown.

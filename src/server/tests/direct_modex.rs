@@ -74,11 +74,26 @@ fn requests_for_a_process_of_an_unknown_job_come_one_at_a_time_as_well() {
     let (mut rig, peers) = rig_of_a_host_that_mixes_requests_up();
     let target = ProcId::new(namespace("elsewhere"), 3);
     let (first, _) = upcall(&rig.request(peers[0], get(&target, Some("a"), &[])));
-    assert_eq!(rig.request(peers[1], get(&target, Some("b"), &[])), []);
-    let outputs = rig.complete(first, HostReply::DirectModex(vec![kval("a", 1)]));
-    assert_eq!(replies(&outputs).len(), 1);
+    for name in ["b", "c"] {
+        assert_eq!(rig.request(peers[1], get(&target, Some(name), &[])), []);
+    }
+    let outputs = rig.complete(first, HostReply::DirectModex(vec![kval("a", 1), kval("c", 3)]));
+    assert_eq!(replies(&outputs).len(), 2, "for a and c");
     let (second, _) = upcall(&outputs);
     assert_eq!(data(&rig.complete(second, HostReply::DirectModex(vec![kval("b", 2)]))), [kval("b", 2)]);
+}
+
+/// Regression: after a failed request for another key a refresh found the old value.
+#[test]
+fn a_refresh_asks_for_its_own_key_after_a_failed_request_for_another_one() {
+    let (mut rig, peers) = rig_of_a_host_that_mixes_requests_up();
+    let (first, _) = upcall(&rig.request(peers[0], get(&proc(3), Some("a"), &[])));
+    rig.complete(first, HostReply::DirectModex(vec![kval("a", 1)]));
+    let (other, _) = upcall(&rig.request(peers[0], get(&proc(3), Some("b"), &[])));
+    assert_eq!(rig.request(peers[1], get(&proc(3), Some("a"), &[flag("pmix.get.refresh")])), []);
+    let (again, _) = upcall(&rig.complete(other, HostReply::Status(Status::ERR_TIMEOUT)));
+    let outputs = rig.complete(again, HostReply::DirectModex(vec![kval("a", 2)]));
+    assert_eq!(data(&outputs), [kval("a", 2)]);
 }
 
 #[test]

@@ -447,8 +447,8 @@ fn the_end_of_a_group_does_not_wait_for_a_leaver() {
     assert_eq!(rig.server.collective_count(), 0);
 }
 
-/// The host is asked for each process that does not know the other members: a leader, a member that it adds, a leader of
-/// another group of this name, and a process that no leader adds. Returns the connections and requests.
+/// The host is asked for each process that does not know the other members. There are a leader, a member that it adds, a leader of another
+/// group of this name, and a process that no leader adds. Returns the connections and requests.
 fn bootstrapped(rig: &mut Rig) -> Vec<(PeerId, UpcallId, Vec<ProcId>)> {
     let peers = rig.job(4, 4);
     let leads = Info::new(key("pmix.grp.btstrp"), Value::Size(1));
@@ -489,6 +489,28 @@ fn members_that_know_of_nobody_else_are_brought_together_by_one_answer_of_the_ho
         assert_eq!(formed(&rig.complete(other.1, members_are(&[2]))), (vec![other.0], vec![proc(2)], None));
         assert_eq!(rig.server.collective_count(), 0);
     }
+}
+
+/// A leader need not name members, and another job may use the name.
+#[test]
+fn an_answer_leaves_leaders_and_other_jobs_waiting() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = rig.job(2, 2);
+    rig.register("other", Some(1), Some(1));
+    let stranger = ProcId::new(namespace("other"), 0);
+    rig.register_client(&stranger);
+    let of_other_job = rig.join(&stranger, SOCKET);
+    let leads = Info::new(key("pmix.grp.btstrp"), Value::Size(1));
+    let (first, _) = upcall(&rig.request(peers[0], construct("g", &[proc(0)], std::slice::from_ref(&leads))));
+    let (second, _) = upcall(&rig.request(peers[1], construct("g", &[], std::slice::from_ref(&leads))));
+    let (third, _) = upcall(&rig.request(of_other_job, construct("g", &[], &[])));
+    let outputs = rig.complete(first, members_are(&[0]));
+    assert_eq!(formed(&outputs).0, [peers[0]]);
+    assert_eq!(formed(&rig.complete(second, members_are(&[1]))).0, [peers[1]]);
+    assert_eq!(
+        statuses(&rig.complete(third, HostReply::Status(Status::ERR_TIMEOUT))),
+        [(of_other_job, Status::ERR_TIMEOUT)]
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The values that a job was given before its description.
 //!
 //! A later answer of a setup is about all applications so far, so it has most values of the earlier ones again. They are kept once. Endpoints
-//! of several calls are kept as lists, so that a call reads its own alone. Those of one call stay in runs of ranks, which are smaller.
+//! of several calls are kept as lists, so that a call reads its own alone. Endpoints of one call stay in runs of ranks, which are smaller.
 
 use std::collections::BTreeMap;
 
@@ -24,9 +24,9 @@ pub(super) struct Allotments {
 /// Endpoints of processes.
 #[derive(Debug)]
 enum Endpoints {
-    /// Those of one call, as they came.
+    /// Endpoints of one call, as they came.
     Runs(Info),
-    /// Those of several calls, with a number for each rank.
+    /// Endpoints of several calls, with a number for each rank.
     Lists(EndpointLists),
 }
 

@@ -13,9 +13,8 @@ use crate::proto;
 use crate::server::interface::{GroupOperation, Limits, PeerId, find, timeout};
 use crate::server::rules::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::state::{
-    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Gathered, GroupProgress, HostAnswer, OperationId,
-    OperationStage, Participants, Pool, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos,
-    size_of_procs,
+    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Gathered, HostAnswer, OperationId, OperationStage,
+    Participants, Pool, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos, size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
 
@@ -151,8 +150,8 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The host answers a process that does not know the other members. The answer is for all of them on this node, because
-    /// hosts of OpenPMIx give one for each node. A waiting process that no leader has added is told so. A leader of another
-    /// group still waits for its own answer. Returns the signatures of the operations that have got an answer, too.
+    /// hosts of OpenPMIx give one for each node. A waiting process of the members' jobs that no leader has added is told so. A leader of
+    /// another group still waits for its own answer, and so do processes of other jobs. Returns the signatures of the operations that have got an answer, too.
     pub(in crate::server::rules) fn share_answer(&mut self, id: OperationId, answer: &HostAnswer) -> Vec<Signature> {
         let mut same = self.collectives.in_same_bootstrap(id).peekable();
         if same.peek().is_none() {
@@ -160,13 +159,16 @@ impl<S: Datastore> ServerCore<S> {
         }
         let members = membership(&answer.info).filter(|_| brings_about(answer.status)).map(Participants::new);
         let is_in = |proc: &ProcId| members.as_ref().is_none_or(|members| members.cover(proc));
+        let has_job = |proc: &ProcId| {
+            members.as_ref().is_none_or(|members| members.namespaces().any(|job| *job == proc.namespace))
+        };
         let mut sharing = Vec::new();
         for (other, operation) in same {
             let OperationStage::AtHost(upcall) = operation.stage() else { continue };
-            let leads = operation.group().and_then(GroupProgress::written).is_some_and(|named| !named.is_empty());
+            let leads = find(operation.directives(), keys::GROUP_BOOTSTRAP).is_some();
             let status = match operation.contributed().iter().all(is_in) {
                 true => answer.status,
-                false if leads => continue,
+                false if leads || !operation.contributed().iter().any(has_job) => continue,
                 false => Status::ERR_NOT_A_MEMBER,
             };
             sharing.push((other, upcall, status, operation.signature().clone()));
