@@ -60,8 +60,11 @@ expect_ranks
 echo "A big-endian tool at our server:"
 "$modex" run -n 1 -- sh -c 'touch "$0"; sleep 60' "$work/started" &
 launcher=$!
-trap 'kill $launcher; wait || true; rm -rf "$work"' EXIT
-until [ -e "$work/started" ]; do sleep 0.1; done
+trap 'kill $launcher || true; wait || true; rm -rf "$work"' EXIT
+until [ -e "$work/started" ]; do
+    kill -0 $launcher
+    sleep 0.1
+done
 # shellcheck disable=SC2086
 timeout 60 $emulator "$work/machine/usr/bin/pps" 2>&1 | tee "$work/log"
 grep -qw "^Active nspaces: modex-$launcher" "$work/log"
