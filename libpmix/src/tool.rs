@@ -11,6 +11,7 @@ use super::argument::{Count, Marked, Out};
 use super::client::debugger;
 use super::form::List;
 use super::guard::{Failure, guard, guard_or};
+use super::parent::Keepalive;
 use super::process::{self, Membership};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
@@ -47,7 +48,11 @@ pub extern "C-unwind" fn PMIx_tool_init<'a>(
                 let earlier = process::read(|state| state.tool_directives.clone());
                 repeated_init::refuse_new(&earlier, infos.iter().cloned()).map(|()| (member.proc(), None))
             }
-            Err(_) => turns::choose(&infos, process::is_initialized()).and_then(|()| become_tool(&directives, raw)),
+            Err(_) => {
+                let starter = Keepalive::of_starter();
+                let chosen = turns::choose(&infos, process::is_initialized());
+                chosen.and_then(|()| become_tool(&directives, raw, starter))
+            }
         };
         if joined.is_err() {
             turns::end_unless(process::is_initialized());
@@ -76,7 +81,11 @@ pub extern "C-unwind" fn PMIx_tool_init<'a>(
 
 /// Connects, becomes a server if the directives say so, and attaches to the tool that started this one. After a failure nothing
 /// of it stays.
-fn become_tool(directives: &Directives, infos: List<'_, pmix_info_t>) -> Result<Joined, Failure> {
+fn become_tool(
+    directives: &Directives,
+    infos: List<'_, pmix_info_t>,
+    starter: Option<Keepalive>,
+) -> Result<Joined, Failure> {
     let client = Arc::new(Membership::of_tool(connect(directives)?));
     let name = client.proc().clone();
     // A tool with a server inside needs a name, because other tools have to find it.
@@ -94,7 +103,9 @@ fn become_tool(directives: &Directives, infos: List<'_, pmix_info_t>) -> Result<
         let _ = end();
         return Err(failure);
     }
-    parent::watch(&client);
+    if let Some(starter) = starter {
+        starter.watch(&client);
+    }
     Ok((name, Some(client)))
 }
 

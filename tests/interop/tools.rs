@@ -447,6 +447,21 @@ fn a_launcher_without_its_tool_does_not_start() {
     assert!(ended.err.contains("can't reach the tool that has started it"), "{}", ended.transcript());
 }
 
+/// Regression: a wrapper may pass the variable without the descriptor. The server closed one of its own of that number. A file counted as
+/// an ended starter.
+#[test]
+fn only_a_pipe_or_socket_from_outside_is_taken_for_the_starters() {
+    let [ours, _] = libraries();
+    for kind in ["stale", "file"] {
+        let place = place();
+        let server = consumer(&ours, program("keepalive"), place.path()).args([kind]).env("MODEX_LOG", "warn");
+        let ended = server.run().success();
+        assert_eq!(ended.text(), "served, its variable is gone\n", "{kind}: {}", ended.transcript());
+        let warning = "PMIX_KEEPALIVE_PIPE names no inherited pipe or socket";
+        assert!(ended.err.contains(warning), "{kind}: {}", ended.transcript());
+    }
+}
+
 /// Regression: a server did not hear of the end of its starter, so PRRTE stayed.
 #[test]
 fn a_server_hears_of_the_end_of_its_starter() {

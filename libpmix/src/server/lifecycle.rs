@@ -16,9 +16,10 @@ use super::upcall::{self, Bridge, ModuleHost};
 use crate::argument::{Count, Marked};
 use crate::form::List;
 use crate::guard::{Failure, guard};
+use crate::parent::Keepalive;
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{descriptors, from_c, parent, process, repeated_init, spoken, stand_in, stdin, turns};
+use crate::{descriptors, from_c, process, repeated_init, spoken, stand_in, stdin, turns};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
@@ -41,11 +42,15 @@ pub extern "C-unwind" fn PMIx_server_init<'a>(
         if is_first {
             text::map_ahead();
             spoken::begin();
-            choose_progress(infos)?;
             descriptors::occupy_closed();
+            let starter = Keepalive::of_starter();
+            choose_progress(infos)?;
             let started = Options::read(infos, true).and_then(|options| start(options, module));
             started.inspect_err(|_| turns::end_unless(process::is_initialized()))?;
-            process::read(|state| state.server.clone()).iter().for_each(parent::watch_of_server);
+            let role = process::read(|state| state.server.clone());
+            if let (Some(starter), Some(role)) = (starter, role) {
+                starter.watch_of_server(&role);
+            }
             let directives = readable(infos).collect();
             process::change(|state| state.server_directives = directives);
         } else {
