@@ -25,7 +25,8 @@ use crate::{descriptors, from_c, process, repeated_init, spoken, stand_in, stdin
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
 /// read. Later entries are read if they can be told from other data, or if the info `modex.module_size` says the size of
 /// the table. If a tool has started this process (`PMIX_LAUNCHER_RNDZ_URI`), this waits until the tool releases it with
-/// `PMIX_DEBUGGER_RELEASE`. See the standard's function of the same name.
+/// `PMIX_DEBUGGER_RELEASE`. Initializations on other threads do not wait for it. If the wait fails, the server ends for them,
+/// too. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -60,6 +61,8 @@ pub extern "C-unwind" fn PMIx_server_init<'a>(
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
         drop(changes);
         if is_first && let Err(failure) = hold::wait_for_tool() {
+            // Initializations on other threads have raised the count meanwhile.
+            process::change(|state| state.server_count = state.server_count.min(1));
             let _ = PMIx_server_finalize();
             return Err(failure);
         }
