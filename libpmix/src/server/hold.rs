@@ -1,6 +1,6 @@
 //! A server that a tool has started, as a debugger starts a launcher, waits in `PMIx_server_init` until the tool releases it.
 //!
-//! It serves the tool on its own connection meanwhile, as servers of OpenPMIx do. Its host hears of nothing before the release.
+//! It serves the tool on its own connection meanwhile, as servers of OpenPMIx do. Its host answers other tools that connect meanwhile.
 
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
@@ -80,7 +80,7 @@ fn attach(server: &Server, address: String, sender: Sender<Status>) -> Result<At
         Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), server.proc().clone()),
         Info::new(Key::from_static(keys::EVENT_NON_DEFAULT.name()), true),
     ];
-    // A tool without a handler for it waits otherwise.
+    // The release may come all the same, so this is no failure.
     if let Err(error) = client.notify_event(Status::LAUNCHER_READY, None, RANGE_SESSION, &infos).wait() {
         tracing::debug!(%error, "this process can't tell its tool that it waits");
     }
