@@ -78,7 +78,9 @@ impl FabricJobs {
         limits: &MapLimits,
     ) -> Result<ApplicationSetup<'_>, NoRandomBytes> {
         self.settle(newest);
-        let kept = &mut self.0.lock().jobs;
+        let mut state = self.0.lock();
+        let newer = state.newest.clone().filter(|now| !now.is_same(newest));
+        let kept = &mut state.jobs;
         let place = kept.iter().position(|kept| kept.owner == owner && kept.job == *job);
         let mut found = match place.and_then(|place| kept.remove(place)) {
             Some(found) => found,
@@ -104,8 +106,14 @@ impl FabricJobs {
             );
         }
         let (secret, job) = (found.secret.clone(), job.clone());
+        // Another setup has brought newer hardware meanwhile, and has not seen this application.
+        let late = newer.map(|newer| (newer, found.applications.clone()));
         kept.push_front(found);
         shrink(kept);
+        drop(state);
+        if let Some((newer, kept)) = late {
+            self.settle_job(owner, &job, kept, &newer);
+        }
         Ok(ApplicationSetup { jobs: self, owner, job, secret, applications, dropped, is_kept: false })
     }
 
@@ -161,17 +169,25 @@ impl FabricJobs {
             state.jobs.iter().map(|kept| (kept.owner, kept.job.clone(), kept.applications.clone())).collect();
         drop(state);
         for (owner, job, applications) in jobs {
-            let settled = settled(applications, newest);
-            let KeptJobs { jobs, newest: now } = &mut *self.0.lock();
-            if !now.as_ref().is_some_and(|now| now.is_same(newest)) {
+            if !self.settle_job(owner, &job, applications, newest) {
                 // The setup with a newer hardware compares all jobs.
                 return;
             }
-            if let Some(kept) = jobs.iter_mut().find(|kept| kept.owner == owner && kept.job == job) {
-                kept.take_settled(settled);
-                shrink(jobs);
-            }
         }
+    }
+
+    /// Returns whether the hardware is still the newest.
+    fn settle_job(&self, owner: u32, job: &Namespace, applications: Vec<PlacedApplication>, newest: &Hardware) -> bool {
+        let settled = settled(applications, newest);
+        let KeptJobs { jobs, newest: now } = &mut *self.0.lock();
+        if !now.as_ref().is_some_and(|now| now.is_same(newest)) {
+            return false;
+        }
+        if let Some(kept) = jobs.iter_mut().find(|kept| kept.owner == owner && kept.job == *job) {
+            kept.take_settled(&settled);
+            shrink(jobs);
+        }
+        true
     }
 }
 
@@ -188,10 +204,11 @@ fn settled(mut applications: Vec<PlacedApplication>, newest: &Hardware) -> Vec<P
 
 impl Kept {
     /// Takes the hardware of applications that are still there.
-    fn take_settled(&mut self, settled: Vec<PlacedApplication>) {
-        for (placed, settled) in self.applications.iter_mut().zip(settled) {
-            if Arc::ptr_eq(&placed.application, &settled.application) {
-                placed.hardware = settled.hardware;
+    fn take_settled(&mut self, settled: &[PlacedApplication]) {
+        for placed in &mut self.applications {
+            let same = |settled: &&PlacedApplication| Arc::ptr_eq(&placed.application, &settled.application);
+            if let Some(settled) = settled.iter().find(same) {
+                placed.hardware = settled.hardware.clone();
             }
         }
         self.measure();
@@ -384,6 +401,45 @@ mod tests {
         add("two", &hardware_of(0..2, "eth1"));
         ON_COMPARISON.set(None);
         assert_eq!(*found.borrow(), [true]);
+    }
+
+    /// Regression: an application that came during the comparison kept all of the earlier hardware.
+    #[test]
+    fn an_application_that_meets_newer_hardware_keeps_a_part_of_its_own_alone() {
+        let jobs = std::rc::Rc::new(FabricJobs::default());
+        let add = |jobs: &FabricJobs, name: &str, hardware: &Hardware| {
+            let limits = MapLimits::default();
+            jobs.add((7, &job(name)), true, application("n0", "0"), hardware, &limits).unwrap().keep();
+        };
+        add(&jobs, "one", &hardware_of(0..2, "eth0"));
+        let (others, newest) = (std::rc::Rc::clone(&jobs), hardware_of(0..2, "eth2"));
+        let is_done = std::cell::Cell::new(false);
+        ON_COMPARISON.set(Some(Box::new(move || {
+            if !is_done.replace(true) {
+                add(&others, "three", &newest);
+            }
+        })));
+        let hardware = hardware_of(0..2, "eth1");
+        let earlier = Arc::downgrade(&hardware.inventories);
+        add(&jobs, "two", &hardware);
+        ON_COMPARISON.set(None);
+        drop(hardware);
+        assert!(earlier.upgrade().is_none(), "no job keeps the whole hardware");
+    }
+
+    /// Regression: later applications kept all of the earlier hardware.
+    #[test]
+    fn an_application_takes_its_hardware_also_if_an_earlier_one_has_gone() {
+        let [before, after] = ["eth0", "eth1"].map(|device| hardware_of(0..2, device));
+        let applications = ["0", "1"].map(|rank| Arc::new(application("n0", rank)));
+        let placed = |hardware: &Hardware| {
+            let place = |application| PlacedApplication { application, hardware: hardware.clone() };
+            applications.clone().map(place).to_vec()
+        };
+        let (owner, job, secret, applications) = (7, job("job"), Vec::new(), placed(&before).split_off(1));
+        let mut kept = Kept { owner, job, is_hosts: true, secret, applications, size_bytes: 0 };
+        kept.take_settled(&placed(&after));
+        assert!(kept.applications[0].hardware.is_same(&after));
     }
 
     #[test]
