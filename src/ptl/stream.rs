@@ -192,34 +192,27 @@ impl Stream {
         Self::over_tcp(socket, limits)
     }
 
-    /// Checks the owner of the server at the other end of a loopback TCP connection. Call it after the server has
-    /// answered: a connection not yet accepted has no owner. If the kernel can't tell (another network or user
-    /// namespace, another node), nothing is proven and nothing refused: launchers lead processes there. A server that
-    /// has closed its end, or half of it, is refused: no owner could be proven.
+    /// Checks the owner of the server at the other end of a loopback TCP connection. Returns whether the owner is known. Call
+    /// it after the server has answered: a connection not yet accepted has no owner. If the kernel can't tell (another network or
+    /// user namespace, another node), nothing is proven and nothing refused: launchers lead processes there. A server that has closed its end,
+    /// or half of it, is refused: no owner could be proven.
     ///
     /// # Errors
     /// [`EndpointError::ForeignServer`], [`EndpointError::Unreachable`].
-    pub fn check_tcp_server(&self, trust: Trust) -> Result<(), EndpointError> {
-        let Some((own, address)) = self.tcp_addresses() else { return Ok(()) };
+    pub fn check_tcp_server(&self, trust: Trust) -> Result<bool, EndpointError> {
+        let Some((own, address)) = self.tcp_addresses() else { return Ok(false) };
         let endpoint = Endpoint::Tcp(address);
         match SocketOwners::new().owner(&self.socket, own, address) {
-            Ok(uid) => check_server(&endpoint, uid, trust),
+            Ok(uid) => check_server(&endpoint, uid, trust).map(|()| true),
             Err(error @ OwnerError::Closed { .. }) => {
                 let source = io::Error::new(io::ErrorKind::ConnectionAborted, error);
                 Err(EndpointError::Unreachable { endpoint, source })
             }
             Err(error) => {
                 tracing::debug!(%error, "the user of this server is unknown");
-                Ok(())
+                Ok(false)
             }
         }
-    }
-
-    /// Whether the kernel knows the user of a TCP server: it is on this machine, and no namespace hides it.
-    #[must_use]
-    pub fn knows_tcp_server(&self) -> bool {
-        let addresses = self.tcp_addresses();
-        addresses.is_some_and(|(own, address)| SocketOwners::new().owner(&self.socket, own, address).is_ok())
     }
 
     /// Our own address and the peer's, over TCP.

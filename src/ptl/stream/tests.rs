@@ -301,7 +301,7 @@ fn a_server_that_half_closes_is_not_believed() {
     let endpoint = Endpoint::Tcp(listener.local_addr().unwrap());
     let client = Stream::connect(&endpoint, StreamLimits::default()).unwrap();
     let (mut server, _) = listener.accept().unwrap();
-    client.check_tcp_server(Trust::OwnAndRoot).unwrap();
+    assert!(client.check_tcp_server(Trust::OwnAndRoot).unwrap(), "the owner is known");
     server.write_all(b"welcome").unwrap();
     server.shutdown(std::net::Shutdown::Write).unwrap();
     let closed = client.check_tcp_server(Trust::OwnAndRoot).unwrap_err();

@@ -237,6 +237,8 @@ pub(super) struct Admitted {
     pub(super) index: u32,
     /// The bytes after the answer.
     pub(super) rest: Vec<u8>,
+    /// Whether the kernel knows the server's user. It is one whom the newcomer trusts.
+    pub(super) is_owner_known: bool,
 }
 
 /// A server's answer to a newcomer.
@@ -269,10 +271,9 @@ impl Attempt {
             let Greeted::Refused(status) = greeted else { return Err(UnreachableReason::Garbled) };
             return refused(status);
         };
-        if !stream.carries_descriptors() {
-            stream.check_tcp_server(who.trust)?;
-        }
-        Ok(Joined::In(Box::new(Admitted { stream, peer_profile, proc, server, index, rest })))
+        // The connection to a UNIX-domain socket has proven it.
+        let is_owner_known = stream.carries_descriptors() || stream.check_tcp_server(who.trust)?;
+        Ok(Joined::In(Box::new(Admitted { stream, peer_profile, proc, server, index, rest, is_owner_known })))
     }
 
     /// As [`Attempt::enter`], and makes a session with its source of values.
@@ -281,7 +282,7 @@ impl Attempt {
             Joined::In(admitted) => *admitted,
             Joined::Refused(status) => return Ok(Joined::Refused(status)),
         };
-        let Admitted { stream, peer_profile, proc, server, index, rest } = admitted;
+        let Admitted { stream, peer_profile, proc, server, index, rest, .. } = admitted;
         let known_as = who.hostname.clone().unwrap_or_else(hostname);
         let received = ReceivedData::new(known_as, peer_profile.dialect);
         let mut state = LinkState::new(stream, proc.clone(), index, peer_profile, received);

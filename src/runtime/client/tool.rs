@@ -17,7 +17,7 @@ use crate::keys;
 use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};
 use crate::ptl::rendezvous::RendezvousError;
-use crate::ptl::{AddressError, ClientEnvironment, Proof, Trust};
+use crate::ptl::{AddressError, ClientEnvironment, Endpoint, Proof, Trust};
 use crate::runtime::shared::clock::{Clock, SharedTime};
 use crate::runtime::shared::launcher_end::ParentConnection;
 use crate::runtime::shared::local::hostname;
@@ -196,6 +196,12 @@ pub enum ToolError {
         /// The tool.
         server: ProcId,
     },
+    /// The tool that started this process has given the address of its UNIX-domain socket.
+    #[error("the tool that has started this process can't be served at {address}; give its TCP address instead")]
+    ParentWithoutTcp {
+        /// The address.
+        address: String,
+    },
     /// The server that started this process could not be used.
     #[error(transparent)]
     Started(ConnectError),
@@ -222,7 +228,7 @@ impl AsStatus for ToolError {
         match self {
             Self::Refused { status, .. } => *status,
             Self::Address(_) | Self::UnknownName { .. } | Self::NamedAddress { .. } => Status::ERR_BAD_PARAM,
-            Self::TooOld { .. } | Self::Unhonoured { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::TooOld { .. } | Self::Unhonoured { .. } | Self::ParentWithoutTcp { .. } => Status::ERR_NOT_SUPPORTED,
             Self::UnprovenParent { .. } => Status::ERR_INVALID_CRED,
             Self::Started(error) => error.status(),
             Self::NoneAdmits { last, .. } => last.status(),
@@ -285,11 +291,15 @@ pub fn connect_to_parent(
 ) -> Result<ParentConnection, ToolError> {
     let places = Places::of(directions, environment)?;
     let parent = places.chosen(directions)?.ok_or(ToolError::NoServer { places: Vec::new() })?;
+    if matches!(parent.offer.address.endpoint, Endpoint::Unix(_)) {
+        return Err(ToolError::ParentWithoutTcp { address: parent.offer.address.to_string() });
+    }
     // This process serves the tool as one of its own user.
     let parent = Chosen { trust: Trust::OwnAndRoot, ..parent };
     let time_max = directions.time_max.unwrap_or(TOOL_TIME_MAX);
-    let Admitted { stream, peer_profile, server, rest, .. } = enter(directions, parent, time_max, Attempt::enter)?;
-    if !stream.knows_tcp_server() {
+    let entered = enter(directions, parent, time_max, Attempt::enter)?;
+    let Admitted { stream, peer_profile, server, rest, is_owner_known, .. } = entered;
+    if !is_owner_known {
         return Err(ToolError::UnprovenParent { server });
     }
     let PeerProfile { dialect, message_bytes_max, .. } = peer_profile;
@@ -510,3 +520,16 @@ const CANDIDATE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Variable of the standard: the address of the tool that starts a launcher.
 const PARENT_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the address was refused after the connection, for an unknown user.
+    #[test]
+    fn a_parent_at_a_unix_domain_socket_is_refused_before_the_connection() {
+        let address = Some("tool.0;unix:/nowhere".to_owned());
+        let refused = connect_to_parent(&ToolDirections { address, ..ToolDirections::default() }, &[]).map(drop);
+        assert!(matches!(refused, Err(ToolError::ParentWithoutTcp { .. })), "{refused:?}");
+    }
+}
