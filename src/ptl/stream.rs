@@ -128,6 +128,12 @@ impl EndpointError {
         matches!(self, Self::Unreachable { source, .. } if is_shortage(source))
     }
 
+    /// Whether the time ran out.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Unreachable { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
+
     /// Whether a new attempt may succeed a moment later.
     #[must_use]
     pub fn may_pass(&self) -> bool {

@@ -141,6 +141,15 @@ impl UnreachableReason {
             _ => false,
         }
     }
+
+    /// Whether the time ran out.
+    pub(super) fn is_timeout(&self) -> bool {
+        match self {
+            Self::Connect(error) => error.is_timeout(),
+            Self::TimedOut(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// The name that the environment gives this process, if a launcher set it.

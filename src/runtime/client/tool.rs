@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use self::search::{Chosen, Places};
 pub use self::wait::{Look, wait_for_server};
-use super::attach::{self, Admitted, Attempt, ConnectError, Joined, Newcomer, UnreachableReason};
+use super::attach::{self, Admitted, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
 use super::session::Session;
 use crate::keys;
 use crate::proto::Version;
@@ -55,7 +55,7 @@ pub struct ToolDirections {
     /// Time before each retry.
     pub retry_delay: Duration,
     /// How long the tool may take to find its server and be admitted, with all retries. If not given, a server has 20 seconds to admit
-    /// the tool.
+    /// the tool, and 60 if it has started this process.
     pub time_max: Option<Duration>,
     /// Attributes for the server's host.
     pub info: Vec<Info>,
@@ -233,7 +233,7 @@ impl AsStatus for ToolError {
             Self::Started(error) => error.status(),
             Self::NoneAdmits { last, .. } => last.status(),
             Self::Unreachable { reason, .. } if reason.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
-            Self::Unreachable { reason: UnreachableReason::TimedOut(_), .. } => Status::ERR_TIMEOUT,
+            Self::Unreachable { reason, .. } if reason.is_timeout() => Status::ERR_TIMEOUT,
             Self::NoServer { .. }
             | Self::NoServerOf { .. }
             | Self::Ambiguous { .. }
@@ -258,7 +258,7 @@ pub fn connect_tool(
     let left = || time.as_ref().map(SharedTime::left);
     let mut retries = directions.retries;
     loop {
-        match connect_once(directions, &places, environment, attached, left().unwrap_or(TOOL_TIME_MAX)) {
+        match connect_once(directions, &places, environment, attached, left()) {
             Err(error) if retries > 0 && left() != Some(Duration::ZERO) && may_come(&error) => {
                 retries -= 1;
                 sleep(directions.retry_delay.min(left().unwrap_or(Duration::MAX)));
@@ -311,7 +311,7 @@ pub fn connect_to_parent(
 pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
     let server = Places::of(&ToolDirections::default(), environment).ok()?.system_server().ok()?;
     let proc = ProcId::new(Namespace::new(&format!("singleton.{}.{}", hostname(), std::process::id())).ok()?, 0);
-    match enter_as(Role::Singleton(own_ids(), proc), server, Vec::new(), None, TOOL_TIME_MAX, Attempt::join) {
+    match enter_as(Role::Singleton(own_ids(), proc), server, Vec::new(), None, CONNECT_TIME_MAX, Attempt::join) {
         Ok(session) => Some(session),
         Err(error) => {
             tracing::info!(%error, "this process has no launcher, and the system server refuses it; it runs alone");
@@ -342,9 +342,11 @@ fn connect_once(
     places: &Places,
     environment: &[(OsString, OsString)],
     attached: &[ProcId],
-    time_max: Duration,
+    left: Option<Duration>,
 ) -> Result<Session, ToolError> {
     let clock = Clock::start();
+    let time_max = left.unwrap_or(TOOL_TIME_MAX);
+    let rest_of = |limit: Duration| clock.until(Some(Time::ZERO + limit)).unwrap_or(limit);
     if let Some(server) = places.chosen(directions)? {
         return join(directions, server, time_max);
     }
@@ -357,22 +359,22 @@ fn connect_once(
             Err(error) => tracing::info!(%error, "the tool searches for another server than the system server"),
         }
     }
-    // The search has the rest of the time.
-    let time_max = clock.until(Some(Time::ZERO + time_max)).unwrap_or(time_max);
     if let Some(server) = starter_of_other(directions, environment).filter(is_new) {
-        return join(directions, server, time_max);
+        return join(directions, server, rest_of(time_max));
     }
     if !is_starter_attached(environment, attached) {
         // A launched process introduces itself without infos.
         if ClientEnvironment::parse(environment.iter().map(|(name, value)| (name, value))).is_ok() {
             directions.refuse_required("this process is a rank of a job")?;
         }
+        let time_max = rest_of(left.unwrap_or(CONNECT_TIME_MAX));
         match attach::connect(environment.iter().map(|(name, value)| (name, value)), time_max, None) {
             Err(ConnectError::NotLaunched) => {}
             outcome => return outcome.map_err(ToolError::Started),
         }
     }
-    join_first(directions, places.candidates(attached, directions.is_choice_refused)?, time_max)
+    // The search has the rest of the time.
+    join_first(directions, places.candidates(attached, directions.is_choice_refused)?, rest_of(time_max))
 }
 
 /// Connects to the first server that admits the tool.
@@ -511,8 +513,8 @@ fn may_come(error: &ToolError) -> bool {
     }
 }
 
-/// How long a server may take to admit a tool, unless the tool sets another limit. Its host decides in the meantime. Ranks have longer,
-/// because many of them may come at once.
+/// How long a server may take to admit a tool, unless the tool sets another limit. Its host decides in the meantime. Ranks and singletons
+/// have longer, because many of them may come at once.
 pub const TOOL_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The time that a server gets to admit a tool while there are other candidates.
@@ -523,7 +525,22 @@ const PARENT_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
+    use crate::ptl::EndpointError;
+
+    /// Regression: a server that takes no connection was unreachable, and `PMIX_ERR_TIMEOUT` was promised.
+    #[test]
+    fn a_connection_that_takes_too_long_is_a_timeout() {
+        let endpoint = Endpoint::Tcp(([127, 0, 0, 1], 1).into());
+        let status_of = |kind: io::ErrorKind| {
+            let reason = EndpointError::Unreachable { endpoint: endpoint.clone(), source: kind.into() }.into();
+            ToolError::Unreachable { address: String::new(), reason }.status()
+        };
+        let statuses = [io::ErrorKind::TimedOut, io::ErrorKind::ConnectionRefused].map(status_of);
+        assert_eq!(statuses, [Status::ERR_TIMEOUT, Status::ERR_UNREACH]);
+    }
 
     /// Regression: the address was refused after the connection, for an unknown user.
     #[test]
