@@ -112,13 +112,17 @@ impl QueuedSetup {
     /// Waits for all earlier setups. Each of them must end within its own time and that of this one, as its question does. A setup that
     /// waits for this one would never end.
     pub(in crate::runtime::server) fn wait(&self) -> Result<(), SetupError> {
+        self.wait_within(|seconds| Duration::from_secs(seconds.into()))
+    }
+
+    /// As [`QueuedSetup::wait`], with the time that so many seconds take.
+    fn wait_within(&self, time_of: impl Fn(u32) -> Duration) -> Result<(), SetupError> {
         let Some(Place { queue, lane, entry, .. }) = &self.0 else { return Ok(()) };
         let mut lanes = queue.lanes.lock();
         while let Some(first) = lanes.before(lane, *entry) {
             let seconds = first.seconds.saturating_add(entry.seconds);
             let is_there = |lanes: &mut Lanes| lanes.before(lane, *entry) == Some(first);
-            let waited = queue.ended.wait_while_for(&mut lanes, is_there, Duration::from_secs(seconds.into()));
-            if waited.timed_out() {
+            if queue.ended.wait_while_for(&mut lanes, is_there, time_of(seconds)).timed_out() {
                 return Err(SetupError::EarlierSetup { namespace: lane.job.clone(), seconds });
             }
         }
@@ -175,9 +179,12 @@ mod tests {
     #[test]
     fn an_earlier_setup_that_does_not_end_within_both_times_is_an_error() {
         let queue = Arc::new(SetupQueue::default());
-        let enter = || queue.enter(lane("job"), &[Info::new(Key::from_static(keys::TIMEOUT.name()), 1_u32)], false);
-        let (earlier, later) = (enter().unwrap(), enter().unwrap());
-        assert!(matches!(later.wait(), Err(SetupError::EarlierSetup { seconds: 2, .. })));
+        let enter = |seconds: u32| {
+            queue.enter(lane("job"), &[Info::new(Key::from_static(keys::TIMEOUT.name()), seconds)], false).unwrap()
+        };
+        let (earlier, later) = (enter(30), enter(40));
+        let at_once = later.wait_within(|_| Duration::ZERO);
+        assert!(matches!(at_once, Err(SetupError::EarlierSetup { seconds: 70, .. })));
         drop(earlier);
         later.wait().unwrap();
     }
