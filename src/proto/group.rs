@@ -1,5 +1,6 @@
 //! Groups, whose messages differ between all releases: a server uses the layout of its client's.
 
+use super::contributions::owner_of_endpoints;
 use super::layout::{Each, IfPresent, Layout, Many, pack_entries_of, unpack_entries};
 use super::{Command, Group, Reply, Version};
 use crate::bfrops::wire::{Bool, CompulsoryString, Info, Proc, Size, String};
@@ -7,8 +8,8 @@ use crate::bfrops::{DecodeError, EncodeError, Reader, Writer};
 use crate::keys;
 use crate::types::{self, Key, Kval, ProcId, Text, Value};
 
-/// A directive of a group's construction. Data for the members get the name of `proc`, the contributor, as their first
-/// entry; any other name in them is removed. Servers of 6.0 and later refuse a contribution without it. A local context
+/// A directive of a group's construction. Data for the members and endpoint data get the name of `proc`, the contributor, as their
+/// first entry; any other name in them is removed. Servers of 6.0 and later refuse a contribution without it. A local context
 /// number is such a contribution. The server refuses a required one of another type.
 #[must_use]
 pub fn info_signed_by(proc: &ProcId, info: types::Info) -> types::Info {
@@ -18,7 +19,7 @@ pub fn info_signed_by(proc: &ProcId, info: types::Info) -> types::Info {
         let number = types::Info { flags: 0, ..info };
         return types::Info::new(Key::from_static(keys::GROUP_INFO.name()), Value::info_array(vec![named, number]));
     }
-    if info.key.as_str() != keys::GROUP_INFO.name() {
+    if info.key.as_str() != keys::GROUP_INFO.name() && owner_of_endpoints(&info).is_none() {
         return info;
     }
     let Value::DataArray(array) = &info.value else { return info };

@@ -246,7 +246,9 @@ fn group_reply(dialect: Dialect) -> BoxedStrategy<(Command, Reply)> {
 }
 
 fn data_reply(codec: Codec) -> BoxedStrategy<(Command, Reply)> {
-    let job = || (values::text(), entries(codec));
+    // Maps of a job are never sent.
+    let sent = |entries: Vec<Kval>| entries.into_iter().filter(is_for_peers).collect();
+    let job = || (values::text(), entries(codec).prop_map(sent));
     let rank_data = |proc: BoxedStrategy<ProcId>| {
         let data = (proc, entries(codec)).prop_map(|(proc, entries)| RankData { proc, entries });
         vec(data, 0..3).prop_map(Reply::Data)

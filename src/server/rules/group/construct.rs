@@ -7,7 +7,7 @@ use super::directives::{ABORTED, membership, name_of, tolerates_deaths};
 use crate::gds::Datastore;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
-use crate::proto::{self, info_signed_by, owner_of_endpoints};
+use crate::proto::{self, info_signed_by};
 use crate::server::interface::{Capabilities, GroupOperation, find, flag};
 use crate::server::rules::ending::{GroupData, Results};
 use crate::server::state::{
@@ -26,9 +26,6 @@ impl<S: Datastore> ServerCore<S> {
         let user = self.peers.user_of(ticket.peer());
         if user.is_none_or(|uid| self.has_too_many_groups(&proc, uid, group.procs.len())) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
-        }
-        if group.directives.iter().filter_map(owner_of_endpoints).any(|owner| *owner != proc) {
-            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
         let directives: Vec<Info> = group.directives.into_iter().map(|info| info_signed_by(&proc, info)).collect();
         let is_bootstrap = group.procs.is_empty() || find(&directives, keys::GROUP_BOOTSTRAP).is_some();
