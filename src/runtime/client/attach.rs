@@ -107,7 +107,7 @@ pub enum UnreachableReason {
     #[error("it closed the connection without an answer")]
     Closed,
     /// The server did not answer.
-    #[error("it did not answer within {} seconds", .0.as_secs())]
+    #[error("it did not answer within {} seconds", .0.as_secs().saturating_add(u64::from(.0.subsec_nanos() > 0)))]
     TimedOut(Duration),
     /// The operating system refused to let this process wait.
     #[error("waiting for it failed: {0}")]
