@@ -74,6 +74,8 @@ fn input_goes_to_all_ranks_and_output_to_some() {
         scope.spawn(|| {
             while !is_watched.load(Ordering::Relaxed) {
                 ticks.write_all(b"tick\n").unwrap();
+                // A flood would fill the launcher's own output, which nobody reads yet.
+                std::thread::sleep(Duration::from_millis(1));
             }
         });
         assert_eq!(watching.line(), "tick\n");
@@ -90,7 +92,8 @@ fn input_goes_to_all_ranks_and_output_to_some() {
     assert!(watched.code() == Some(0) && !watched.out.contains("1 one"), "{watched:?}");
     // The end of this input would be the end of the rank's.
     drop(ticks);
-    assert_eq!(ticking.finish().code(), Some(0));
+    let ticked = ticking.finish();
+    assert_eq!(ticked.code(), Some(0), "{ticked:?}");
     let mut printed = launcher.finish().success();
     printed = printed.replace("tick\n", "").replace("last\n", "");
     assert_eq!(sorted(&printed), ["0 all", "1 one", "2 all"]);
