@@ -12,11 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::staging::Staging;
 use crate::gds::qualified;
-use crate::proto::{endpoints, owner_of_endpoints};
+use crate::proto::{ENDPOINT_BYTES_MAX, endpoints, owner_of_endpoints};
 use crate::types::{Info, Key, ProcId, Scope, Value, footprint};
-
-/// Limit of the bytes of one process's values, and of the values of all members of a group.
-const ENDPOINT_BYTES_MAX: usize = 8 << 20;
 
 /// The values that a process has put for other nodes, as an info of an event. `None` if it has put none, or if they take
 /// more than 8 MiB. Reserved keys and qualified values are left out.

@@ -29,6 +29,9 @@ fn bundle<'a>(mut infos: impl Iterator<Item = &'a Info>) -> Vec<((ProcId, Key), 
     given.map(|info| (((**proc).clone(), info.key.clone()), info.value.clone())).collect()
 }
 
+/// Limit of the bytes of one process's endpoint data, and of the data of all members of a group that come from one place.
+pub const ENDPOINT_BYTES_MAX: usize = 8 << 20;
+
 /// One process's values for other nodes, as clients of OpenPMIx send them. `None`: there are none.
 pub fn endpoints(owner: &ProcId, values: impl Iterator<Item = (Key, Value)>) -> Option<Info> {
     let named = Info::new(Key::from_static(keys::PROCID.name()), owner.clone());

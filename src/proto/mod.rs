@@ -50,7 +50,7 @@ mod unpacked;
 mod version;
 
 pub use command::Command;
-pub use contributions::{contributions, endpoints, owner_of_endpoints};
+pub use contributions::{ENDPOINT_BYTES_MAX, contributions, endpoints, owner_of_endpoints};
 pub use group::info_signed_by;
 pub use job_info::{JobInfoWriter, is_for_peers};
 pub use message::*;

@@ -425,7 +425,7 @@ impl Collective {
     }
 
     /// Whether the host hears of a group of this node, and has nothing to do for it.
-    fn needs_only_notice(&self) -> bool {
+    pub(crate) fn needs_only_notice(&self) -> bool {
         matches!(self.signature.kind, CollectiveKind::Group(..))
             && self.remote() == Remote::None
             && !flag(self.directives(), keys::GROUP_ASSIGN_CONTEXT_ID)

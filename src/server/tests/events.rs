@@ -3,7 +3,7 @@ use crate::events::{DEFAULT_HANDLER, Event};
 use crate::proto::{Notify, RegisterEvents, Reply, Request};
 use crate::server::{
     Answer, Capabilities, HostCall, HostCallId, HostReply, HostResult, Input, Limits, Output, PeerId,
-    RegisterEvents as Wish, ServerConfig, Upcall,
+    RegisterEvents as Wish, ServerConfig, Upcall, UpcallId,
 };
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, InfoFlags, ProcId, Scope, Status, Value};
@@ -375,33 +375,34 @@ fn a_pending_wish_ends_with_the_host_in_time() {
     let _ = rig.input(Input::Timeout);
 }
 
+/// An event with a required info that the host alone may know. Returns its raiser, and the host's upcall.
+fn event_for_the_host() -> (Rig, PeerId, UpcallId) {
+    let required = Info { flags: InfoFlags::REQUIRED.bits(), ..flag("unknown") };
+    let mut rig = Rig::new(ALL);
+    let peers = rig.job(2, 2);
+    rig.request(peers[1], register(&[]));
+    let outputs = rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, &[required]));
+    assert_eq!(notified(&outputs), []);
+    let (id, _) = upcall(&outputs);
+    (rig, peers[0], id)
+}
+
 /// Regression: processes of the node heard of an event that the host then refused.
 #[test]
 fn an_event_with_a_required_info_for_the_host_waits_for_its_answer() {
-    let required = Info { flags: InfoFlags::REQUIRED.bits(), ..flag("unknown") };
     for (answer, heard) in [(Status::ERR_NOT_SUPPORTED, 0), (Status::SUCCESS, 1)] {
-        let mut rig = Rig::new(ALL);
-        let peers = rig.job(2, 2);
-        rig.request(peers[1], register(&[]));
-        let outputs = rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, std::slice::from_ref(&required)));
-        assert_eq!(notified(&outputs), []);
-        let (id, _) = upcall(&outputs);
+        let (mut rig, raiser, id) = event_for_the_host();
         let outputs = rig.complete(id, HostReply::Status(answer));
-        assert_eq!((notified(&outputs).len(), statuses(&outputs)), (heard, vec![(peers[0], answer)]));
+        assert_eq!((notified(&outputs).len(), statuses(&outputs)), (heard, vec![(raiser, answer)]));
     }
 }
 
 /// Regression: nobody got such an event if its raiser ended before the host's answer.
 #[test]
 fn an_event_outlives_its_raiser_while_the_host_thinks() {
-    let required = Info { flags: InfoFlags::REQUIRED.bits(), ..flag("unknown") };
     for (answer, heard) in [(Status::ERR_NOT_SUPPORTED, 0), (Status::SUCCESS, 1)] {
-        let mut rig = Rig::new(ALL);
-        let peers = rig.job(2, 2);
-        rig.request(peers[1], register(&[]));
-        let outputs = rig.request(peers[0], notify(CODE, range::RANGE_GLOBAL, std::slice::from_ref(&required)));
-        let (id, _) = upcall(&outputs);
-        rig.lose(peers[0]);
+        let (mut rig, raiser, id) = event_for_the_host();
+        rig.lose(raiser);
         let outputs = rig.complete(id, HostReply::Status(answer));
         assert_eq!((notified(&outputs).len(), statuses(&outputs)), (heard, vec![]));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::keys;
-use crate::proto::{Collective, Get, Group, RankData, Reply, Request, Version};
+use crate::proto::{Collective, Commit, ENDPOINT_BYTES_MAX, Get, Group, RankData, Reply, Request, Version};
 use crate::server::{
     Capabilities, Credentials, EventDelivery, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits,
     Output, PeerId, RegisterClient, ServerConfig, Upcall, UpcallId,
@@ -621,6 +621,21 @@ fn the_host_passes_what_members_have_put_to_the_members_on_other_nodes() {
     }
     let own = rig.request(peers[1], get(&proc(0), Some("port"), &immediate));
     assert_eq!(statuses(&own), [(peers[1], Status::ERR_EXISTS_OUTSIDE_SCOPE)], "the store has a local process's own");
+}
+
+/// The values of each member were copied in one step, however large they were.
+#[test]
+fn the_endpoint_data_of_a_node_have_a_limit() {
+    let mut rig = Rig::new(Capabilities::GROUP);
+    let peers = rig.job(3, 2);
+    rig.put(peers[0], Scope::Remote, "port", 7);
+    let large = Kval { key: key("large"), value: Value::from("x".repeat(ENDPOINT_BYTES_MAX)) };
+    let parts = vec![(Scope::Remote, vec![large])];
+    rig.request(peers[1], Request::Commit(Commit { parts }));
+    rig.request(peers[1], construct("g", &[everybody()], &[]));
+    let (_, call) = upcall(&rig.request(peers[0], construct("g", &[everybody()], &[])));
+    let Upcall::Group(group) = call else { panic!("{call:?}") };
+    assert_eq!(group.directives, [endpoints_of(0, "pmix.pdata", &[Info::new(key("port"), 7u32)])]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Endpoint data of a group with members on several nodes: the values that they have committed for other nodes.
 //!
-//! The request to the host carries those of the local members, and its answer those of all members. So a member finds a value
+//! The request to the host carries the values of the local members, and its answer the values of all members. So a member finds a value
 //! without a fence, and with `PMIX_IMMEDIATE`.
 //!
 //! Source: OpenPMIx from 6.0 on.
@@ -9,22 +9,39 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gds::{Audience, Datastore, qualified};
 use crate::keys;
-use crate::proto::{contributions, endpoints, owner_of_endpoints};
+use crate::proto::{ENDPOINT_BYTES_MAX, contributions, endpoints, owner_of_endpoints};
 use crate::server::interface::GroupOperation;
 use crate::server::rules::commit::about;
 use crate::server::state::{CollectiveKind, HostAnswer, OperationId, ServerCore, brings_about};
-use crate::types::{Info, Kval, ProcId, Time};
+use crate::types::{Info, Kval, ProcId, Time, footprint};
 
 impl<S: Datastore> ServerCore<S> {
-    /// The values of the local processes that form a group, for the host. Clients of OpenPMIx send theirs with the request.
+    /// The values of the local processes that form a group over nodes, for the host. Clients of OpenPMIx send theirs with the request.
+    /// Copying ends with the first process whose values exceed [`ENDPOINT_BYTES_MAX`].
     pub(in crate::server::rules) fn endpoints_for_host(&self, id: OperationId) -> Vec<Info> {
         let Some(operation) = self.collectives.get(id) else { return Vec::new() };
-        if !matches!(operation.signature().kind, CollectiveKind::Group(GroupOperation::Construct, _)) {
+        let is_construct = matches!(operation.signature().kind, CollectiveKind::Group(GroupOperation::Construct, _));
+        if !is_construct || operation.needs_only_notice() {
             return Vec::new();
         }
         let sent: BTreeSet<&ProcId> = operation.directives().iter().filter_map(owner_of_endpoints).collect();
-        let unsent = operation.contributed().iter().filter(|proc| !sent.contains(proc));
-        unsent.filter_map(|proc| self.endpoints_of(proc)).collect()
+        let (mut given, mut bytes_left) = (Vec::new(), ENDPOINT_BYTES_MAX);
+        for proc in operation.contributed().iter().filter(|proc| !sent.contains(proc)) {
+            let Some(endpoints) = self.endpoints_of(proc) else { continue };
+            match bytes_left.checked_sub(footprint(&endpoints.value).unwrap_or(usize::MAX)) {
+                Some(left) => bytes_left = left,
+                None => {
+                    tracing::warn!(
+                        %proc,
+                        limit = ENDPOINT_BYTES_MAX,
+                        "members on other nodes get no endpoint data of this process and later ones; use a fence"
+                    );
+                    break;
+                }
+            }
+            given.push(endpoints);
+        }
+        given
     }
 
     fn endpoints_of(&self, proc: &ProcId) -> Option<Info> {
