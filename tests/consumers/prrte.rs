@@ -171,9 +171,12 @@ fn a_debugger_starts_a_launcher_and_releases_it_and_its_job() {
         let start = with_rights(Consumer::new(library(), &debugger).args(words));
         let ended = start.arg(program("hello")).arg("x").run().success();
         let lines = ended.sorted();
-        for line in ["the launcher waits", "the job waits", "the job has ended"] {
+        for line in ["the launcher waits", "the job waits"] {
             assert!(lines.iter().any(|found| found == line), "no {line:?} in {}", ended.transcript());
         }
+        // OpenPMIx 5 in a launcher drops the events that wait for a socket when the launcher ends.
+        let is_end = |line: &str| line == "the job has ended" || launcher == alone && line == "the launcher has ended";
+        assert!(lines.iter().any(|line| is_end(line)), "no end in {}", ended.transcript());
         let of_ranks = lines.iter().filter(|line| line.starts_with("hello rank=")).count();
         assert_eq!(of_ranks, 2, "{launcher:?}: {}", ended.transcript());
     }
