@@ -10,11 +10,14 @@
 //! The release comes by any of three ways: from the tool's server, from the server that has started the launcher, or from a
 //! tool that is attached to the launcher. A tool of the first two ways hears of the job by the same way.
 //!
+//! The launcher's server also serves the tool on the connection that the launcher has made, as PRRTE's launchers do.
+//!
 //! Source: PMIx Standard, chapter on tools and debuggers, indirect launch. The launchers of PRRTE wait at the same place.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -23,7 +26,9 @@ use modex::ptl::{ClientEnvironment, LAUNCHER_SERVER_NAME};
 use modex::runtime::{self, trusted_variable};
 use modex::types::codes::range::RANGE_CUSTOM;
 use modex::types::{Info, Key, ProcId, Rank, Status, Value};
-use modex::{AsStatus, AttachError, Client, EventError, GetError, GetOptions, Operation, Pending, Server, Tool};
+use modex::{
+    AsStatus, AttachError, Client, EventError, GetError, GetOptions, Operation, Pending, Server, Tool, ToolDirections,
+};
 
 use super::life_events::LifeEvent;
 use super::spawn_request::{self, PAUSE, SpawnRefusal};
@@ -42,6 +47,8 @@ pub(super) const VARIABLES: [&str; 6] = [
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take to tell the directives. The launcher does nothing else meanwhile.
 const DIRECTIVES_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long the launcher waits at its end for answers to its last events.
+const LAST_ANSWERS_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Why a launcher can't work for the tool that has started it.
 #[derive(Debug, thiserror::Error)]
@@ -93,21 +100,29 @@ impl ToolStart {
         }
     }
 
-    /// Connects to the server that has started this launcher, and to the tool. They may be the same. `own` is the name
-    /// of the launcher's server.
-    fn connect(&self, own: &ProcId) -> Result<Option<Tool>, AttachError> {
+    /// Connects to the tool, and to the server that has started this launcher. They may be the same.
+    fn connect(&self, server: &Server) -> Result<Ways, AttachError> {
+        let starter = ClientEnvironment::parse(runtime::environment()).ok().map(|found| found.server.address.server);
+        let served = self.address.as_deref().and_then(|address| serve(server, address)).map(Arc::new);
         let builder = Tool::builder().launcher().timeout(CONNECT_TIME_MAX);
-        match &self.address {
-            _ if ClientEnvironment::parse(runtime::environment()).is_ok() => builder.connect().map(Some),
-            Some(address) => builder.name(own.clone()).address(address).connect().map(Some),
-            None => Ok(None),
-        }
+        let unserved = match (&served, &self.address, starter) {
+            (Some(_), _, None) | (None, None, None) => None,
+            (Some(tool), _, Some(starter)) if *tool.server() == starter => None,
+            (Some(_), _, Some(_)) => {
+                let variables =
+                    runtime::environment().into_iter().filter(|(name, _)| name != keys::LAUNCHER_RNDZ_URI.name());
+                Some(builder.env(variables).connect()?)
+            }
+            (None, _, Some(_)) => Some(builder.connect()?),
+            (None, Some(address), None) => Some(builder.name(server.proc().clone()).address(address).connect()?),
+        };
+        Ok(Ways { served, unserved })
     }
 
     /// Connects and listens for the release.
-    fn attach(&self, own: &ProcId, hear: &(impl Fn(ToolNews) + Clone + Send + Sync + 'static)) -> Attached {
-        let Some(tool) = self.connect(own)? else { return Ok(None) };
-        for client in clients_of(&tool) {
+    fn attach(&self, server: &Server, hear: &(impl Fn(ToolNews) + Clone + Send + Sync + 'static)) -> Attached {
+        let ways = self.connect(server)?;
+        for client in ways.clients() {
             let (hear, by) = (hear.clone(), client.server().clone());
             client.on_release(move |status, tool| match status {
                 Status::DEBUGGER_RELEASE => hear(ToolNews::Released { by: Some(by.clone()), tool }),
@@ -121,12 +136,43 @@ impl ToolStart {
                 begin(client.report_waiting(), log);
             }
         }
-        Ok(Some(tool))
+        Ok(ways)
     }
 }
 
-/// The connections to the servers of the tool, if the launcher knows it.
-type Attached = Result<Option<Tool>, HoldError>;
+/// The connections by which the launcher knows its tool.
+type Attached = Result<Ways, HoldError>;
+
+/// The connections to the tool and to the server that has started the launcher.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    /// The tool, which the launcher's server serves on this connection.
+    served: Option<Arc<Client>>,
+    /// The server that has started the launcher, and a tool that the launcher's server can't serve.
+    unserved: Option<Tool>,
+}
+
+impl Ways {
+    fn clients(&self) -> Vec<Arc<Client>> {
+        let others = self.unserved.iter().flat_map(|tool| {
+            let client_of = |server: &ProcId| tool.client_of(server).ok();
+            tool.servers().iter().filter_map(client_of).collect::<Vec<_>>()
+        });
+        self.served.iter().cloned().chain(others).collect()
+    }
+}
+
+/// Connects to a tool that the launcher's server can serve on that connection.
+fn serve(server: &Server, address: &str) -> Option<Client> {
+    let directions = ToolDirections {
+        name: Some(server.proc().clone()),
+        address: Some(address.to_owned()),
+        time_max: Some(CONNECT_TIME_MAX),
+        ..ToolDirections::default()
+    };
+    let served = server.serve_parent(&directions);
+    served.inspect_err(|error| tracing::info!(%error, "the tool that has started this launcher must attach to it")).ok()
+}
 
 /// News about the tool.
 #[derive(Debug)]
@@ -150,8 +196,7 @@ pub(super) enum ToolNews {
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     stage: Stage,
-    /// The connections to other servers.
-    tool: Option<Tool>,
+    ways: Ways,
     /// Whether these connections are made.
     is_attached: bool,
     /// Why the launcher can't work for its tool.
@@ -161,6 +206,30 @@ pub(super) struct Hold {
     /// The server by which the release came, and by which that tool hears of the job. A tool that is attached to the
     /// launcher needs none.
     way: Option<ProcId>,
+    unanswered: Unanswered,
+}
+
+/// The requests without an answer. Each has a sender, which its answer drops.
+#[derive(Debug)]
+struct Unanswered {
+    sender: Sender<()>,
+    receiver: Receiver<()>,
+}
+
+impl Default for Unanswered {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::channel();
+        Self { sender, receiver }
+    }
+}
+
+impl Unanswered {
+    /// Waits for the answers.
+    fn wait(self, time_max: Duration) {
+        drop(self.sender);
+        // It ends with an error in any case: nothing is sent.
+        let _ = self.receiver.recv_timeout(time_max);
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -175,7 +244,7 @@ impl Hold {
     /// Begins to wait if a tool wants that. `hear` is called on other threads, in any order.
     pub(super) fn begin(
         start: &ToolStart,
-        server: &Server,
+        server: &Arc<Server>,
         hear: impl Fn(ToolNews) + Clone + Send + Sync + 'static,
     ) -> Result<Self, HoldError> {
         if let Some(number) = &start.keepalive {
@@ -190,8 +259,8 @@ impl Hold {
             call.complete(Status::SUCCESS, Vec::new());
         });
         own.wait()?;
-        let (start, own) = (start.clone(), server.proc().clone());
-        let attach = move || hear(ToolNews::Attached(Box::new(start.attach(&own, &hear))));
+        let (start, server) = (start.clone(), Arc::clone(server));
+        let attach = move || hear(ToolNews::Attached(Box::new(start.attach(&server, &hear))));
         Builder::new().name("modex-attach".to_owned()).spawn(attach).map_err(HoldError::Thread)?;
         let mut hold = Self::default();
         hold.stage = Stage::Waiting;
@@ -201,7 +270,7 @@ impl Hold {
     /// The connections are made, or have failed. Returns whether the launcher waits now.
     pub(super) fn attached(&mut self, attached: Attached) -> bool {
         match attached {
-            Ok(tool) => (self.tool, self.is_attached) = (tool, true),
+            Ok(ways) => (self.ways, self.is_attached) = (ways, true),
             Err(error) => self.failure = Some(error),
         }
         self.is_attached && self.awaits_release()
@@ -210,10 +279,6 @@ impl Hold {
     /// Why the launcher can't work for its tool, once.
     pub(super) const fn take_failure(&mut self) -> Option<HoldError> {
         self.failure.take()
-    }
-
-    fn clients(&self) -> Vec<Arc<Client>> {
-        self.tool.as_ref().map_or_else(Vec::new, clients_of)
     }
 
     /// Whether only a tool can let the job start.
@@ -253,7 +318,7 @@ impl Hold {
     /// answer could have some.
     pub(super) fn directives(&self) -> Result<Vec<Info>, HoldError> {
         let mut failed = None;
-        for client in self.clients() {
+        for client in self.ways.clients() {
             match directives_of(&client) {
                 Ok(value) => return Ok(spawn_request::launch_directives(&value)?),
                 Err(error) if error.status() == Status::ERR_NOT_FOUND => {}
@@ -264,39 +329,47 @@ impl Hold {
     }
 
     /// Whether the release can come from a tool that the launcher knows.
-    pub(super) const fn knows_tool(&self) -> bool {
-        self.tool.is_some()
+    pub(super) fn knows_tool(&self) -> bool {
+        !self.ways.clients().is_empty()
     }
 
     /// Raises an event at all servers to which the launcher is connected.
     pub(super) fn tell_all(&self, event: &LifeEvent) {
-        self.clients().iter().for_each(|client| notify(client, event.status, event.range, &event.infos));
+        let clients = self.ways.clients();
+        clients.iter().for_each(|client| self.notify(client, event.status, event.range, &event.infos));
     }
 
     /// Raises an event about the job in the tool, unless the tool is attached to the launcher.
     pub(super) fn tell(&self, event: &LifeEvent) {
         let Some(way) = &self.way else { return };
-        let Some(client) = self.clients().into_iter().find(|client| client.server() == way) else { return };
+        let Some(client) = self.ways.clients().into_iter().find(|client| client.server() == way) else { return };
         let target = |tool: &ProcId| Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), tool.clone());
         let target = self.released_by.as_ref().map(target);
         let range = if target.is_some() { RANGE_CUSTOM } else { event.range };
         let infos: Vec<Info> = event.infos.iter().cloned().chain(target).collect();
-        notify(&client, event.status, range, &infos);
+        self.notify(&client, event.status, range, &infos);
+    }
+
+    /// The launcher goes on without the answer.
+    fn notify(&self, client: &Client, status: Status, range: u8, infos: &[Info]) {
+        let unanswered = self.unanswered.sender.clone();
+        let log = move |error: &dyn Display| {
+            let _unanswered = &unanswered;
+            tracing::debug!(%status, %error, "the launcher cannot tell its tool of an event");
+        };
+        begin(client.notify_event(status, None, range, infos), log);
     }
 }
 
 impl Drop for Hold {
-    /// A server counts a process that leaves without a word as failed.
+    /// The tool hears the last events before the end of its launcher. A server counts a process that leaves without a word as failed.
     fn drop(&mut self) {
-        if let Some(tool) = self.tool.take() {
+        std::mem::take(&mut self.unanswered).wait(LAST_ANSWERS_TIME_MAX);
+        if let Some(tool) = self.ways.unserved.take() {
             // The answer changes nothing.
             let _ = tool.finalize();
         }
     }
-}
-
-fn clients_of(tool: &Tool) -> Vec<Arc<Client>> {
-    tool.servers().iter().filter_map(|server| tool.client_of(server).ok()).collect()
 }
 
 /// The directives in the description of the launcher's own job.
@@ -306,13 +379,6 @@ fn directives_of(client: &Client) -> Result<Value, GetError> {
     let options = GetOptions::new().immediate().timeout(DIRECTIVES_TIME_MAX);
     let value = client.get_value(&proc, key, &options)?.into_value();
     value.map_err(|_damage| GetError::Damaged { key: key.into(), proc })
-}
-
-/// The launcher does not wait for an answer.
-fn notify(client: &Client, status: Status, range: u8, infos: &[Info]) {
-    let log =
-        move |error: &dyn Display| tracing::debug!(%status, %error, "the launcher cannot tell its tool of an event");
-    begin(client.notify_event(status, None, range, infos), log);
 }
 
 /// Begins an operation whose result is of no use but for the log. A server without a host for an event keeps it for the
@@ -356,7 +422,7 @@ mod tests {
         hold.release(None, None);
         assert!(!hold.awaits_release() && hold.is_waiting());
         // A release that comes before the connections are made is not lost.
-        assert!(!hold.take_release() && !hold.attached(Ok(None)));
+        assert!(!hold.take_release() && !hold.attached(Ok(Ways::default())));
         assert!(hold.take_release() && !hold.is_waiting());
     }
 }

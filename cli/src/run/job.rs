@@ -173,7 +173,7 @@ impl JobError {
 /// The fields are dropped in this order: while the guardian lives, something is left to clean up, and killing the ranks'
 /// group ends it, too.
 pub(super) struct LaunchedJob {
-    server: Server,
+    server: Arc<Server>,
     directory: SessionDirectory,
     children: Children,
     streams: BTreeMap<usize, ForwardedStream>,
@@ -271,7 +271,7 @@ impl LaunchedJob {
         let timed = has_report.then(|| TimedJob::new(plan.namespace.clone(), plan.rank_count()));
         let host = LauncherHost::new(sender, bell.clone(), clock, timed);
         let listener = host.tool_listener();
-        let server = start_server(&settings, &directory, host)?;
+        let server = Arc::new(start_server(&settings, &directory, host)?);
         let hold = Hold::begin(&settings.tool_start, &server, listener)?;
         let mut job = Self {
             server,
@@ -482,7 +482,8 @@ impl LaunchedJob {
         let Self { server, directory, mut children, streams, poller, output_writer, timeline, hold, .. } = self;
         drop(hold);
         // In this order the guardian, which ends with the ranks' group, outlives everything that it cleans up.
-        drop(server);
+        // A thread that connects to a tool may have the server, too.
+        server.close(Duration::ZERO);
         drop(directory);
         children.finish();
         drop(self.guardian);

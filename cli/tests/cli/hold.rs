@@ -128,6 +128,26 @@ fn a_launcher_waits_for_its_tool_and_starts_its_job_as_the_tool_directs() {
     assert_eq!(running.finish().success(), "hello, \nhello, \n");
 }
 
+/// Regression: a tool of OpenPMIx sent its requests to the launcher that it had started, and waited for ever.
+#[test]
+fn a_launcher_serves_its_tool_on_the_connection_that_it_has_made() {
+    let debugger = Debugger::new(Vec::new());
+    let running = debugger.start(script(&["-n", "1"], "true"));
+    let job = format!("modex-{}", running.child.id());
+    let launcher = debugger.server.client_of_launcher(&Debugger::launcher()).unwrap().unwrap();
+    let (sender, end) = mpsc::channel();
+    let handler = launcher.register_event_handler(&[Status::EVENT_JOB_END], &[], move |call| {
+        let _ = sender.send(call.info.clone());
+        call.complete(Status::SUCCESS, Vec::new());
+    });
+    handler.wait().unwrap();
+    let target = info(keys::EVENT_CUSTOM_RANGE.name(), Debugger::launcher());
+    launcher.notify_event(Status::DEBUGGER_RELEASE, None, RANGE_CUSTOM, &[target]).wait().unwrap();
+    let infos = end.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(value(&infos, keys::NSPACE.name()), Some(&job.as_str().into()));
+    assert_eq!(running.finish().success(), "");
+}
+
 #[test]
 fn a_tool_that_attaches_releases_a_launcher_that_does_not_know_it() {
     let place = tempfile::tempdir().unwrap();
