@@ -216,7 +216,7 @@ impl Storage {
         let system = known.iter().find(is_meant).map(|known| &known.system);
         if let (Some(id), None) = (&order.system, system) {
             let reason = format!(
-                "no storage has the PMIX_STORAGE_ID {id:?}; PMIX_STORAGE_ID_LIST has all that the server knows"
+                "no storage has the PMIX_STORAGE_ID {id:?}; PMIX_QUERY_STORAGE_LIST has all that the server knows"
             );
             return OrderResult::refused(Status::ERR_NOT_FOUND, &reason);
         }

@@ -13,6 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use rustix::fs::statfs;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::devices::float;
 use super::elf::{Needs, open};
@@ -146,7 +147,8 @@ struct Residence {
 
 impl Residence {
     /// Reads a byte of some pages without a wait for the storage: the kernel refuses that for a page that is not in memory. A mapping
-    /// of the file would show more. But a file that is shortened meanwhile would end this process.
+    /// of the file would show more. But a file that is shortened meanwhile would end this process. The kernel reads the refused pages, so
+    /// another look is at other ones.
     fn of(path: &Path) -> Option<Self> {
         let file = open(path)?;
         let found = file.metadata().ok()?;
@@ -155,10 +157,13 @@ impl Residence {
         let device = (u32::try_from(device.0).ok()?, u32::try_from(device.1).ok()?);
         let all = size_bytes.div_ceil(PAGE_BYTES);
         let pages = all.min(PAGES_MAX);
+        let mut bits = [0; 8];
+        getrandom(&mut bits, GetRandomFlags::empty()).ok()?;
+        let first = u64::from_le_bytes(bits).checked_rem(all).unwrap_or_default();
         let mut hot = 0;
         for number in 0..pages {
             let mut byte = [0];
-            let at = place_of(number, pages, all).checked_mul(PAGE_BYTES)?;
+            let at = place_of(number, pages, first, all).checked_mul(PAGE_BYTES)?;
             match preadv2(&file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
                 Ok(_) => hot += 1,
                 Err(Errno::AGAIN) => {}
@@ -182,10 +187,10 @@ impl Residence {
     }
 }
 
-/// The page of a file that is looked at with a number: they are spread evenly over all.
-fn place_of(number: u64, pages: u64, all: u64) -> u64 {
-    let place = u128::from(all) * u128::from(number) / u128::from(pages.max(1));
-    u64::try_from(place).unwrap_or(u64::MAX)
+/// The page of a file that is looked at with a number: they are spread evenly over all, from a first one on.
+fn place_of(number: u64, pages: u64, first: u64, all: u64) -> u64 {
+    let place = u128::from(first) + u128::from(all) * u128::from(number) / u128::from(pages.max(1));
+    u64::try_from(place % u128::from(all.max(1))).unwrap_or(u64::MAX)
 }
 
 /// Seconds for the parts that are not in memory, one file after the other.
@@ -342,13 +347,39 @@ mod tests {
         }
     }
 
+    /// Regression: the second look was at the pages that the first had brought into memory.
+    #[test]
+    fn a_look_at_a_cold_file_does_not_make_it_hot_for_the_next_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cold");
+        fs::write(&path, vec![1; 16 << 20]).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let looks: Vec<Residence> = (0..3).filter_map(|_| Residence::of(&path)).collect();
+        // Some file systems do not tell, and others keep all in memory.
+        if let Some(first) = looks.first().filter(|first| first.hot == 0) {
+            assert_eq!(first.name(), "cold");
+            assert!(
+                looks.iter().all(|look| look.hot < look.pages / 2),
+                "{:?}",
+                looks.iter().map(|look| look.hot).collect::<Vec<_>>()
+            );
+        }
+    }
+
     /// Only the first 64 of 127 pages were looked at.
     #[test]
     fn the_pages_that_are_looked_at_are_spread_over_the_file() {
-        let places = |all| -> Vec<u64> { (0..64).map(|number| place_of(number, 64, all)).collect() };
+        let places = |all| -> Vec<u64> { (0..64).map(|number| place_of(number, 64, 0, all)).collect() };
         assert_eq!(places(64), (0..64).collect::<Vec<_>>());
         assert_eq!(places(127)[62..], [123, 125]);
         assert_eq!(places(u64::MAX)[63], u64::MAX / 64 * 63 + 62);
+        let mut others: Vec<u64> = (0..64).map(|number| place_of(number, 64, 70, 100)).collect();
+        assert_eq!(others[..2], [70, 71]);
+        others.sort_unstable();
+        others.dedup();
+        assert_eq!((others.len(), others.last()), (64, Some(&99)));
     }
 
     #[test]

@@ -345,7 +345,7 @@ impl Drop for Temporary<'_> {
 /// Copies a file, with its mode, its time, and its owner if this process may give files away.
 fn copy(task: &FileTask<'_>, source: &Source<'_>, (path, directory): (&Path, &OwnedFd)) -> Result<(), FileError> {
     let size_bytes = u64::try_from(source.found.st_size).unwrap_or(u64::MAX);
-    let mut target = Temporary::new(directory).map_err(|error| PathError::of_target(path, error))?;
+    let mut target = Temporary::new(directory).map_err(|error| PathError::Target { path, error })?;
     // Before the first byte is there.
     if rustix::fs::fstat(&target.file)?.st_mode & 0o077 != 0 {
         let reason = "the target's file system keeps no modes, so other users could read the copy";

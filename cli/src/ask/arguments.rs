@@ -142,17 +142,21 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
         Some(ValueKind::Proc) => process(text).map(Value::from),
         Some(ValueKind::Time) => number("seconds since 1970").map(Value::Time),
         Some(ValueKind::DeviceType) => number("a number").map(Value::DeviceType),
+        Some(ValueKind::Double) => text.parse().map(Value::Double).map_err(|_| refuse("a number")),
+        Some(ValueKind::StorageAccessType) => {
+            text.parse().map(Value::StorageAccessType).map_err(|_| refuse("1 for read, 2 for write, or 3"))
+        }
         Some(_) => Err(refuse("a value of its own kind")),
     }
 }
 
 /// Whether this is the name of a number that can't be written here, such as `float` or `uint8`.
 fn is_other_number(name: &str) -> bool {
-    ["byte", "int8", "int16", "int64", "uint", "uint8", "float", "double"].contains(&name)
+    ["byte", "int8", "int16", "int64", "uint", "uint8", "float"].contains(&name)
 }
 
 /// The names of [`named`].
-const TYPE_NAMES: &str = "string, bool, uint16, uint32, uint64, size, int and int32";
+const TYPE_NAMES: &str = "string, bool, uint16, uint32, uint64, size, int, int32 and double";
 
 /// The types for values of keys outside the standard.
 fn named(name: &str) -> Option<ValueKind> {
@@ -165,6 +169,7 @@ fn named(name: &str) -> Option<ValueKind> {
         "size" => ValueKind::Size,
         "int" => ValueKind::Int,
         "int32" => ValueKind::Int32,
+        "double" => ValueKind::Double,
         _ => return None,
     })
 }
@@ -221,6 +226,8 @@ mod tests {
         assert_eq!(of("own=7"), expected("own", Value::from("7")));
         assert!(matches!(of("PMIX_NODEID=x"), Err(ArgumentError::Value { .. })));
         assert_eq!(of("number=uint32:5").unwrap().1, Value::Uint32(5));
+        assert_eq!(of("rate=double:2e9").unwrap().1, Value::Double(2e9));
+        assert_eq!(of("PMIX_STORAGE_ACCESS_TYPE=3").unwrap().1, Value::StorageAccessType(3));
         assert_eq!(of("place=here:there").unwrap().1, Value::from("here:there"));
         assert!(matches!(of("number=uint32:x"), Err(ArgumentError::Value { .. })));
         assert_eq!(of("number=uint8:3"), Err(ArgumentError::Type("uint8".to_owned())));

@@ -223,13 +223,13 @@ impl Options {
         self.admits_tools.unwrap_or_else(|| self.is_found_by_role() || self.is_gateway)
     }
 
-    /// Admission of tools: without a function of the host, tools that bring a name.
+    /// Admission of tools: without a function of the host, all of them.
     fn tool_support(&self) -> ToolSupport {
-        let admission = if self.admits_tools() { ToolAdmission::Named } else { ToolAdmission::Refused };
+        let admission = if self.admits_tools() { ToolAdmission::Assigned } else { ToolAdmission::Refused };
         ToolSupport { admission, ..self.tools.clone() }
     }
 
-    /// Takes a tool's name, and admits tools that bring a name. A tool writes output, unless told otherwise.
+    /// Takes a tool's name, and admits tools. A tool writes output, unless told otherwise.
     pub(super) fn for_tool(mut self, proc: &ProcId) -> Self {
         self.output.is_local.get_or_insert(true);
         self.namespace = Some(proc.namespace.as_str().to_owned());

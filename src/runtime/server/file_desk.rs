@@ -127,8 +127,11 @@ impl FileDesk {
             Ok(Directive::Carry(order)) => return self.carry_out(requester, order, reply_to),
             Ok(Directive::Cancel(name)) => {
                 let has_name = |request: &OpenRequest| name.is_none() || request.name == name;
-                self.end(|request| request.proc == requester.proc && has_name(request), Status::ERR_JOB_CANCELED);
-                Status::SUCCESS
+                let is_meant = |request: &OpenRequest| request.proc == requester.proc && has_name(request);
+                match self.end(is_meant, Status::ERR_JOB_CANCELED) || name.is_none() {
+                    true => Status::SUCCESS,
+                    false => Status::ERR_NOT_FOUND,
+                }
             }
             Err(status) => status,
         };
@@ -161,9 +164,11 @@ impl FileDesk {
     }
 
     /// Ends requests: those that wait now, and those that run after their next piece.
-    fn end(&self, is_meant: impl Fn(&OpenRequest) -> bool, status: Status) {
+    /// Ends requests. Returns whether there was one.
+    fn end(&self, is_meant: impl Fn(&OpenRequest) -> bool, status: Status) -> bool {
         let ended = self.open.end(is_meant, status);
         self.threads.withdraw(&ended);
+        !ended.is_empty()
     }
 
     /// Whether a process has open requests.
@@ -343,6 +348,7 @@ mod tests {
         let cancel = |value: Value| status(&own(&desk, 0, &[info("modex.storage.cancel", value)]));
         assert_eq!(cancel("first".into()), Status::SUCCESS);
         assert_eq!(status(&first), Status::ERR_JOB_CANCELED);
+        assert_eq!(cancel("third".into()), Status::ERR_NOT_FOUND);
         for open in [&second, &others] {
             assert_eq!(open.try_recv(), Err(mpsc::TryRecvError::Empty));
         }
