@@ -11,9 +11,16 @@
 #define PMIX_VERSION_RELEASE 9L
 #define PMIX_NUMERIC_VERSION 0x00040209
 
-/* Capabilities that later releases announce by defining a macro; only the supported ones are defined. */
+/* Capabilities that later releases announce by defining a macro. Programs look whether the macro is defined; its number
+ * means nothing. Only the supported ones are defined. */
 #define PMIX_CAP_BASE 0
+#define PMIX_CAP_UPCALLS2 3
 #define PMIX_CAP_GET_NUMBER_FN 5
-#define PMIX_CAPABILITIES (PMIX_CAP_BASE | PMIX_CAP_GET_NUMBER_FN)
+#define PMIX_CAP_REGEX2 6
+#define PMIX_CAP_IOF_DELIVER_LOCAL 12
+#define PMIX_CAP_GROUP_JOIN_COMPLETES 13
+#define PMIX_CAP_IOF_FLOW_CONTROL 14
+#define PMIX_CAP_DATA_DELETE 17
+#define PMIX_CAPABILITIES PMIX_CAP_BASE
 
 #endif

@@ -138,7 +138,7 @@ impl<S: Datastore> ServerCore<S> {
         if let Some(client) = self.registry.client_mut(proc)
             && client.finalize(id)
         {
-            // Tools are not announced clients; no OpenPMIx server reports them here.
+            // Tools are not announced clients; no release of OpenPMIx reports them here.
             object = (!is_tool).then_some(client.object());
         }
         match object {

@@ -405,6 +405,22 @@ fn a_qualifier_of_storage_counts_for_queries_about_storage() {
     }
 }
 
+#[test]
+fn the_newest_spelling_of_a_key_is_answered_under_that_spelling() {
+    let mut rig = Rig::new(Capabilities::default());
+    register_bound(&mut rig, "job");
+    rig.register_client(&proc(0));
+    let peer = rig.join(&proc(0), SOCKET);
+    let mut ask = |name: &str| {
+        let outputs = rig.request(peer, query(&[name]));
+        let [(_, Reply::Infos(found))] = &replies(&outputs)[..] else { panic!("{outputs:?}") };
+        found.clone()
+    };
+    let [found] = &ask("pmix.qry.supqual")[..] else { panic!("one answer") };
+    assert_eq!(found.key.as_str(), "pmix.qry.supqual");
+    assert_eq!(found.value, ask(keys::QUERY_SUPPORTED_QUALIFIERS.name())[0].value);
+}
+
 /// A mean was the answer to a query for each process, because the queries named the same processes.
 #[test]
 fn use_of_resources_is_measured_for_what_the_host_leaves() {

@@ -238,7 +238,8 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Facts about all jobs, and about the server's keys.
     fn fact_about_jobs(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
-        let is = |known: &str| key.as_str() == known;
+        let name = keys::by_alternate(key.as_str()).map_or(key.as_str(), |attribute| attribute.name);
+        let is = |known: &str| name == known;
         let requester = asking.requester;
         if is(keys::QUERY_NAMESPACES.name()) {
             let names: Vec<&str> = self.open_jobs(requester).map(|(name, _)| name.as_str()).collect();
