@@ -75,6 +75,28 @@ pub(super) fn read_elements(
     }
 }
 
+/// Writes what an operation of no values still has: the width of the numbers. A [`DataArray`] without elements lacks it.
+pub(super) fn write_no_elements(writer: &mut Writer, element_type: DataType) {
+    match element_type {
+        DataType::Size => write_tag::<Size>(writer),
+        DataType::Int => write_tag::<Int>(writer),
+        DataType::Uint => write_tag::<Uint>(writer),
+        DataType::Pid => write_tag::<Pid>(writer),
+        _ => {}
+    }
+}
+
+/// Reads what [`write_no_elements`] writes.
+pub(super) fn read_no_elements(reader: &mut Reader<'_>, element_type: DataType) -> Result<(), DecodeError> {
+    match element_type {
+        DataType::Size => read_tag::<Size>(reader).map(drop),
+        DataType::Int => read_tag::<Int>(reader).map(drop),
+        DataType::Uint => read_tag::<Uint>(reader).map(drop),
+        DataType::Pid => read_tag::<Pid>(reader).map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// The fixed memory that a value of this type has beside itself, in bytes.
 const fn boxed_bytes(element_type: DataType) -> usize {
     macro_rules! boxed {

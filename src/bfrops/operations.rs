@@ -1,7 +1,7 @@
 //! Pack operations: a count, in described buffers also its type and that of the values, and then the values.
 
 use super::annotated::{AnnotatedKval, read_lent_key, read_likely_key, write_kval};
-use super::array::{read_elements, write_elements};
+use super::array::{read_elements, read_no_elements, write_elements, write_no_elements};
 use super::value::read_lent;
 use super::wire::{Byte, DataTypeNumber, Int32, Size};
 use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
@@ -42,6 +42,9 @@ impl Writer {
     /// [`EncodeError`] if the peer could not read it, or a value has another type.
     pub fn pack_elements(&mut self, data_type: DataType, elements: &[Value]) -> Result<(), EncodeError> {
         self.begin_operation(data_type, elements.len())?;
+        if elements.is_empty() {
+            write_no_elements(self, data_type);
+        }
         write_elements(self, data_type, elements)
     }
 
@@ -151,6 +154,9 @@ impl<'a> Reader<'a> {
         let count = self.count(declared)?;
         if self.codec().described {
             self.expect_type(data_type)?;
+        }
+        if count == 0 {
+            read_no_elements(self, data_type)?;
         }
         Ok((read_elements(self, data_type, count.min(room))?, count))
     }

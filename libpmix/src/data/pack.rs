@@ -62,7 +62,6 @@ pub extern "C-unwind" fn PMIx_Data_unpack<'a>(
         let given = *count;
         let room = given.get().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         *count = given.at_most(0);
-        let data_type = known(type_)?;
         if dest.is_null() {
             return Err(CError::Null { what: "place for values" }.into());
         }
@@ -71,11 +70,16 @@ pub extern "C-unwind" fn PMIx_Data_unpack<'a>(
         }
         let form = peer::form_of_source(source)?;
         let unread = buffer::unread(buffer.whole())?;
-        let Unpacked { values, size_bytes, status } = unpack(form, data_type, unread, room);
-        // SAFETY: there is room for so many elements of this type (the promises of `DataPlace` and `DataCount`).
-        unsafe { write_all(data_type, &values, dest.as_ptr()) }?;
-        *count = given.at_most(values.len());
+        let data_type = known(type_);
+        let Unpacked { values, size_bytes, status } = match &data_type {
+            Ok(data_type) => unpack(form, *data_type, unread, room),
+            // Only the count is read.
+            Err(_) => unpack(form, DataType::Byte, unread, 0),
+        };
         buffer::advance(buffer, size_bytes);
+        // SAFETY: there is room for so many elements of this type (the promises of `DataPlace` and `DataCount`).
+        unsafe { write_all(data_type?, &values, dest.as_ptr()) }?;
+        *count = given.at_most(values.len());
         if status == Status::SUCCESS { Ok(()) } else { Err(Failure(status)) }
     })
 }
@@ -156,6 +160,10 @@ fn is_of_variable_size(codec: Codec, data_type: DataType) -> bool {
             | DataType::IofChannel
             | DataType::DeviceType
             | DataType::LocalityType
+            | DataType::StorageMedium
+            | DataType::StorageAccess
+            | DataType::StoragePersistence
+            | DataType::StorageAccessType
     );
     is_integer && !codec.generation.has_fixed_integers()
 }

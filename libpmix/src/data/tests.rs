@@ -107,8 +107,7 @@ fn too_little_room_gives_what_fits_and_the_caller_may_go_back() {
     let status = unpack(&mut buffer, place(&mut few), &mut room, DataType::Uint32);
     assert_eq!((status, room, few), (Status::ERR_UNPACK_INADEQUATE_SPACE.to_raw(), 2, [1, 2]));
     // Behind the count and two values of one byte.
-    let content = buffer.get();
-    assert_eq!(content.unpack_ptr.addr() - content.base_ptr.addr(), 3);
+    assert_eq!(read_bytes(&buffer), 3);
     // SAFETY: the position is in the buffer's block.
     unsafe { buffer.get_mut() }.unpack_ptr = buffer.get().base_ptr;
     let (mut all, mut room) = ([0u32; 5], 5);
@@ -116,6 +115,56 @@ fn too_little_room_gives_what_fits_and_the_caller_may_go_back() {
     assert_eq!((room, all), (3, [1, 2, 3, 0, 0]));
     let status = unpack(&mut buffer, place(&mut all), &mut room, DataType::Uint32);
     assert_eq!((status, room), (Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER.to_raw(), 0));
+}
+
+/// The bytes of a buffer that are read.
+fn read_bytes(buffer: &Single<pmix_data_buffer_t>) -> usize {
+    buffer.get().unpack_ptr.addr() - buffer.get().base_ptr.addr()
+}
+
+/// The statuses and positions are those of OpenPMIx 4.2.2, 5.0, 6.1 and its main line.
+#[test]
+fn an_operation_of_no_values_is_read_as_in_openpmix() {
+    let (past_end, mut place_of_values) = (Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER.to_raw(), [0u64; 64]);
+    for (data_type, expected) in [
+        (DataType::Int32, (past_end, 1)),
+        // Their width is sent.
+        (DataType::Pid, (past_end, 2)),
+        (DataType::StorageMedium, (past_end, 1)),
+        (DataType::StorageAccess, (past_end, 1)),
+        (DataType::StoragePersistence, (past_end, 1)),
+        (DataType::StorageAccessType, (past_end, 1)),
+        (DataType::Uint8, (SUCCESS, 1)),
+        (DataType::Info, (SUCCESS, 1)),
+    ] {
+        let mut buffer = Single::<pmix_data_buffer_t>::constructed();
+        assert_eq!(pack(&mut buffer, std::ptr::null(), 0, data_type), SUCCESS);
+        let mut room = 3;
+        let status = unpack(&mut buffer, place(&mut place_of_values), &mut room, data_type);
+        assert_eq!((status, read_bytes(&buffer)), expected, "{data_type:?}");
+        assert_eq!((room, buffer.get().bytes_used), (0, expected.1), "{data_type:?}");
+    }
+}
+
+/// The positions are those of OpenPMIx 4.2.2, 5.0, 6.1 and its main line.
+#[test]
+fn after_a_failure_the_position_is_behind_what_was_read() {
+    let mut place_of_values = [0u64; 64];
+    let unknown = Status::ERR_UNKNOWN_DATA_TYPE.to_raw();
+    // A type that nobody has: the count is read.
+    let mut buffer = Single::<pmix_data_buffer_t>::constructed();
+    assert_eq!(pack(&mut buffer, address(&5u32), 1, DataType::Uint32), SUCCESS);
+    let mut room = 1;
+    let out = place(&mut place_of_values);
+    let status = as_c!(PMIx_Data_unpack(std::ptr::null(), buffer.as_mut_ptr(), out, &raw mut room, 9999));
+    assert_eq!((status, room, read_bytes(&buffer)), (unknown, 0, 1));
+    // A text that is no topology: all is read.
+    let mut buffer = Single::<pmix_data_buffer_t>::constructed();
+    assert_eq!(pack(&mut buffer, address(&c"no topology".as_ptr()), 1, DataType::String), SUCCESS);
+    room = 1;
+    let status = unpack(&mut buffer, place(&mut place_of_values), &mut room, DataType::Topology);
+    assert!(status < 0);
+    assert_eq!((room, read_bytes(&buffer)), (0, buffer.get().bytes_used));
 }
 
 #[test]
