@@ -24,6 +24,11 @@ pub(super) fn trusted_address() -> Option<String> {
     trusted_variable(ADDRESS)?.into_string().ok().filter(|address| !address.is_empty())
 }
 
+/// Whether a tool has started this process. Such a tool shows the output of this process's jobs.
+pub(super) fn has_starter() -> bool {
+    [ADDRESS, KEEPALIVE].into_iter().any(|name| trusted_variable(name).is_some())
+}
+
 /// Removes the address from the environment: processes that this tool starts are not the other tool's children.
 pub(super) fn forget_address() {
     forget(ADDRESS);

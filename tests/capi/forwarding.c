@@ -444,11 +444,43 @@ static void written_by_the_server(void)
     PMIX_INFO_DESTRUCT(&local);
 }
 
-/* Without a directive a server writes nothing. */
+/* Output that a server without an output directive writes itself. */
+static void written_by_default(bool gateway, bool started_by_tool)
+{
+    struct captured out = capture(1);
+    int lifeline[2];
+    char number[16];
+    pmix_info_t info;
+
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_SERVER_GATEWAY, &gateway, PMIX_BOOL);
+    if (started_by_tool) { /* the tool shows the output */
+        if (pipe(lifeline) != 0) exit(2);
+        snprintf(number, sizeof number, "%d", lifeline[0]);
+        setenv("PMIX_KEEPALIVE_PIPE", number, 1);
+    }
+    host_start_with(&module, &info, 1);
+    deliver("plain", 0, PMIX_FWD_STDOUT_CHANNEL, "one\n", true);
+    host_stop();
+    if (started_by_tool) {
+        unsetenv("PMIX_KEEPALIVE_PIPE");
+        close(lifeline[1]);
+    }
+    release(1, out);
+    CHECK_TEXT(started_by_tool ? "" : "one\n", text_of_file(out.path));
+    unlink(out.path);
+}
+
+/* A server that must not write writes nothing. */
 static void not_written(void)
 {
     struct captured out = capture(1);
-    host_start(&module);
+    bool no = false;
+    pmix_info_t info;
+
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_IOF_LOCAL_OUTPUT, &no, PMIX_BOOL);
+    host_start_with(&module, &info, 1);
     deliver("plain", 0, PMIX_FWD_STDOUT_CHANNEL, "one\n", true);
     host_stop();
     release(1, out);
@@ -471,6 +503,9 @@ int main(int argc, char **argv)
         ended_by_finalize();
         terminal_in_background();
         written_by_the_server(); /* 4.2.2 crashes there */
+        written_by_default(false, false); /* there, too, unless the server is a gateway */
+        written_by_default(true, false);
+        written_by_default(true, true);
     }
     not_written();
     return finish();

@@ -302,9 +302,9 @@ int main(int argc, char **argv)
         CHECK_STATUS(PMIX_SUCCESS, PMIx_server_finalize());
         return finish();
     }
-    info = number(PMIX_IOF_CACHE_SIZE, 6);
-    host_start_with(&module, &info, 1);
-    PMIX_INFO_DESTRUCT(&info);
+    bool no = false;
+    pmix_info_t directives[2] = {number(PMIX_IOF_CACHE_SIZE, 6), info_with(PMIX_IOF_LOCAL_OUTPUT, &no, PMIX_BOOL)};
+    host_start_with(&module, directives, 2);
     host_serve();
     host_stop();
     return finish();

@@ -675,11 +675,12 @@ int main(int argc, char **argv)
     pmix_proc_t first = proc_of("services", 0), source = proc_of("elsewhere-job", 0);
     pmix_byte_object_t bytes = {"output", 6};
 
-    pmix_info_t gateway;
-    PMIX_INFO_CONSTRUCT(&gateway);
-    PMIX_INFO_LOAD(&gateway, PMIX_SERVER_GATEWAY, NULL, PMIX_BOOL);
-    host_start_with(&module, &gateway, 1);
-    PMIX_INFO_DESTRUCT(&gateway);
+    pmix_info_t info[2];
+    bool no = false;
+    memset(info, 0, sizeof info);
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_GATEWAY, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&info[1], PMIX_IOF_LOCAL_OUTPUT, &no, PMIX_BOOL);
+    host_start_with(&module, info, 2);
     host_job("services", 2, 2);
     if (!stock()) logging_in_the_server();
     for (uint32_t i = 0; i < 2; i++) pids[i] = host_fork("services", i, "client");

@@ -17,9 +17,10 @@ use crate::types::{pmix_byte_object_t, pmix_info_t, pmix_iof_channel_t, pmix_op_
 /// Hands over output of a process, for the clients that have pulled it. No bytes mean that the channel is closed.
 /// Without such a client the output is kept for a while.
 ///
-/// This process also writes the output if `PMIX_IOF_LOCAL_OUTPUT` is set at the server's start, or if the job's description
-/// has output directives. The directives name the form and the files. Output is written line by line.
-/// `PMIX_IOF_LOCAL_OUTPUT` = false among the infos prevents it for this piece, and a required true makes sure of it. See the standard's function of the same name.
+/// This process also writes the output to its own. `PMIX_IOF_LOCAL_OUTPUT` = false prevents it: at the server's start for all
+/// jobs, in a job's description for the job, and among the infos for this piece. A required true among them makes sure of it.
+/// A server that a tool has started writes only on request. Directives in a job's description name the form and the files.
+/// Output is written line by line. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

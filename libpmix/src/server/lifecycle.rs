@@ -19,7 +19,7 @@ use crate::guard::{Failure, guard};
 use crate::parent::Keepalive;
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{descriptors, from_c, process, repeated_init, spoken, stand_in, stdin, turns};
+use crate::{descriptors, from_c, parent, process, repeated_init, spoken, stand_in, stdin, turns};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
@@ -179,7 +179,8 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
     let bridge = Arc::new(bridge);
     let sharing = options.topology.sharing();
     let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
-    let output = std::mem::take(&mut options.output);
+    let mut output = std::mem::take(&mut options.output);
+    output.is_local.get_or_insert_with(|| !parent::has_starter());
     let builder = options.builder(Arc::clone(&topology), sharing)?;
     let server = builder.start(ModuleHost::new(Arc::clone(&bridge))).map_err(|error| {
         tracing::error!(%error, "the PMIx server can't be started");

@@ -1,7 +1,7 @@
 //! Output of jobs that this server writes itself.
 //!
 //! The last of these decides:
-//! - for all jobs, `PMIX_IOF_LOCAL_OUTPUT` at the server's start;
+//! - for all jobs, `PMIX_IOF_LOCAL_OUTPUT` at the server's start; without it a server writes unless a tool has started it;
 //! - for a job, its description;
 //! - for a piece, the infos of its delivery, which only switch it off.
 
