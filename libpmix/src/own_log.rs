@@ -1,5 +1,6 @@
 //! Logs (`PMIx_Log`) that a server writes itself, because it is a gateway or its host has no log.
 
+use std::io;
 use std::path::Path;
 
 use modex::keys;
@@ -8,47 +9,35 @@ use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 
 use super::output::Stream;
 
-/// Channels that a server has, besides the local log of the system.
-#[derive(Clone, Copy)]
-pub(super) struct OwnChannels {
-    /// The standard output and error of the server's process.
-    pub(super) has_outputs: bool,
-    /// The log of the system for the whole cluster. A gateway's node has it.
-    pub(super) has_global_syslog: bool,
-}
-
 /// A request to log.
 #[derive(Clone, Copy)]
 pub(super) struct LogRequest<'a> {
+    /// Whether this node has the log of the system for the whole cluster. A gateway's node has it.
+    pub(super) has_global_syslog: bool,
     pub(super) source: &'a ProcId,
     /// Texts, one for each channel.
     pub(super) data: &'a [Info],
     pub(super) directives: &'a [Info],
 }
 
-/// Writes the texts of a request to this server's channels. Other channels are left out. `write_output` writes a text to
-/// an output of this process.
+/// Writes the texts of a request to this server's channels: standard output and error, and the log of the system. Other
+/// channels are left out. `write_output` writes a text to an output, and returns whether it could.
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED` if this server has no channel of the request, or cannot honour it as it is required.
 /// `ERR_NOT_AVAILABLE` if no channel works, `ERR_PARTIAL_SUCCESS` if some do, and `ERR_BAD_PARAM` for a wrong priority.
-pub(super) fn write(
-    request: LogRequest<'_>,
-    channels: OwnChannels,
-    write_output: impl FnMut(Stream, &[u8]),
-) -> Result<(), Status> {
-    write_to(Path::new(syslog::SOCKET), request, channels, write_output)
+pub(super) fn write(request: LogRequest<'_>, write_output: impl FnMut(Stream, &[u8]) -> bool) -> Result<(), Status> {
+    write_to(Path::new(syslog::SOCKET), request, write_output)
 }
 
 fn write_to(
     socket: &Path,
-    LogRequest { source, data, directives }: LogRequest<'_>,
-    channels: OwnChannels,
-    mut write_output: impl FnMut(Stream, &[u8]),
+    LogRequest { has_global_syslog, source, data, directives }: LogRequest<'_>,
+    mut write_output: impl FnMut(Stream, &[u8]) -> bool,
 ) -> Result<(), Status> {
     let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
-    let texts: Vec<_> = data.iter().filter_map(|info| text_of(info, channels)).collect();
-    let lacks_channel = data.iter().any(|info| is_required(info) && text_of(info, channels).is_none());
+    let texts: Vec<_> = data.iter().filter_map(|info| text_of(info, has_global_syslog)).collect();
+    let lacks_channel = data.iter().any(|info| is_required(info) && text_of(info, has_global_syslog).is_none());
     if texts.is_empty() || lacks_channel || keys::first_unmet(directives, &HONOURED).is_some() {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
@@ -61,10 +50,8 @@ fn write_to(
     let (mut done, mut failed) = (0_usize, 0_usize);
     for (channel, text) in texts {
         let written = match channel {
-            Channel::Output(stream) => {
-                write_output(stream, text);
-                Ok(())
-            }
+            Channel::Output(stream) if write_output(stream, text) => Ok(()),
+            Channel::Output(_) => Err(io::ErrorKind::WouldBlock.into()),
             Channel::Syslog => {
                 let messages = syslog::messages(&String::from_utf8_lossy(text), &source.to_string(), priority);
                 syslog::send(&messages, socket)
@@ -74,7 +61,7 @@ fn write_to(
             Ok(()) if is_once => return Ok(()),
             Ok(()) => done += 1,
             Err(error) => {
-                tracing::info!(%source, %error, "the server cannot write to the log of the system");
+                tracing::info!(%source, %error, "the server cannot write a log");
                 failed += 1;
             }
         }
@@ -104,17 +91,16 @@ enum Channel {
 }
 
 /// A text and its channel, if this server has the channel.
-fn text_of(info: &Info, channels: OwnChannels) -> Option<(Channel, &[u8])> {
+fn text_of(info: &Info, has_global_syslog: bool) -> Option<(Channel, &[u8])> {
     let Value::String(text) = &info.value else { return None };
     let channel = match info.key.as_str() {
         name if name == keys::LOG_STDERR.name() => Channel::Output(Stream::Stderr),
         name if name == keys::LOG_STDOUT.name() => Channel::Output(Stream::Stdout),
         name if name == keys::LOG_SYSLOG.name() || name == keys::LOG_LOCAL_SYSLOG.name() => Channel::Syslog,
-        name if name == keys::LOG_GLOBAL_SYSLOG.name() && channels.has_global_syslog => Channel::Syslog,
+        name if name == keys::LOG_GLOBAL_SYSLOG.name() && has_global_syslog => Channel::Syslog,
         _ => return None,
     };
-    let is_there = matches!(channel, Channel::Syslog) || channels.has_outputs;
-    is_there.then_some((channel, text.as_bytes()))
+    Some((channel, text.as_bytes()))
 }
 
 #[cfg(test)]
@@ -125,18 +111,24 @@ mod tests {
 
     use super::*;
 
-    const GATEWAY: OwnChannels = OwnChannels { has_outputs: true, has_global_syslog: true };
-
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
         Info::new(Key::from_static(key), value)
     }
 
     /// The status and the texts for outputs of a request.
-    fn log(socket: &Path, data: &[Info], directives: &[Info], channels: OwnChannels) -> (Result<(), Status>, Vec<u8>) {
+    fn log(
+        socket: &Path,
+        data: &[Info],
+        directives: &[Info],
+        has_global_syslog: bool,
+    ) -> (Result<(), Status>, Vec<u8>) {
         let source = ProcId::new(Namespace::new("job").unwrap(), 1);
         let mut outputs = Vec::new();
-        let request = LogRequest { source: &source, data, directives };
-        let outcome = write_to(socket, request, channels, |_, text| outputs.extend_from_slice(text));
+        let request = LogRequest { has_global_syslog, source: &source, data, directives };
+        let outcome = write_to(socket, request, |_, text| {
+            outputs.extend_from_slice(text);
+            text != b"full"
+        });
         (outcome, outputs)
     }
 
@@ -152,15 +144,14 @@ mod tests {
         };
         let data = [info(keys::LOG_GLOBAL_SYSLOG.name(), "all\n")];
         let priority = [info(keys::LOG_SYSLOG_PRI.name(), 6)];
-        assert_eq!(log(&socket, &data, &priority, GATEWAY).0, Ok(()));
+        assert_eq!(log(&socket, &data, &priority, true).0, Ok(()));
         assert_eq!(heard().unwrap(), format!("<14>modex[{}]: {}: all", std::process::id(), "job:1"));
-        let other = OwnChannels { has_global_syslog: false, ..GATEWAY };
-        assert_eq!(log(&socket, &data, &[], other).0, Err(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(log(&socket, &data, &[], false).0, Err(Status::ERR_NOT_SUPPORTED));
         let local = [info(keys::LOG_LOCAL_SYSLOG.name(), "here")];
-        assert_eq!((heard(), log(&socket, &local, &[], other).0), (None, Ok(())));
+        assert_eq!((heard(), log(&socket, &local, &[], false).0), (None, Ok(())));
         assert!(heard().unwrap().ends_with(": here"));
         let wrong = [info(keys::LOG_SYSLOG_PRI.name(), 4711)];
-        assert_eq!(log(&socket, &data, &wrong, GATEWAY).0, Err(Status::ERR_BAD_PARAM));
+        assert_eq!(log(&socket, &data, &wrong, true).0, Err(Status::ERR_BAD_PARAM));
     }
 
     #[test]
@@ -169,10 +160,10 @@ mod tests {
         let syslog = info(keys::LOG_SYSLOG.name(), "a");
         let both = [syslog.clone(), info(keys::LOG_STDERR.name(), "b")];
         let once = [info(keys::LOG_ONCE.name(), true)];
-        assert_eq!(log(missing, &[syslog], &[], GATEWAY), (Err(Status::ERR_NOT_AVAILABLE), Vec::new()));
-        assert_eq!(log(missing, &both, &[], GATEWAY), (Err(Status::ERR_PARTIAL_SUCCESS), b"b".to_vec()));
-        assert_eq!(log(missing, &both, &once, GATEWAY), (Ok(()), b"b".to_vec()));
-        let silent = OwnChannels { has_outputs: false, ..GATEWAY };
-        assert_eq!(log(missing, &both[1..], &[], silent), (Err(Status::ERR_NOT_SUPPORTED), Vec::new()));
+        assert_eq!(log(missing, &[syslog], &[], true), (Err(Status::ERR_NOT_AVAILABLE), Vec::new()));
+        assert_eq!(log(missing, &both, &[], true), (Err(Status::ERR_PARTIAL_SUCCESS), b"b".to_vec()));
+        assert_eq!(log(missing, &both, &once, true), (Ok(()), b"b".to_vec()));
+        let full = [info(keys::LOG_STDOUT.name(), "full")];
+        assert_eq!(log(missing, &full, &[], true).0, Err(Status::ERR_NOT_AVAILABLE));
     }
 }

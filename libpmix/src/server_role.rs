@@ -7,7 +7,6 @@ use modex::types::{Info, Key, ProcId, Value};
 use super::client::KeptValues;
 use super::hwloc::RawTopology;
 use super::output::Stream;
-use super::own_log::OwnChannels;
 
 /// A server process in the place of a client. [`Server`] has the client functions of its own process.
 pub(super) trait ServerRole: Send + Sync {
@@ -20,8 +19,8 @@ pub(super) trait ServerRole: Send + Sync {
     /// Whether this process writes logs itself: a gateway, or a server whose host has no log.
     fn writes_logs(&self) -> bool;
 
-    /// The channels of logs that this process writes itself.
-    fn own_channels(&self) -> OwnChannels;
+    /// Whether this process writes the log of the system for the whole cluster.
+    fn has_global_syslog(&self) -> bool;
 
     /// Writes a text to the standard output or error of this process.
     fn write_log(&self, stream: Stream, text: &[u8]);

@@ -89,6 +89,7 @@ static int tool(const char *key)
     int result = 1;
     if (log_text(PMIX_LOG_GLOBAL_SYSLOG, "of the tool", true) == PMIX_SUCCESS) result |= 2;
     if (log_text(PMIX_LOG_EMAIL, "of the tool", false) == PMIX_ERR_NOT_SUPPORTED) result |= 4;
+    if (log_text(PMIX_LOG_STDOUT, "for all\n", true) == PMIX_SUCCESS) result |= 8;
     return PMIx_tool_finalize() == PMIX_SUCCESS ? result : 64;
 }
 
@@ -167,12 +168,24 @@ static void gateway(bool is_gateway)
     CHECK_TEXT(is_gateway ? "capi-host:0: everywhere" : "", log_next(fd));
     CHECK_STATUS(PMIX_SUCCESS, log_text(PMIX_LOG_LOCAL_SYSLOG, "here", true));
     CHECK_TEXT("capi-host:0: here", log_next(fd));
-    CHECK_NUMBER(is_gateway ? 7 : 5, host_run_tool("search"));
+    char text[32] = "";
+    FILE *out = tmpfile();
+    int before = dup(1);
+    fflush(stdout);
+    CHECK(out && dup2(fileno(out), 1) == 1);
+    int result = host_run_tool("search");
     CHECK_TEXT(is_gateway ? "tool:0: of the tool" : "", log_next(fd));
     close(fd);
     unlink(log_socket);
     log_socket[0] = 0;
     host_stop();
+    dup2(before, 1);
+    close(before);
+    CHECK_NUMBER(is_gateway ? 15 : 5, result);
+    rewind(out);
+    CHECK(fgets(text, sizeof text, out) || !is_gateway);
+    CHECK_TEXT(is_gateway ? "for all\n" : "", text);
+    fclose(out);
 }
 
 /* ---- A file of parameters names servers. The tools get the name instead of the address. */

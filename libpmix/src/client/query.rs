@@ -202,9 +202,13 @@ fn entry(
 
 /// Writes the texts to the channels of this process.
 fn write_here(role: &dyn ServerRole, data: &[Info], directives: &[Info]) -> Result<(), Failure> {
-    let write_output = |stream, text: &[u8]| role.write_log(stream, text);
-    let request = LogRequest { source: role.server().proc(), data, directives };
-    Ok(own_log::write(request, role.own_channels(), write_output)?)
+    let has_global_syslog = role.has_global_syslog();
+    let request = LogRequest { has_global_syslog, source: role.server().proc(), data, directives };
+    let write_output = |stream, text: &[u8]| {
+        role.write_log(stream, text);
+        true
+    };
+    Ok(own_log::write(request, write_output)?)
 }
 
 /// Asks for a change of the allocation. See the standard's function of the same name.

@@ -99,6 +99,20 @@ impl OutputWriter {
         self.shared.changed.notify_all();
     }
 
+    /// As [`OutputWriter::write`], and never waits. Returns whether there was room.
+    pub(crate) fn offer(&self, job: Arc<JobOutput>, source: ProcId, stream: Stream, bytes: Vec<u8>) -> bool {
+        if !self.is_started() {
+            return false;
+        }
+        let mut queue = self.shared.queue.lock();
+        let has_room = queue.size_bytes < QUEUE_BYTES_MAX && !queue.is_closed;
+        if has_room {
+            queue.push(Work::Piece { job, channel: (source, stream), bytes });
+            self.shared.changed.notify_all();
+        }
+        has_room
+    }
+
     /// Writes the open lines of a job.
     pub(crate) fn end(&self, namespace: Namespace) {
         if self.thread.lock().is_some() {

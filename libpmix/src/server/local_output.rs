@@ -109,11 +109,25 @@ impl LocalOutput {
             Some((_, flags)) => flags.contains(InfoFlags::REQUIRED),
             None => false,
         };
-        let job = self.jobs.lock().get(&source.namespace).filter(|job| job.style.is_set()).map(Arc::clone);
-        let job = job.unwrap_or_else(|| Arc::clone(&self.default));
-        if is_required || job.style.is_local.unwrap_or_else(|| self.is_local_by_default()) {
+        let job = self.job(&source.namespace);
+        if is_required || self.is_local(&job) {
             self.writer.write(job, source.clone(), Stream::of(channel), bytes.to_vec());
         }
+    }
+
+    /// As [`LocalOutput::deliver`] without infos, and never waits. Returns false if there is no room.
+    pub(super) fn offer(&self, source: &ProcId, stream: Stream, bytes: &[u8]) -> bool {
+        let job = self.job(&source.namespace);
+        !self.is_local(&job) || self.writer.offer(job, source.clone(), stream, bytes.to_vec())
+    }
+
+    fn job(&self, namespace: &Namespace) -> Arc<JobOutput> {
+        let job = self.jobs.lock().get(namespace).filter(|job| job.style.is_set()).map(Arc::clone);
+        job.unwrap_or_else(|| Arc::clone(&self.default))
+    }
+
+    fn is_local(&self, job: &JobOutput) -> bool {
+        job.style.is_local.unwrap_or_else(|| self.is_local_by_default())
     }
 
     /// Writes a text of this server itself, as it is.

@@ -10,7 +10,6 @@ use super::state::ServerProcess;
 use crate::client::KeptValues;
 use crate::hwloc::{self, RawTopology};
 use crate::output::Stream;
-use crate::own_log::OwnChannels;
 use crate::server_role::ServerRole;
 
 impl ServerRole for ServerProcess {
@@ -27,8 +26,8 @@ impl ServerRole for ServerProcess {
         self.bridge.is_gateway || (module.log.is_none() && module.log2.is_none())
     }
 
-    fn own_channels(&self) -> OwnChannels {
-        OwnChannels { has_outputs: true, has_global_syslog: self.bridge.is_gateway }
+    fn has_global_syslog(&self) -> bool {
+        self.bridge.is_gateway
     }
 
     fn write_log(&self, stream: Stream, text: &[u8]) {

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use modex::proto::exchange;
+use modex::types::codes::iof_channel;
 use modex::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 use modex::{
     AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, Credential, DirectModex, Event,
-    FabricRegister, FabricUpdate, FenceReply, FenceUpcall, GetCredential, GroupRequest, Host, IofPull, IofPush,
-    JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents, Requester, ResourceBlock, Responder,
+    FabricRegister, FabricUpdate, FenceReply, FenceUpcall, GetCredential, GroupRequest, Host, IofOutput, IofPull,
+    IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents, Requester, ResourceBlock, Responder,
     SessionControl, Spawn, ToolUpcall, Unpublish, UpcallAnswer, ValidateCredential,
 };
 
 use super::calls::{Bridge, OutgoingFence, with_entries};
 use super::due::Due;
-use crate::own_log::{self, LogRequest, OwnChannels};
+use crate::output::Stream;
+use crate::own_log::{self, LogRequest};
+use crate::server::state::{self, ServerProcess};
 
 /// A host behind a C table.
 pub(in crate::server) struct ModuleHost {
@@ -129,15 +132,32 @@ impl Host for ModuleHost {
     }
 }
 
-/// Writes the log of a process at a gateway whose host has none. The outputs of the host are not for processes: a reader that
-/// does not read would hold up the host's thread.
+/// Writes the log of a process at a gateway whose host has none. As in OpenPMIx, texts for standard output and error are
+/// output of the process: for this server's own outputs, and for tools that pull it.
 fn answer_log(requester: &Requester, request: &Log, reply: Responder<()>) {
-    let channels = OwnChannels { has_outputs: false, has_global_syslog: true };
-    let request = LogRequest { source: &requester.proc, data: &request.data, directives: &request.directives };
-    match own_log::write(request, channels, |_, _| ()) {
+    let source = &requester.proc;
+    let process = state::current().ok();
+    let write_output =
+        |stream: Stream, text: &[u8]| process.as_ref().is_some_and(|process| pass(process, source, stream, text));
+    let request = LogRequest { has_global_syslog: true, source, data: &request.data, directives: &request.directives };
+    match own_log::write(request, write_output) {
         Ok(()) => reply.succeed(()),
         Err(status) => reply.fail(status),
     }
+}
+
+/// Passes a text on as output of a process. Returns false if there is no room.
+fn pass(process: &ServerProcess, source: &ProcId, stream: Stream, text: &[u8]) -> bool {
+    // No bytes would be the end of the stream.
+    if text.is_empty() {
+        return true;
+    }
+    let channel = match stream {
+        Stream::Stdout => iof_channel::FWD_STDOUT_CHANNEL,
+        _ => iof_channel::FWD_STDERR_CHANNEL,
+    };
+    let output = IofOutput { source: source.clone(), channel, bytes: text.to_vec(), info: Vec::new() };
+    process.output.offer(source, stream, text) && process.server().iof_deliver(output).then(drop).is_ok()
 }
 
 impl From<Responder<()>> for Due {
