@@ -21,7 +21,7 @@ impl<S: Datastore> ServerCore<S> {
             Purpose::OrphanedEvent(held) => self.settle_orphan(now, *held, reply.status()),
             Purpose::RegisterEvents => self.complete_environment(now, id, reply.status()),
             Purpose::Passed(ticket, expected) => self.settle_passed(now, id, (ticket, expected), reply),
-            Purpose::MissedFence(operation, proc) => self.caught_up(now, operation, proc, reply),
+            Purpose::MissedFence(operation, proc) => self.caught_up(now, (id, operation), proc, reply),
             Purpose::Operation(operation) => self.complete_operation(now, operation, reply),
             Purpose::DirectModex(fetch) => match reply {
                 HostReply::DirectModex(entries) => self.complete_fetch(now, id, &fetch, Ok(entries)),

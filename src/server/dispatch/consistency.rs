@@ -74,7 +74,8 @@ impl<S: Datastore> ServerCore<S> {
                 None => assert_eq!(verdict, GetVerdict::Hold, "{id:?} waits for {:?} in vain", held_get.requested),
                 Some(upcall) => {
                     let is_fetching = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
-                    assert!(matches!(is_fetching, Some(Purpose::DirectModex(_))), "{id:?} waits for no upcall");
+                    let is_fetching = matches!(is_fetching, Some(Purpose::DirectModex(_) | Purpose::MissedFence(..)));
+                    assert!(is_fetching, "{id:?} waits for no upcall");
                     assert!(matches!(verdict, GetVerdict::Hold | GetVerdict::Fetch(_)), "{id:?} could be answered");
                 }
             }
@@ -115,7 +116,9 @@ impl<S: Datastore> ServerCore<S> {
                     assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");
                     let asked = self.upcalls.catching_up(id);
                     assert_eq!(self.missed_fences.open(id), Some(asked.len()), "{id:?} waits for no upcall");
-                    assert!(!self.missed_fences.is_stuck(id), "{id:?} waits for nothing at all");
+                    let is_busy =
+                        |proc: &_| self.config.one_fetch_per_process && self.upcalls.fetching_of(proc).is_some();
+                    assert!(!self.missed_fences.is_stuck(id, is_busy), "{id:?} waits for nothing at all");
                 }
                 OperationStage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);

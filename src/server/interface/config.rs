@@ -110,8 +110,9 @@ pub struct ServerConfig {
     ///
     /// [`Answer::Topology`]: crate::server::Answer::Topology
     pub answers_topology: bool,
-    /// Whether the host gets one request at a time for the data of a process of another node. PRRTE up to 4.1 answers all open ones with
-    /// the first answer. Then a request for a key that the process never posts delays those for other keys. The values of a missed fence are requested apart.
+    /// Whether the host gets one request at a time for the data of a process of another node. PRRTE up to 4.1 answers all open
+    /// ones with the first answer. Then a request for a key that the process never posts delays those for other keys. It also
+    /// delays a fence that makes up for a missed one.
     pub one_fetch_per_process: bool,
     /// The fabric for which a server in the role of the scheduler answers.
     pub fabric: Option<FabricHandle>,

@@ -12,8 +12,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::commit::{Arrival, about};
 use crate::gds::Datastore;
-use crate::server::interface::{Capabilities, DirectModex, HostReply, Upcall};
-use crate::server::state::{OperationId, Purpose, ServerCore, brings_about};
+use crate::server::interface::{Capabilities, DirectModex, HostReply, Upcall, UpcallId};
+use crate::server::state::{Concerned, OperationId, Purpose, ServerCore, Settlement, brings_about};
 use crate::types::{Info, ProcId, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
@@ -55,7 +55,9 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn go_on_catching_up(&mut self, now: Time) {
         let can_ask = self.config.capabilities.contains(Capabilities::DIRECT_MODEX);
         let done = self.missed_fences.done(can_ask);
-        let questions = if can_ask { self.missed_fences.next_questions() } else { Vec::new() };
+        let Self { config, upcalls, missed_fences, .. } = self;
+        let is_busy = |proc: &ProcId| config.one_fetch_per_process && upcalls.fetching_of(proc).is_some();
+        let questions = if can_ask { missed_fences.next_questions(is_busy) } else { Vec::new() };
         for (id, deadline, proc) in questions {
             let upcall = Upcall::DirectModex(DirectModex { proc: proc.clone(), directives: Vec::new() });
             self.ask_host_until(deadline, Purpose::MissedFence(id, proc), upcall);
@@ -65,15 +67,23 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The host has fetched a process's values for a fence, or has failed to.
-    pub(in crate::server) fn caught_up(&mut self, now: Time, id: OperationId, proc: ProcId, reply: HostReply) {
+    /// The host has fetched a process's values for a fence, or has failed to. Gets may wait for that, too.
+    pub(in crate::server) fn caught_up(
+        &mut self,
+        now: Time,
+        (upcall, id): (UpcallId, OperationId),
+        proc: ProcId,
+        reply: HostReply,
+    ) {
         self.missed_fences.forget_question(&proc);
         let result = match reply {
             HostReply::DirectModex(_) if self.registry.client(&proc).is_some() => Ok(Arrival::Changes),
             HostReply::DirectModex(entries) => self.publish_remote(&proc, entries),
             other => Err(Some(other.status()).filter(|status| *status != Status::SUCCESS).unwrap_or(Status::ERROR)),
         };
-        self.review(now, about(&proc));
+        let otherwise = result.as_ref().err().copied().unwrap_or(Status::ERR_NOT_FOUND);
+        self.held_gets.note_settled(upcall, Settlement { is_given: result.is_ok(), otherwise, fetched: None });
+        self.review(now, std::iter::once(Concerned::Upcall(upcall)).chain(about(&proc)));
         if !self.missed_fences.note_answer(id) {
             return self.go_on_catching_up(now);
         }
@@ -102,9 +112,9 @@ impl<S: Datastore> ServerCore<S> {
         self.finish_with(now, id, status, info);
     }
 
-    /// A fence has ended; cancels its fetches.
+    /// A fence has ended; cancels its fetches. A host that gets one request at a time goes on with them.
     pub(super) fn abandon_catch_up(&mut self, id: OperationId) {
-        if !self.missed_fences.abandon(id) {
+        if !self.missed_fences.abandon(id) || self.config.one_fetch_per_process {
             return;
         }
         for (upcall, proc) in self.upcalls.catching_up(id) {

@@ -51,8 +51,9 @@ impl MissedFences {
         }
     }
 
-    /// Drops the sets without any remaining registered job.
+    /// Drops the sets without any remaining registered job, and the questions about the namespace.
     pub(crate) fn forget_namespace(&mut self, namespace: &Namespace, registry: &Registry) {
+        self.asked.retain(|proc| proc.namespace != *namespace);
         let stays = |proc: &ProcId| proc.namespace != *namespace && registry.job(&proc.namespace).is_some();
         self.sets.retain(|procs| procs.iter().any(stays));
         self.overrun.remove(namespace);
@@ -70,10 +71,13 @@ impl MissedFences {
         self.running.insert(id, MissedFence { status, info, left, open: 0, patience, deadline });
     }
 
-    /// The next processes to ask for, each with its fence and the host's deadline.
+    /// The next processes to ask for, each with its fence and the host's deadline. Busy processes must wait.
     ///
     /// An answer on its way to another fence may be older than this one, so each process has one open request at most.
-    pub(crate) fn next_questions(&mut self) -> Vec<(OperationId, Option<Time>, ProcId)> {
+    pub(crate) fn next_questions(
+        &mut self,
+        is_busy: impl Fn(&ProcId) -> bool,
+    ) -> Vec<(OperationId, Option<Time>, ProcId)> {
         let Self { running, asked, .. } = self;
         let mut questions = Vec::new();
         for (&id, running) in running {
@@ -82,7 +86,7 @@ impl MissedFences {
                     break;
                 }
                 let Some(proc) = running.left.pop_front() else { break };
-                if asked.insert(proc.clone()) {
+                if !is_busy(&proc) && asked.insert(proc.clone()) {
                     running.open = running.open.saturating_add(1);
                     questions.push((id, running.deadline, proc));
                 } else {
@@ -151,9 +155,9 @@ impl MissedFences {
     }
 
     /// Whether a fence must still ask for a process, and no open request would continue it.
-    pub(crate) fn is_stuck(&self, operation: OperationId) -> bool {
-        let is_stuck =
-            |running: &MissedFence| running.open == 0 && running.left.iter().all(|proc| !self.asked.contains(proc));
+    pub(crate) fn is_stuck(&self, operation: OperationId, is_busy: impl Fn(&ProcId) -> bool) -> bool {
+        let waits = |proc: &ProcId| self.asked.contains(proc) || is_busy(proc);
+        let is_stuck = |running: &MissedFence| running.open == 0 && !running.left.iter().any(waits);
         self.running.get(&operation).is_some_and(is_stuck)
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct PendingUpcall {
 pub(crate) struct PendingUpcalls {
     pending: BTreeMap<UpcallId, PendingUpcall>,
     fetches: BTreeMap<Fetch, UpcallId>,
+    /// Fetches for missed fences, at most one for each process.
+    recoveries: BTreeMap<ProcId, UpcallId>,
     last: u64,
 }
 
@@ -101,8 +103,10 @@ impl PendingUpcalls {
     pub(crate) fn insert(&mut self, purpose: Purpose, deadline: Option<Time>) -> UpcallId {
         self.last = self.last.saturating_add(1);
         let id = UpcallId(self.last);
-        if let Purpose::DirectModex(fetch) = &purpose {
-            self.fetches.insert(fetch.clone(), id);
+        match &purpose {
+            Purpose::DirectModex(fetch) => drop(self.fetches.insert(fetch.clone(), id)),
+            Purpose::MissedFence(_, proc) => drop(self.recoveries.insert(proc.clone(), id)),
+            _ => {}
         }
         self.pending.insert(id, PendingUpcall { purpose, deadline });
         id
@@ -116,8 +120,10 @@ impl PendingUpcalls {
 
     pub(crate) fn remove(&mut self, id: UpcallId) -> Option<PendingUpcall> {
         let upcall = self.pending.remove(&id)?;
-        if let Purpose::DirectModex(fetch) = &upcall.purpose {
-            self.fetches.remove(fetch);
+        match &upcall.purpose {
+            Purpose::DirectModex(fetch) => drop(self.fetches.remove(fetch)),
+            Purpose::MissedFence(_, proc) => drop(self.recoveries.remove(proc)),
+            _ => {}
         }
         Some(upcall)
     }
@@ -136,10 +142,11 @@ impl PendingUpcalls {
         self.fetches.get(fetch).copied()
     }
 
-    /// The first open upcall for data of a process.
+    /// The first open upcall for data of a process, for a Get or a missed fence.
     pub(crate) fn fetching_of(&self, proc: &ProcId) -> Option<UpcallId> {
         let from = Fetch { proc: proc.clone(), key: None };
-        self.fetches.range(from..).next().filter(|(fetch, _)| fetch.proc == *proc).map(|(_, id)| *id)
+        let of_get = self.fetches.range(from..).next().filter(|(fetch, _)| fetch.proc == *proc).map(|(_, id)| *id);
+        of_get.or_else(|| self.recoveries.get(proc).copied())
     }
 
     pub(crate) fn fetch_count(&self) -> usize {
@@ -186,7 +193,9 @@ impl PendingUpcalls {
 
     /// Upcalls that fetch data of a namespace.
     pub(crate) fn fetches_of(&self, namespace: &Namespace) -> Vec<UpcallId> {
-        self.fetches.iter().filter(|(fetch, _)| fetch.proc.namespace == *namespace).map(|(_, id)| *id).collect()
+        let of_gets = self.fetches.iter().map(|(fetch, id)| (&fetch.proc, id));
+        let all = of_gets.chain(&self.recoveries);
+        all.filter(|(proc, _)| proc.namespace == *namespace).map(|(_, id)| *id).collect()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (UpcallId, &PendingUpcall)> {

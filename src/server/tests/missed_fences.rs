@@ -1,8 +1,9 @@
 //! Fences that a server missed, and its recovery before the next fence of the same participants succeeds.
 
 use super::harness::*;
-use crate::server::{Capabilities, DirectModex, HostCall, HostReply, Upcall};
-use crate::types::{ProcId, Rank, Scope, Status};
+use crate::gds::model::MapStore;
+use crate::server::{Capabilities, DirectModex, HostCall, HostReply, Output, PeerId, ServerConfig, ToolPolicy, Upcall};
+use crate::types::{Info, ProcId, Rank, Scope, Status, Text};
 
 const SUCCESS: Status = Status::SUCCESS;
 
@@ -139,5 +140,64 @@ fn a_fence_asks_itself_when_the_one_that_had_asked_is_gone() {
     let (fetch, again) = upcall(&outputs);
     assert_eq!(again, asked);
     let outputs = rig.complete(fetch, HostReply::DirectModex(up_to(2, vec![kval("a", 2)])));
+    assert_eq!(statuses(&outputs), [(peer, SUCCESS)]);
+}
+
+/// A server whose host answers all open requests for a process with the first answer. It has missed a fence of its process and
+/// rank 1.
+fn rig_of_a_host_that_mixes_requests_up(participants: &[ProcId]) -> (Rig, PeerId) {
+    let capabilities = Capabilities::FENCE | Capabilities::DIRECT_MODEX;
+    let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
+    let config = ServerConfig { capabilities, tools, one_fetch_per_process: true, ..ServerConfig::default() };
+    let mut rig = Rig::with(config, MapStore::new());
+    let peer = rig.job(2, 1)[0];
+    bring(&mut rig, peer, participants, fenced(vec![(proc(1), up_to(1, vec![kval("a", 1)]))]));
+    bring(&mut rig, peer, participants, HostReply::Status(Status::ERR_TIMEOUT));
+    (rig, peer)
+}
+
+fn bring(rig: &mut Rig, peer: PeerId, procs: &[ProcId], reply: HostReply) -> Vec<Output> {
+    let (id, _) = fence_upcall(&rig.request(peer, fence(procs, &[flag("pmix.collect")])));
+    rig.complete(id, reply)
+}
+
+#[test]
+fn at_a_host_that_mixes_requests_up_a_missed_fence_waits_for_a_get() {
+    let (mut rig, peer) = rig_of_a_host_that_mixes_requests_up(&[everybody()]);
+    let (get, _) = upcall(&rig.request(peer, get(&proc(1), Some("x"), &[])));
+    assert_eq!(bring(&mut rig, peer, &[everybody()], fenced(Vec::new())), []);
+    let outputs = rig.complete(get, HostReply::Status(Status::ERR_NOT_FOUND));
+    let (whole, call) = upcall(&outputs);
+    assert_eq!(call, Upcall::DirectModex(DirectModex { proc: proc(1), directives: Vec::new() }));
+    let outputs = rig.complete(whole, HostReply::DirectModex(up_to(2, vec![kval("a", 2)])));
+    assert!(statuses(&outputs).contains(&(peer, SUCCESS)), "{outputs:?}");
+}
+
+#[test]
+fn at_a_host_that_mixes_requests_up_a_get_waits_for_a_missed_fence() {
+    let (mut rig, peer) = rig_of_a_host_that_mixes_requests_up(&[everybody()]);
+    let (whole, _) = upcall(&bring(&mut rig, peer, &[everybody()], fenced(Vec::new())));
+    for name in ["x", "b"] {
+        assert_eq!(rig.request(peer, get(&proc(1), Some(name), &[])), []);
+    }
+    let outputs = rig.complete(whole, HostReply::DirectModex(up_to(2, vec![kval("a", 2), kval("b", 2)])));
+    assert_eq!(replies(&outputs).len(), 2, "for the fence and b");
+    let (_, call) = upcall(&outputs);
+    let required = Info::new(key("pmix.req.key"), Text::from("x"));
+    assert_eq!(call, Upcall::DirectModex(DirectModex { proc: proc(1), directives: vec![required] }));
+}
+
+#[test]
+fn a_host_that_mixes_requests_up_answers_a_fence_that_is_gone_before_the_next_asks() {
+    let with = |name: &str| [everybody(), ProcId::new(namespace(name), Rank::Wildcard)];
+    let (mut rig, peer) = rig_of_a_host_that_mixes_requests_up(&[everybody()]);
+    rig.register("y", Some(1), Some(0));
+    bring(&mut rig, peer, &with("y"), HostReply::Status(Status::ERR_TIMEOUT));
+    let (whole, _) = upcall(&bring(&mut rig, peer, &with("y"), fenced(Vec::new())));
+    assert_eq!(upcalls(&bring(&mut rig, peer, &[everybody()], fenced(Vec::new()))), []);
+    let outputs = rig.host(HostCall::DeregisterNamespace(namespace("y")));
+    assert_eq!((statuses(&outputs), upcalls(&outputs)), (vec![(peer, Status::ERR_NOT_FOUND)], Vec::new()));
+    let (again, _) = upcall(&rig.complete(whole, HostReply::DirectModex(up_to(2, vec![kval("a", 2)]))));
+    let outputs = rig.complete(again, HostReply::DirectModex(up_to(3, vec![kval("a", 3)])));
     assert_eq!(statuses(&outputs), [(peer, SUCCESS)]);
 }
