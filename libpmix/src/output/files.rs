@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use modex::runtime::hostname;
 use modex::types::{Namespace, ProcId};
 use nix::errno::Errno;
 use nix::libc;
@@ -39,7 +40,7 @@ impl JobOutput {
     }
 }
 
-/// Files that were opened, by name. Processes share a file if its pattern has no `%r`, and so do writers with one table. A
+/// Files that were opened, by name. Processes share a file if its pattern has no rank, and so do writers with one table. A
 /// file that is opened again goes on.
 pub(crate) type OpenedPaths = Arc<Mutex<BTreeMap<PathBuf, OpenedFile>>>;
 
@@ -211,33 +212,35 @@ fn path_of(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<PathBuf> 
             directory.join(namespace).join(format!("rank.{rank:0digits$}")).join(name)
         }
         Destination::File(file) => {
-            let rank = format!("{rank:0digits$}");
-            if job.style.is_file_pattern {
-                filled_pattern(file, &namespace, &rank, end)
-            } else {
-                let mut name = file.clone().into_os_string();
-                name.push(format!(".{namespace}.{rank}.{end}"));
-                name.into()
-            }
+            let padded = format!("{rank:0digits$}");
+            let mut name = match job.style.is_file_pattern {
+                true => filled_pattern(file, &namespace, &rank.to_string(), &padded),
+                false => OsString::from_iter([file.as_os_str(), format!(".{namespace}.{padded}").as_ref()]),
+            };
+            name.push(format!(".{end}"));
+            name.into()
         }
     })
 }
 
-/// A pattern for the name of a file, with the names of a process in it.
-fn filled_pattern(pattern: &Path, namespace: &str, rank: &str, end: &str) -> PathBuf {
+/// A pattern for the name of a file, with the names of a process in it, as OpenPMIx 7 fills it. Other signs `%` stay.
+fn filled_pattern(pattern: &Path, namespace: &str, rank: &str, padded_rank: &str) -> OsString {
+    let host = as_component(&hostname());
     let mut name = Vec::new();
     let mut rest = pattern.as_os_str().as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
-        let (text, after) = match (byte, after.split_first()) {
-            (b'%', Some((b'n', after))) => (namespace.as_bytes(), after),
-            (b'%', Some((b'r', after))) => (rank.as_bytes(), after),
-            _ => (std::slice::from_ref(&byte), after),
+        let filled = match (byte, after.first()) {
+            (b'%', Some(b'n')) => Some(namespace),
+            (b'%', Some(b'r')) => Some(rank),
+            (b'%', Some(b'R')) => Some(padded_rank),
+            (b'%', Some(b'h')) => Some(host.as_str()),
+            (b'%', Some(b'%')) => Some("%"),
+            _ => None,
         };
-        name.extend_from_slice(text);
-        rest = after;
+        name.extend_from_slice(filled.map_or(std::slice::from_ref(&byte), str::as_bytes));
+        rest = after.get(usize::from(filled.is_some())..).unwrap_or_default();
     }
-    name.extend_from_slice(format!(".{end}").as_bytes());
-    OsString::from_vec(name).into()
+    OsString::from_vec(name)
 }
 
 /// A name of a job as one component of a path, which does not leave its directory.
@@ -279,8 +282,14 @@ pub(super) mod tests {
         assert_eq!(path(&file, Stream::Stderr), Path::new("/d/f.job.03.err"));
         file.style.is_file_pattern = true;
         assert_eq!(path(&file, Stream::Stdout), Path::new("/d/f.out"));
-        file.style.destination = Some(Destination::File("/d/%n/100%-%r%".into()));
-        assert_eq!(path(&file, Stream::Stderr), Path::new("/d/job/100%-03%.err"));
+        for (pattern, expected) in [
+            ("/d/%n/100%-%r%", "/d/job/100%-3%.err".to_owned()),
+            ("/d/%R%%r", "/d/03%r.err".to_owned()),
+            ("/d/%h", format!("/d/{}.err", hostname())),
+        ] {
+            file.style.destination = Some(Destination::File(pattern.into()));
+            assert_eq!(path(&file, Stream::Stderr), Path::new(&expected));
+        }
     }
 
     #[test]

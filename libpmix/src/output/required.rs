@@ -82,10 +82,8 @@ impl OutputStyle {
 
     /// The directory of the files, as far as it is the same for all processes.
     fn directory_of(&self, place: &Destination) -> PathBuf {
-        let varies = |part: &&std::path::Component<'_>| {
-            let name = part.as_os_str().to_string_lossy();
-            self.is_file_pattern && (name.contains("%n") || name.contains("%r"))
-        };
+        let varies =
+            |part: &&std::path::Component<'_>| self.is_file_pattern && part.as_os_str().to_string_lossy().contains('%');
         match place {
             Destination::Directory(directory) => directory.clone(),
             Destination::File(file) => {

@@ -27,7 +27,8 @@ pub(crate) struct OutputStyle {
     pub(crate) destination: Option<Destination>,
     /// Nothing beside the file.
     pub(crate) is_file_only: bool,
-    /// The name of the file is a pattern: `%n` stands for the namespace, and `%r` for the rank.
+    /// The name of the file is a pattern: `%n` stands for the namespace, `%r` for the rank, `%R` for the rank with zeros in front,
+    /// `%h` for this node, and `%%` for `%`.
     pub(crate) is_file_pattern: bool,
 }
 

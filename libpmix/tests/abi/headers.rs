@@ -99,7 +99,7 @@ fn debians_headers_say_the_same_about_everything_they_have() {
 }
 
 /// Capabilities of OpenPMIx that our headers do not announce.
-const MISSING_CAPABILITIES: [&str; 10] = [
+const MISSING_CAPABILITIES: [&str; 9] = [
     // Parts of its internal interface.
     "PMIX_CAP_CLI_ORDER",
     "PMIX_CAP_CLI_QUAL_VALUE",
@@ -109,8 +109,6 @@ const MISSING_CAPABILITIES: [&str; 10] = [
     "PMIX_CAP_MCA_FW_VERSION",
     // Hosts are asked to cancel a group.
     "PMIX_CAP_GROUP_FT",
-    // Names of files with more than `%n` and `%r`.
-    "PMIX_CAP_IOF_FILE_PATTERN",
     // `PMIx_Progress_thread_stop` does nothing.
     "PMIX_CAP_STOP_PRGTHRD",
     // `client_finalized` is called for tools, too.
