@@ -54,6 +54,16 @@ pub(super) fn mixes_fetches_up() -> bool {
     behind.is_some_and(|number| number < 0x0007_0000)
 }
 
+/// Whether output for a file goes nowhere else unless a directive says so. OpenPMIx 5.0.11 and its main line do that. Other releases
+/// copy it to the terminal, and so does this library.
+pub(super) fn keeps_files_alone() -> bool {
+    are_files_alone(version_number())
+}
+
+const fn are_files_alone(version_number: u32) -> bool {
+    matches!(version_number, 0x0005_000b..0x0006_0000 | 0x0007_0000..)
+}
+
 const fn table_size_bytes(version_number: u32) -> usize {
     match version_number {
         0..0x0004_0000 => 200,
@@ -137,6 +147,14 @@ mod tests {
         let releases = ["3.2.1", "4.2.9", "5.0.11", "6.0.2", "6.1.0", "7.0.0"];
         let sizes = releases.map(|release| table_size_bytes(number(&format!("OpenPMIx {release}")).unwrap()));
         assert_eq!(sizes, [200, 224, 232, 240, 256, 256]);
+    }
+
+    #[test]
+    fn two_lines_of_releases_keep_files_alone() {
+        let releases = ["4.2.9", "5.0.10", "5.0.11", "6.1.0", "7.0.0"];
+        let alone = releases.map(|release| are_files_alone(number(&format!("OpenPMIx {release}")).unwrap()));
+        assert_eq!(alone, [false, false, true, false, true]);
+        assert!(!keeps_files_alone());
     }
 
     #[test]

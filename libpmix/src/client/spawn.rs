@@ -108,7 +108,7 @@ fn forwarded(request: &ClientRequest) -> (pmix_iof_channel_t, OutputStyle) {
 /// The channels that a tool shows of its job, and their form. The server writes files.
 fn shown(spawn: &Spawn) -> (pmix_iof_channel_t, OutputStyle) {
     let style = OutputStyle::of(&spawn.job);
-    let is_hidden = style.is_file_only || style.is_local == Some(false);
+    let is_hidden = style.is_file_only() || style.is_local == Some(false);
     (if is_hidden { 0 } else { spawn.channels_for_tool() }, style)
 }
 

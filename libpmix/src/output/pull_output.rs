@@ -18,7 +18,7 @@ pub(crate) struct PullOutput {
 
 impl PullOutput {
     fn new(style: OutputStyle, paths: OpenedPaths) -> Self {
-        let is_copied = !style.is_file_only;
+        let is_copied = !style.is_file_only();
         let job = Arc::new(JobOutput { style: style.of_request(), is_copied, ..JobOutput::default() });
         Self { job, writer: OutputWriter::sharing(paths, |_| None) }
     }

@@ -9,7 +9,7 @@ use modex::keys;
 use modex::types::{Info, InfoFlags, Status, Value};
 use nix::unistd::{AccessFlags, eaccess};
 
-use super::style::{Destination, OutputStyle, names_destination};
+use super::style::{Destination, OutputStyle, is_file_only, names_destination};
 
 /// Why a required directive is refused.
 #[derive(Debug, thiserror::Error)]
@@ -70,10 +70,9 @@ impl OutputStyle {
             return Ok(());
         }
         let is_set = info.value.as_bool().ok_or_else(|| UnmetOutput::NoFlag { key: key() })?;
-        let needs_place = [keys::IOF_FILE_ONLY.name(), keys::OUTPUT_NOCOPY.name()].contains(&name);
         let is_met = match name {
             _ if !is_set => true,
-            _ if needs_place => self.destination.is_some(),
+            name if is_file_only(name) => self.destination.is_some(),
             name if name == keys::IOF_FILE_PATTERN.name() => has_file,
             _ => true,
         };

@@ -11,6 +11,7 @@ use modex::stderr_log::escape_xml;
 use modex::types::{Info, ProcId, Value};
 
 use super::stream::Stream;
+use crate::stand_in;
 
 /// The form of a job's output, and its destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub(crate) struct OutputStyle {
     /// Standard error goes where standard output goes.
     pub(crate) is_merged: bool,
     pub(crate) destination: Option<Destination>,
-    /// Nothing beside the file.
-    pub(crate) is_file_only: bool,
+    /// Nothing beside the file; `None` if no directive says so.
+    pub(super) is_file_only: Option<bool>,
     /// The name of the file is a pattern: `%n` stands for the namespace, `%r` for the rank, `%R` for the rank with zeros in front,
     /// `%h` for this node, and `%%` for `%`.
     pub(crate) is_file_pattern: bool,
@@ -102,6 +103,11 @@ impl OutputStyle {
         Self { destination: None, ..self.of_request() }
     }
 
+    /// Whether the output goes to its file alone.
+    pub(crate) fn is_file_only(&self) -> bool {
+        self.is_file_only.unwrap_or_else(|| self.destination.is_some() && stand_in::keeps_files_alone())
+    }
+
     /// Whether a directive needs the node and process number of a source. Only servers know them.
     pub(crate) fn is_of_origin(key: &str) -> bool {
         key == keys::IOF_TAG_DETAILED_OUTPUT.name()
@@ -109,13 +115,13 @@ impl OutputStyle {
 
     /// Whether a key is a directive for the form of lines, which every process can honour. Directives for files are not.
     pub(crate) fn is_form(key: &str) -> bool {
-        let of_files = [keys::IOF_FILE_ONLY.name(), keys::OUTPUT_NOCOPY.name(), keys::IOF_FILE_PATTERN.name()];
-        Self::default().place_of(key).is_some() && !of_files.contains(&key) && !Self::is_of_origin(key)
+        let is_of_files = key == keys::IOF_FILE_PATTERN.name();
+        Self::default().place_of(key).is_some() && !is_of_files && !Self::is_of_origin(key)
     }
 
     /// Whether a key is one of these directives.
     pub(crate) fn is_directive(key: &str) -> bool {
-        Self::default().place_of(key).is_some() || names_destination(key)
+        Self::default().place_of(key).is_some() || names_destination(key) || is_file_only(key)
     }
 
     /// Takes a directive. Other keys are ignored.
@@ -128,6 +134,8 @@ impl OutputStyle {
             self.is_local = Some(true);
         } else if key == keys::IOF_LOCAL_OUTPUT.name() {
             self.is_local = Some(is_true(value));
+        } else if is_file_only(key) {
+            self.is_file_only = Some(is_true(value));
         } else if let Some(flag) = self.place_of(key) {
             *flag = is_true(value);
         }
@@ -143,7 +151,6 @@ impl OutputStyle {
             (keys::IOF_XML_OUTPUT, &mut self.is_xml),
             (keys::IOF_OUTPUT_RAW, &mut self.is_raw),
             (keys::IOF_MERGE_STDERR_STDOUT, &mut self.is_merged),
-            (keys::IOF_FILE_ONLY, &mut self.is_file_only),
             (keys::IOF_FILE_PATTERN, &mut self.is_file_pattern),
         ];
         let name = OLD_NAMES.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new);
@@ -251,6 +258,11 @@ fn is_true(value: &Value) -> bool {
     value.as_bool() == Some(true)
 }
 
+/// Whether a key says that output goes to its file alone.
+pub(super) fn is_file_only(key: &str) -> bool {
+    [keys::IOF_FILE_ONLY.name(), keys::OUTPUT_NOCOPY.name()].contains(&key)
+}
+
 pub(super) fn names_destination(key: &str) -> bool {
     let names = [
         keys::IOF_OUTPUT_TO_FILE.name(),
@@ -262,11 +274,10 @@ pub(super) fn names_destination(key: &str) -> bool {
 }
 
 /// Names of 2.1 to 4.1, and their successors.
-const OLD_NAMES: [(&str, &str); 4] = [
+const OLD_NAMES: [(&str, &str); 3] = [
     (keys::TAG_OUTPUT.name(), keys::IOF_TAG_OUTPUT.name()),
     (keys::TIMESTAMP_OUTPUT.name(), keys::IOF_TIMESTAMP_OUTPUT.name()),
     (keys::MERGE_STDERR_STDOUT.name(), keys::IOF_MERGE_STDERR_STDOUT.name()),
-    (keys::OUTPUT_NOCOPY.name(), keys::IOF_FILE_ONLY.name()),
 ];
 
 const UNKNOWN: &str = "unknown";
@@ -338,7 +349,7 @@ mod tests {
             [Info::new(Key::from_static("pmix.outdir"), "/tmp/d"), Info::new(Key::from_static("pmix.nocopy"), true)];
         let style = OutputStyle::of(&infos);
         assert_eq!(style.destination, Some(Destination::Directory("/tmp/d".into())));
-        assert!(style.is_local == Some(true) && style.is_file_only && style.is_set() && !style.changes_lines());
+        assert!(style.is_local == Some(true) && style.is_file_only() && style.is_set() && !style.changes_lines());
         assert!(!OutputStyle::of(&[Info::new(Key::from_static("pmix.job.size"), 4_u32)]).is_set());
         assert!(OutputStyle::is_form("pmix.tagout") && !OutputStyle::is_form("pmix.iof.fonly"));
         assert!(

@@ -28,7 +28,7 @@ pub(super) struct LocalOutput {
 
 impl LocalOutput {
     pub(super) fn new(style: OutputStyle, find_origin: FindOrigin) -> Self {
-        let is_copied = style.is_local == Some(true) && !style.is_file_only;
+        let is_copied = style.is_local == Some(true) && !style.is_file_only();
         let default = Arc::new(JobOutput { style, is_copied, ..JobOutput::default() });
         Self { default, jobs: Mutex::default(), writer: OutputWriter::new(find_origin) }
     }
@@ -88,7 +88,7 @@ impl LocalOutput {
         }
         // This looks at directories, so the lock is not held.
         job.style.refuse_unmet(given)?;
-        job.is_copied = self.is_local_by_default() && !job.style.is_file_only;
+        job.is_copied = self.is_local_by_default() && !job.style.is_file_only();
         self.jobs.lock().insert(namespace.clone(), Arc::new(job));
         Ok(())
     }
