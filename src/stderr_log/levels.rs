@@ -143,6 +143,7 @@ pub const AREAS: [Area; 12] = [
         name: "service",
         subject: "published data, credentials, logs, monitoring and control of jobs",
         modules: &[
+            "modex::fabric",
             "modex::runtime::server::credential_desk",
             "modex::runtime::server::fabric_desk",
             "modex::runtime::server::storage_desk",

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::provider::{Fault, Provider, ProviderError, check_name, id_of_port, u32_of};
@@ -8,13 +8,16 @@ use crate::topo::is_name_in_lists;
 
 /// The output of `ibnetdiscover`: one InfiniBand subnet as a plane.
 ///
-/// Each connected port of a channel adapter is a device, `mlx5_0:1`. Its node is the first word of the adapter's
+/// Each connected port of a channel adapter is a device, `mlx5_0:1`. Its node is the first of two words of the adapter's
 /// description, if the second one is a name with a number at its end (`node7 mlx5_0`). Otherwise the node has the
-/// adapter's id. The switches' own adapters for reductions are left out.
+/// adapter's id. The same holds for descriptions that several adapters have, and for those of a factory, which begin with
+/// the number of a chip (`MT4129`). The switches' own adapters for reductions are left out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IbNetDiscover;
 
 const NAME: &str = "infiniband";
+/// The name of an adapter whose node has the adapter's id.
+const NAMELESS: &str = "ca";
 /// The description of the adapter inside a switch (SHARP).
 const AGGREGATION: &str = "Aggregation Node";
 
@@ -46,6 +49,8 @@ struct Subnet<'t> {
     devices: Vec<(usize, &'t str, End<'t>, DeviceDescription)>,
     /// `PMIX_DEVICE_ID` of adapters, with the numbers of their devices.
     adapters: BTreeMap<&'t str, (String, usize)>,
+    /// The ids of the adapters with each node and name.
+    ids: BTreeMap<(&'t str, &'t str), BTreeSet<&'t str>>,
     /// Ports at the other ends of switches' cables, except those of switches, and the line of each.
     ends: Vec<(End<'t>, usize)>,
     /// Described ports, with the other ends of their cables and their lines.
@@ -57,7 +62,8 @@ type End<'t> = (&'t str, &'t str);
 
 impl Provider for IbNetDiscover {
     fn describe(&self, text: &str) -> Result<FabricDescription, ProviderError> {
-        let subnet = Subnet::read(text)?;
+        let mut subnet = Subnet::read(text)?;
+        subnet.tell_apart();
         // The program writes each cable in the sections of both ends. Otherwise the text was cut.
         if let Some((end, line)) = subnet.ends.iter().find(|(end, _)| !subnet.ports.contains_key(end)) {
             return Err(Fault::Unknown { name: shown(*end) }.on_line(*line));
@@ -118,6 +124,8 @@ impl<'t> Subnet<'t> {
                         return Err(Fault::Twice { name: next.id.to_owned(), before }.on_line(line));
                     }
                     subnet.switches.push(next.id.to_owned());
+                } else if next.kind == Kind::Adapter {
+                    subnet.ids.entry((next.node, next.name)).or_default().insert(next.id);
                 }
                 let guids = (guid.take(), system_guid.take());
                 if let (Kind::Adapter, (Some(guid), Some(system_guid))) = (next.kind, guids) {
@@ -129,6 +137,21 @@ impl<'t> Subnet<'t> {
             }
         }
         Ok(subnet)
+    }
+
+    /// Gives adapters with the same description their ids. Other machines write it, so it must not end the fabric.
+    fn tell_apart(&mut self) {
+        let equal = self.ids.iter().filter(|(_, ids)| ids.len() > 1);
+        let Some(((node, name), _)) = equal.clone().next() else { return };
+        let ids: BTreeSet<&str> = equal.flat_map(|(_, ids)| ids).copied().collect();
+        for (_, _, (id, port), device) in self.devices.iter_mut().filter(|(_, _, (id, _), _)| ids.contains(id)) {
+            (device.node, device.name) = ((*id).to_owned(), format!("{NAMELESS}:{port}"));
+        }
+        tracing::warn!(
+            "{} InfiniBand adapters are nodes of their own, because others have the same description, such as '{node} {name}'; give each \
+             host a name of its own, and restart its rdma-ndd",
+            ids.len()
+        );
     }
 
     /// Takes a line like `[1](2c903001) "S-0002c9"[22] # lid 5`.
@@ -189,25 +212,29 @@ impl<'t> Section<'t> {
         let is_inside = kind == Kind::Adapter && description.contains(AGGREGATION);
         let kind = if is_inside { Kind::Other } else { kind };
         let mut words = description.split_whitespace();
-        let (node, name) = match (words.next(), words.next()) {
+        let (node, name) = match (words.next(), words.next(), words.next()) {
             // Other machines write their descriptions. An odd one must not end the fabric.
-            (Some(node), Some(name)) if is_name_in_lists(node) && is_name_in_lists(name) && has_number(name) => {
-                (node, name)
-            }
-            _ => (id, "ca"),
+            (Some(node), Some(name), None) if is_host(node) && is_device(name) => (node, name),
+            _ => (id, NAMELESS),
         };
         let checked = match kind {
             Kind::Switch => check_name("switch", id),
-            Kind::Adapter => check_name("node", node),
+            Kind::Adapter => check_name("node", id),
             Kind::Other => Ok(()),
         };
         Some(checked.map(|()| Self { kind, id, node, name }))
     }
 }
 
-/// Whether a name ends with a number, as those of devices.
-fn has_number(name: &str) -> bool {
-    name.ends_with(|last: char| last.is_ascii_digit())
+/// Whether a word is the name of a host, and not the number of a chip (`MT4129`).
+fn is_host(word: &str) -> bool {
+    let is_chip = word.strip_prefix("MT").is_some_and(|number| number.parse::<u32>().is_ok());
+    is_name_in_lists(word) && !is_chip
+}
+
+/// Whether a word is a name with a number at its end, as those of devices.
+fn is_device(word: &str) -> bool {
+    word.ends_with(|last: char| last.is_ascii_digit()) && is_name_in_lists(word)
 }
 
 /// A node's GUID as the kernel writes it, such as `506b:4b03:00c4:8d1c`.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::hostlist::{excerpt, expand};
 use super::*;
 use crate::fabric::{DeviceDescription, Fabric, Plane};
+use crate::log_lines::LogLines;
 use crate::topo::inventory::{self, Inventories, Inventory};
 
 fn plane(fabric: &Fabric) -> &Plane {
@@ -436,8 +437,40 @@ fn a_wrong_subnet_is_refused_with_the_line() {
     let crossed = SUBNET.replace("[1](1001) \t\"S-0000000000002000\"[1]", "[1](1001) \t\"S-0000000000002000\"[3]");
     let expected = "the cable leads to \"S-0000000000002000\"[3], and from there to \"S-0000000000002001\"[3]";
     assert_eq!(of(&crossed), format!("line 28: {expected}"));
-    let twice = "Ca 1 \"H-1\" # \"n0 hca0\"\n[1](2) \"S-1\"[1]\nCa 1 \"H-2\" # \"n0 hca0\"\n[1](3) \"S-1\"[2]\n";
-    assert_eq!(of(&format!("{switch}{twice}")), "node 'n0' has two devices with the name 'hca0:1'");
+}
+
+/// Nodes and names of the devices of a subnet whose adapters, `H-0` and so on, have these descriptions.
+fn adapters(descriptions: &[&str]) -> Vec<String> {
+    let ports: String = (0..descriptions.len()).map(|id| format!("[{id}] \"H-{id}\"[1]\n")).collect();
+    let of_adapter = |(id, text): (usize, &&str)| format!("Ca 1 \"H-{id}\" # \"{text}\"\n[1](2) \"S-1\"[{id}]\n");
+    let sections: String = descriptions.iter().enumerate().map(of_adapter).collect();
+    let fabric = IbNetDiscover.read(&format!("Switch 8 \"S-1\"\n{ports}{sections}")).unwrap();
+    let devices = (0..).map_while(|index| plane(&fabric).device(index));
+    devices.map(|device| format!("{} {}", device.node, device.name)).collect()
+}
+
+/// Such a subnet was refused: "node 'MT4129' has two devices with the name 'ConnectX7:1'".
+#[test]
+fn adapters_with_the_description_of_the_factory_have_their_ids() {
+    let factory = "MT4129 ConnectX7   Mellanox Technologies";
+    assert_eq!(adapters(&[factory, "n0 HCA-6", factory]), ["H-0 ca:1", "n0 HCA-6:1", "H-2 ca:1"]);
+    assert_eq!(
+        adapters(&["MT4129 ConnectX7", "MT4129a hca0", "n0 hca0 again"]),
+        ["H-0 ca:1", "MT4129a hca0:1", "H-2 ca:1"]
+    );
+}
+
+/// Two hosts of one name ended the fabric of all others.
+#[test]
+fn adapters_with_the_same_description_have_their_ids_and_the_log_says_so() {
+    let lines = LogLines::default();
+    tracing::subscriber::with_default(lines.subscriber(), || {
+        let devices = adapters(&["localhost mlx5_0", "n0 mlx5_0", "localhost mlx5_0", "localhost mlx5_1"]);
+        assert_eq!(devices, ["H-0 ca:1", "n0 mlx5_0:1", "H-2 ca:1", "localhost mlx5_1:1"]);
+    });
+    let lines = lines.taken();
+    assert!(lines.len() == 1 && lines[0].contains("2 InfiniBand adapters are nodes of their own"), "{lines:?}");
+    assert!(lines[0].contains("'localhost mlx5_0'"), "{lines:?}");
 }
 
 #[test]
