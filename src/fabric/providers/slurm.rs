@@ -13,6 +13,8 @@ use crate::fabric::{DEVICES_MAX, DeviceDescription, FabricDescription, Links, Pl
 ///   a group. The upper switches stand for links and do not exist.
 /// - `BlockName=` with `Nodes=`, and `BlockSizes=`, describe blocks. Blocks of each size are below a switch of their own.
 ///
+/// Switches and blocks may be empty: they wait for Slurm's dynamic nodes.
+///
 /// Each node has one device, `nic0`. `LinkSpeed=` is not used, as in Slurm: each link costs 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlurmTopology {
@@ -114,6 +116,9 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
         let (key, value, behind) = pair(rest).ok_or_else(|| Fault::form(rest))?;
         rest = behind.trim_start();
         let mut list = || {
+            if value.is_empty() {
+                return Ok(Vec::new());
+            }
             let list = expand(value, (DEVICES_MAX + SWITCHES_MAX).saturating_sub(*names))?;
             *names += list.len();
             Ok::<_, Fault>(list)
@@ -132,15 +137,11 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
         }
     }
     match kind.as_deref() {
-        Some("switchname") if part.nodes.is_empty() && part.switches.is_empty() => {
-            Err(Fault::Missing { key: "Nodes= or Switches=" })
-        }
         Some("switchname") => {
             parts.switches.push(part);
             Ok(())
         }
         Some(_) if !part.switches.is_empty() => Err(Fault::Key { key: "Switches".to_owned() }),
-        Some(_) if part.nodes.is_empty() => Err(Fault::Missing { key: "Nodes=" }),
         Some(_) => {
             parts.blocks.push(part);
             Ok(())

@@ -8,7 +8,7 @@ use crate::fabric::{DEVICES_MAX, FabricDescription, Links, PlaneDescription, SWI
 ///
 /// - A `tree` or `block` topology is a plane with the topology's name, read as in `topology.conf`.
 /// - Each ring of a `ring` topology and each torus of a `torus3d` topology is a plane, named `TOPOLOGY/RING`.
-/// - A `flat` topology names no nodes, so it gives no plane.
+/// - A `flat` topology names no nodes, so it gives no plane. The same holds for topologies and rings whose nodes are dynamic.
 ///
 /// The topology with `cluster_default` is the first, as in Slurm. A node has the device `nic0` in the first topology,
 /// `nic1` in the second, and so on. Placements in a torus are for the choice of nodes and are not read. A torus with `regions` is
@@ -66,7 +66,7 @@ impl Reader {
             return Ok(Vec::new());
         }
         let mut fields = content.fields()?;
-        let planes = match kind {
+        let mut planes: Vec<_> = match kind {
             "tree" => {
                 let switches = self.parts(&mut fields, "switches", "switch")?;
                 let links = tree(&switches)?;
@@ -83,7 +83,7 @@ impl Reader {
                 let plane = |Part { name: ring, nodes, .. }: &Part| {
                     torus_plane(format!("{name}/{ring}"), number, nodes, vec![u32_of(nodes.len())])
                 };
-                rings.iter().map(plane).collect()
+                rings.iter().filter(|ring| !ring.nodes.is_empty()).map(plane).collect()
             }
             _ => {
                 let tori = fields.need("toruses")?.list()?;
@@ -91,6 +91,7 @@ impl Reader {
             }
         };
         fields.finish()?;
+        planes.retain(|plane| !plane.devices.is_empty());
         Ok(planes)
     }
 
@@ -112,21 +113,20 @@ impl Reader {
         let mut fields = node.fields()?;
         let name = name_of(&fields.need(kind)?)?;
         let nodes = self.names(fields.take("nodes"))?;
-        let may_have_children = kind == "switch";
-        let switches = if may_have_children { self.names(fields.take("children"))? } else { Vec::new() };
+        let switches = if kind == "switch" { self.names(fields.take("children"))? } else { Vec::new() };
         fields.finish()?;
-        if nodes.is_empty() && switches.is_empty() {
-            let key = if may_have_children { "nodes or children" } else { "nodes" };
-            return Err(Fault::Missing { key }.on_line(line));
-        }
         Ok(Part { line, name, nodes, switches })
     }
 
     /// A list of names; none without a value.
     fn names(&mut self, list: Option<Node>) -> Result<Vec<String>, ProviderError> {
         let Some(list) = list else { return Ok(Vec::new()) };
+        let text = text(&list)?;
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
         let room = (DEVICES_MAX + SWITCHES_MAX).saturating_sub(self.name_count);
-        let names = expand(text(&list)?, room).map_err(|error| Fault::from(error).on_line(list.line))?;
+        let names = expand(text, room).map_err(|error| Fault::from(error).on_line(list.line))?;
         self.name_count += names.len();
         Ok(names)
     }

@@ -202,7 +202,7 @@ fn a_wrong_topology_is_refused_with_the_line() {
     assert_eq!(of("SwitchName=a Nodes=n\nSwitchName=b Switches=a,c"), "line 2: 'c' is described nowhere");
     assert_eq!(of("SwitchName=a Nodes=n[1-"), "line 1: \"n[1-\" has a bracket without its partner");
     assert_eq!(of("SwitchName=a Nods=n"), "line 1: the key 'Nods' is not known here");
-    assert_eq!(of("SwitchName=a"), "line 1: 'Nodes= or Switches=' is missing");
+    assert_eq!(of("SwitchName=a"), "plane 'slurm' has no devices");
     assert_eq!(of("Nodes=n"), "line 1: 'SwitchName= or BlockName=' is missing");
     assert_eq!(of("nonsense"), "line 1: \"nonsense\" has none of the known forms");
     assert_eq!(
@@ -286,6 +286,22 @@ fn a_tree_in_yaml_is_the_tree_of_the_same_lines() {
     assert_eq!(SlurmYaml.read(yaml).unwrap(), lines);
 }
 
+/// Such a file was refused: "'nodes or children' is missing".
+#[test]
+fn switches_and_blocks_without_nodes_wait_for_slurms_dynamic_nodes() {
+    let lines = "SwitchName=a Nodes=n0\nSwitchName=b\nSwitchName=c Nodes=\nSwitchName=top Switches=a,b,c\n";
+    let fabric = slurm(lines).unwrap();
+    assert_eq!(plane(&fabric).switches().collect::<Vec<_>>(), ["a", "b", "c", "top"]);
+    assert_eq!(slurm("BlockName=a Nodes=n0\nBlockName=b\n").unwrap().planes()[0].groups(), "0:n0");
+    let tree = "{topology: slurm, tree: {switches: [{switch: a, nodes: n0}, {switch: b}, {switch: c, nodes: ''}, \
+        {switch: top, children: 'a,b,c'}]}}";
+    assert_eq!(SlurmYaml.read(&format!("[{tree}]")).unwrap(), fabric);
+    let others = "{topology: r, ring: {rings: [{ring: r0}, {ring: r1, nodes: n0}]}}, \
+        {topology: b, block: {blocks: [{block: b0}]}}";
+    let fabric = SlurmYaml.read(&format!("[{tree}, {others}]")).unwrap();
+    assert_eq!(fabric.planes().iter().map(Plane::name).collect::<Vec<_>>(), ["slurm", "r/r1"]);
+}
+
 #[test]
 fn a_wrong_topology_in_yaml_is_refused_with_the_line() {
     let of = |text: &str| error(SlurmYaml.read(text));
@@ -307,7 +323,7 @@ fn a_wrong_topology_in_yaml_is_refused_with_the_line() {
     );
     assert_eq!(of("- topology: ''\n  flat: 1"), "line 1: \"\" has no name, or one of more than 255 bytes");
     assert_eq!(tree("      - nodes: n"), "line 4: 'switch' is missing");
-    assert_eq!(tree("      - switch: a"), "line 4: 'nodes or children' is missing");
+    assert_eq!(tree("      - switch: a"), "the fabric has no plane");
     assert_eq!(tree("      - switch: a\n        children: b"), "line 4: 'b' is described nowhere");
     assert_eq!(tree("      - switch: a\n        children: a"), "line 4: switch 'a' is in a loop: it is above itself");
     assert_eq!(tree("      - switch: a\n        nodes: n[1-"), "line 5: \"n[1-\" has a bracket without its partner");
