@@ -135,8 +135,8 @@ pub enum Fault {
         /// The name.
         name: String,
     },
-    /// Blocks in a tree, or switches among blocks.
-    #[error("the file has lines of trees and lines of blocks")]
+    /// Blocks in a tree, or switches among blocks or rings.
+    #[error("the file has lines of two kinds of topologies: trees, blocks or rings")]
     TwoKinds,
     /// Sizes of blocks that do not contain each other.
     #[error("a block of {size} nodes does not consist of whole blocks of {part} nodes")]

@@ -12,8 +12,9 @@ use crate::fabric::{DEVICES_MAX, DeviceDescription, FabricDescription, Links, Pl
 /// - The same lines describe a dragonfly (Slurm's `TopologyParam=dragonfly`). Switches with nodes below one switch are
 ///   a group. The upper switches stand for links and do not exist.
 /// - `BlockName=` with `Nodes=`, and `BlockSizes=`, describe blocks. Blocks of each size are below a switch of their own.
+/// - `RingName=` with `Nodes=` describes a ring. Each ring is a plane, `slurm/RING`.
 ///
-/// Switches and blocks may be empty: they wait for Slurm's dynamic nodes.
+/// Switches, blocks and rings may be empty: they wait for Slurm's dynamic nodes.
 ///
 /// Each node has one device, `nic0`. `LinkSpeed=` is not used, as in Slurm: each link costs 1.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,7 +26,7 @@ pub struct SlurmTopology {
 /// The identifier of each fabric, and the plane of a `topology.conf`.
 pub(super) const SLURM: &str = "slurm";
 
-/// A line of a switch or block.
+/// A line of a switch, block or ring.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) line: usize,
@@ -38,6 +39,7 @@ pub(super) struct Part {
 struct Parts {
     switches: Vec<Part>,
     blocks: Vec<Part>,
+    rings: Vec<Part>,
     /// The sizes of blocks, with their line.
     sizes: Option<(usize, Vec<u32>)>,
 }
@@ -45,9 +47,17 @@ struct Parts {
 impl Provider for SlurmTopology {
     fn describe(&self, text: &str) -> Result<FabricDescription, ProviderError> {
         let parts = parts(text)?;
-        let of_blocks = parts.blocks.first().map(|block| block.line).or(parts.sizes.as_ref().map(|(line, _)| *line));
-        if let (Some(block), Some(switch)) = (of_blocks, parts.switches.first()) {
-            return Err(Fault::TwoKinds.on_line(block.max(switch.line)));
+        let line = |parts: &[Part]| parts.first().map(|part| part.line);
+        let of_blocks = line(&parts.blocks).or(parts.sizes.as_ref().map(|(line, _)| *line));
+        let mut kinds: Vec<_> = [line(&parts.switches), of_blocks, line(&parts.rings)].into_iter().flatten().collect();
+        kinds.sort_unstable();
+        if let Some(line) = kinds.get(1) {
+            return Err(Fault::TwoKinds.on_line(*line));
+        }
+        let identifier = SLURM.to_owned();
+        if !parts.rings.is_empty() {
+            check_names(&parts.rings)?;
+            return Ok(FabricDescription { identifier, planes: rings(SLURM, 0, &parts.rings) });
         }
         let described = if of_blocks.is_some() { &parts.blocks } else { &parts.switches };
         check_names(described)?;
@@ -57,7 +67,7 @@ impl Provider for SlurmTopology {
             sizes => blocks(described, sizes.as_ref())?,
         };
         let plane = plane(SLURM.to_owned(), 0, described, switches);
-        Ok(FabricDescription { identifier: SLURM.to_owned(), planes: vec![plane] })
+        Ok(FabricDescription { identifier, planes: vec![plane] })
     }
 }
 
@@ -72,8 +82,28 @@ pub(super) fn plane(
     PlaneDescription { name, vendor: UNKNOWN.to_owned(), switches, links, devices: devices(topology, nodes) }
 }
 
+/// A plane for each ring with nodes, `TOPOLOGY/RING`.
+pub(super) fn rings(topology: &str, number: usize, rings: &[Part]) -> Vec<PlaneDescription> {
+    let with_nodes = rings.iter().filter(|ring| !ring.nodes.is_empty());
+    let plane = |Part { name, nodes, .. }: &Part| {
+        torus_plane(format!("{topology}/{name}"), number, nodes, vec![u32_of(nodes.len())])
+    };
+    with_nodes.map(plane).collect()
+}
+
+/// A plane with a switch for each node.
+pub(super) fn torus_plane(name: String, number: usize, nodes: &[String], sizes: Vec<u32>) -> PlaneDescription {
+    PlaneDescription {
+        switches: nodes.iter().map(|node| format!("switch of {node}")).collect(),
+        links: Links::Torus(sizes),
+        devices: devices(number, nodes.iter().zip(0..)),
+        vendor: UNKNOWN.to_owned(),
+        name,
+    }
+}
+
 /// The device of each node, with its switch: `nic0` in the first topology of a file, `nic1` in the second.
-pub(super) fn devices<'n>(topology: usize, nodes: impl Iterator<Item = (&'n String, u32)>) -> Vec<DeviceDescription> {
+fn devices<'n>(topology: usize, nodes: impl Iterator<Item = (&'n String, u32)>) -> Vec<DeviceDescription> {
     let vendor: Arc<str> = UNKNOWN.into();
     let device = |(node, switch): (&String, u32)| DeviceDescription {
         node: node.clone(),
@@ -124,7 +154,9 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
             Ok::<_, Fault>(list)
         };
         match key.to_ascii_lowercase().as_str() {
-            "switchname" | "blockname" => (kind, part.name) = (Some(key.to_ascii_lowercase()), name(value)?),
+            "switchname" | "blockname" | "ringname" => {
+                (kind, part.name) = (Some(key.to_ascii_lowercase()), name(value)?)
+            }
             "nodes" => part.nodes = list()?,
             "switches" => part.switches = list()?,
             "linkspeed" => {}
@@ -136,18 +168,15 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
             _ => return Err(Fault::Key { key: excerpt(key) }),
         }
     }
-    match kind.as_deref() {
-        Some("switchname") => {
-            parts.switches.push(part);
-            Ok(())
-        }
-        Some(_) if !part.switches.is_empty() => Err(Fault::Key { key: "Switches".to_owned() }),
-        Some(_) => {
-            parts.blocks.push(part);
-            Ok(())
-        }
-        None => Err(Fault::Missing { key: "SwitchName= or BlockName=" }),
-    }
+    let list = match kind.as_deref() {
+        Some("switchname") => &mut parts.switches,
+        Some(_) if !part.switches.is_empty() => return Err(Fault::Key { key: "Switches".to_owned() }),
+        Some("blockname") => &mut parts.blocks,
+        Some(_) => &mut parts.rings,
+        None => return Err(Fault::Missing { key: "SwitchName=, BlockName= or RingName=" }),
+    };
+    list.push(part);
+    Ok(())
 }
 
 /// The first key of a text with its value, and the text behind them. As in all files of Slurm, spaces may be around the `=`, and quotes around

@@ -1,8 +1,8 @@
 use super::hostlist::{expand, name};
-use super::provider::{Fault, Provider, ProviderError, UNKNOWN, u32_of};
-use super::slurm::{Part, SLURM, blocks, check_names, devices, plane, tree};
+use super::provider::{Fault, Provider, ProviderError};
+use super::slurm::{Part, SLURM, blocks, check_names, plane, rings, torus_plane, tree};
 use super::yaml::{Fields, Node, VALUES_MAX, parse};
-use crate::fabric::{DEVICES_MAX, FabricDescription, Links, PlaneDescription, SWITCHES_MAX};
+use crate::fabric::{DEVICES_MAX, FabricDescription, PlaneDescription, SWITCHES_MAX};
 
 /// Slurm's `topology.yaml`. Each topology is a plane or several.
 ///
@@ -78,13 +78,7 @@ impl Reader {
                 let links = blocks(&described, sizes.as_ref())?;
                 vec![plane(name, number, &described, links)]
             }
-            "ring" => {
-                let rings = self.parts(&mut fields, "rings", "ring")?;
-                let plane = |Part { name: ring, nodes, .. }: &Part| {
-                    torus_plane(format!("{name}/{ring}"), number, nodes, vec![u32_of(nodes.len())])
-                };
-                rings.iter().filter(|ring| !ring.nodes.is_empty()).map(plane).collect()
-            }
+            "ring" => rings(&name, number, &self.parts(&mut fields, "rings", "ring")?),
             _ => {
                 let tori = fields.need("toruses")?.list()?;
                 tori.into_iter().map(|torus| self.torus(&name, number, torus)).collect::<Result<_, _>>()?
@@ -151,17 +145,6 @@ impl Reader {
             return Err(Fault::Places { name, nodes: nodes.len(), sizes: sizes.to_vec() }.on_line(line));
         }
         Ok(torus_plane(format!("{topology}/{name}"), number, &nodes, sizes.to_vec()))
-    }
-}
-
-/// A plane with a switch for each node.
-fn torus_plane(name: String, number: usize, nodes: &[String], sizes: Vec<u32>) -> PlaneDescription {
-    PlaneDescription {
-        switches: nodes.iter().map(|node| format!("switch of {node}")).collect(),
-        links: Links::Torus(sizes),
-        devices: devices(number, nodes.iter().zip(0..)),
-        vendor: UNKNOWN.to_owned(),
-        name,
     }
 }
 

@@ -203,17 +203,31 @@ fn a_wrong_topology_is_refused_with_the_line() {
     assert_eq!(of("SwitchName=a Nodes=n[1-"), "line 1: \"n[1-\" has a bracket without its partner");
     assert_eq!(of("SwitchName=a Nods=n"), "line 1: the key 'Nods' is not known here");
     assert_eq!(of("SwitchName=a"), "plane 'slurm' has no devices");
-    assert_eq!(of("Nodes=n"), "line 1: 'SwitchName= or BlockName=' is missing");
+    assert_eq!(of("Nodes=n"), "line 1: 'SwitchName=, BlockName= or RingName=' is missing");
     assert_eq!(of("nonsense"), "line 1: \"nonsense\" has none of the known forms");
-    assert_eq!(
-        of("SwitchName=a Nodes=n\nBlockName=b Nodes=m"),
-        "line 2: the file has lines of trees and lines of blocks"
-    );
+    let kinds = "the file has lines of two kinds of topologies: trees, blocks or rings";
+    for other in ["BlockName=b Nodes=m", "RingName=b Nodes=m", "BlockSizes=2"] {
+        assert_eq!(error(slurm(&format!("SwitchName=a Nodes=n\n{other}"))), format!("line 2: {kinds}"));
+    }
+    assert_eq!(of("BlockSizes=2\nRingName=a Nodes=n"), format!("line 2: {kinds}"));
+    assert_eq!(of("RingName=b Switches=m"), "line 1: the key 'Switches' is not known here");
+    assert_eq!(of("RingName=b Nodes=n\nRingName=c Nodes=n"), "line 2: 'n' was described before, on line 1");
+    assert_eq!(of("RingName=b"), "the fabric has no plane");
     assert_eq!(of("BlockName=b Switches=m"), "line 1: the key 'Switches' is not known here");
     let sizes = "BlockName=b Nodes=m\nBlockSizes=2,4,6";
     assert_eq!(of(sizes), "line 2: a block of 6 nodes does not consist of whole blocks of 4 nodes");
     assert_eq!(of("# nothing"), "plane 'slurm' has no devices");
     assert_eq!(of("BlockSizes=2"), "plane 'slurm' has no devices");
+}
+
+/// Such a file was refused: "the key 'RingName' is not known here".
+#[test]
+fn each_ring_of_slurms_lines_is_a_plane() {
+    let fabric = slurm("RingName=r0 Nodes=n[0-3]\nRingName=r1 Nodes=n4,n5\n").unwrap();
+    assert_eq!(fabric.planes().iter().map(Plane::name).collect::<Vec<_>>(), ["slurm/r0", "slurm/r1"]);
+    assert_eq!(["n1", "n2", "n3"].map(|other| cost(&fabric, "n0", other)), [3, 4, 3]);
+    let yaml = "[{topology: slurm, ring: {rings: [{ring: r0, nodes: 'n[0-3]'}, {ring: r1, nodes: 'n[4-5]'}]}}]";
+    assert_eq!(SlurmYaml.read(yaml).unwrap(), fabric);
 }
 
 const TOPOLOGIES: &str = "---
@@ -610,6 +624,7 @@ fn texts() -> impl Strategy<Value = String> {
         "SwitchName=a",
         "SwitchName=b",
         "BlockName=c",
+        "RingName=d",
         "Nodes=n[0-2]",
         "Nodes=m",
         "Switches=a,b",
