@@ -71,6 +71,12 @@ pub enum Fault {
         /// The key.
         key: String,
     },
+    /// A key twice in one line.
+    #[error("the key '{key}' is in the line twice")]
+    KeyTwice {
+        /// The key.
+        key: String,
+    },
     /// A key without which the line says nothing.
     #[error("'{key}' is missing")]
     Missing {

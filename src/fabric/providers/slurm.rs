@@ -141,6 +141,7 @@ fn without_comment(line: &str) -> &str {
 fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> Result<(), Fault> {
     let mut part = Part { line, name: String::new(), nodes: Vec::new(), switches: Vec::new() };
     let mut kind = None;
+    let mut keys: Vec<String> = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let (key, value, behind) = pair(rest).ok_or_else(|| Fault::form(rest))?;
@@ -153,20 +154,28 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
             *names += list.len();
             Ok::<_, Fault>(list)
         };
-        match key.to_ascii_lowercase().as_str() {
-            "switchname" | "blockname" | "ringname" => {
-                (kind, part.name) = (Some(key.to_ascii_lowercase()), name(value)?)
+        let lower = key.to_ascii_lowercase();
+        if keys.contains(&lower) {
+            return Err(Fault::KeyTwice { key: excerpt(key) });
+        }
+        match lower.as_str() {
+            "switchname" | "blockname" | "ringname" if kind.is_none() => {
+                (kind, part.name) = (Some(lower.clone()), name(value)?);
             }
             "nodes" => part.nodes = list()?,
             "switches" => part.switches = list()?,
             "linkspeed" => {}
-            "blocksizes" => {
+            "blocksizes" if keys.is_empty() && rest.is_empty() => {
+                if let Some((before, _)) = parts.sizes {
+                    return Err(Fault::Twice { name: key.to_owned(), before });
+                }
                 let sizes = value.split(',').map(|size| number(size, 1, u32_of(DEVICES_MAX)));
                 parts.sizes = Some((line, sizes.collect::<Result<_, _>>()?));
                 return Ok(());
             }
             _ => return Err(Fault::Key { key: excerpt(key) }),
         }
+        keys.push(lower);
     }
     let list = match kind.as_deref() {
         Some("switchname") => &mut parts.switches,

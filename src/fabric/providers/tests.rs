@@ -220,6 +220,19 @@ fn a_wrong_topology_is_refused_with_the_line() {
     assert_eq!(of("BlockSizes=2"), "plane 'slurm' has no devices");
 }
 
+/// The first switch and its nodes were lost, without a word.
+#[test]
+fn a_line_of_two_switches_is_refused() {
+    let of = |text: &str| error(slurm(&format!("\n{text}")));
+    assert_eq!(of("SwitchName=a Nodes=n1 SwitchName=b Nodes=n2"), "line 2: the key 'SwitchName' is in the line twice");
+    assert_eq!(of("SwitchName=a Nodes=n1 nodes=n2"), "line 2: the key 'nodes' is in the line twice");
+    for line in ["BlockName=a BlockSizes=1", "BlockSizes=1 BlockName=a"] {
+        assert_eq!(of(&format!("{line} Nodes=n")), "line 2: the key 'BlockSizes' is not known here");
+    }
+    assert_eq!(of("SwitchName=a BlockName=b Nodes=n"), "line 2: the key 'BlockName' is not known here");
+    assert_eq!(of("BlockSizes=1\nBlockSizes=2"), "line 3: 'BlockSizes' was described before, on line 2");
+}
+
 /// Such a file was refused: "the key 'RingName' is not known here".
 #[test]
 fn each_ring_of_slurms_lines_is_a_plane() {
