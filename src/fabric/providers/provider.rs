@@ -21,7 +21,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// [`ProviderError`] names the line, plane, switch or device.
     fn read(&self, text: &str) -> Result<Fabric, ProviderError> {
         if text.len() > TEXT_BYTES_MAX {
-            return Err(ProviderError::TooLong { bytes: text.len() });
+            return Err(ProviderError::TooLong);
         }
         Ok(Fabric::new(self.describe(text)?)?)
     }
@@ -48,11 +48,8 @@ pub enum ProviderError {
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// The text is too long.
-    #[error("the description has {bytes} bytes; the limit is {TEXT_BYTES_MAX}")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-    },
+    #[error("the description has more than {TEXT_BYTES_MAX} bytes")]
+    TooLong,
 }
 
 /// A reason to refuse a part of a text.

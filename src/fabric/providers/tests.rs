@@ -552,6 +552,13 @@ fn listings_of_sys_give_a_plane_for_each_class() {
     assert_eq!(of("n0: /sys/class/net/lo/address:00:00:00:00:00:00"), "the fabric has no plane");
 }
 
+/// A file of 300 MiB was reported as one of "268435457 bytes": no more of it is read.
+#[test]
+fn a_text_that_is_too_long_is_refused_without_its_length() {
+    let text = " ".repeat(TEXT_BYTES_MAX + 1);
+    assert_eq!(error(slurm(&text)), "the description has more than 268435456 bytes");
+}
+
 /// Such names were taken, and broke the lists in which nodes and devices stand; or the error named neither line nor device.
 #[test]
 fn names_that_no_list_can_hold_are_refused_with_their_line_or_device() {
