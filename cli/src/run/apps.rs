@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser};
+use modex::storage::elf::DIRECTORIES_MAX;
+use nix::unistd::{AccessFlags, access};
 
 use super::RunOptions;
-use modex::storage::elf::DIRECTORIES_MAX;
 
 /// The largest number of ranks of one launcher: each costs two pipes and a connection.
 pub(super) const RANK_COUNT_MAX: u32 = 4096;
@@ -434,9 +435,23 @@ impl App {
         if self.program.as_bytes().contains(&b'/') {
             return Some(directory.join(&self.program));
         }
-        let places = self.variable("PATH", lookup)?;
+        let places = self.variable("PATH", lookup).unwrap_or_default();
         let places = std::env::split_paths(&places).take(DIRECTORIES_MAX);
-        places.map(|place| directory.join(place).join(&self.program)).find(|path| path.is_file())
+        let found = places.map(|place| directory.join(place).join(&self.program)).find(|path| path.is_file());
+        found.or_else(|| Some(directory.join(self.local_program())).filter(|path| is_executable(path)))
+    }
+
+    /// The program for the system's search. As under `mpirun`, a name without a place may be one of the working directory.
+    pub(super) fn program_to_start(&self, lookup: impl Fn(&str) -> Option<OsString>) -> OsString {
+        let local = self.local_program();
+        let directory = self.working_directory.clone().unwrap_or_default();
+        let is_local = !self.program.as_bytes().contains(&b'/')
+            && self.program_path(lookup).is_some_and(|path| path == directory.join(&local));
+        if is_local { local } else { self.program.clone() }
+    }
+
+    fn local_program(&self) -> OsString {
+        OsString::from_iter([OsStr::new("./"), &self.program])
     }
 
     /// Refuses variables that the server sets itself. The server's value would silently replace the user's.
@@ -447,6 +462,11 @@ impl App {
             None => Ok(()),
         }
     }
+}
+
+/// Whether this is a file that this user may execute.
+pub(super) fn is_executable(path: &Path) -> bool {
+    path.is_file() && access(path, AccessFlags::X_OK).is_ok()
 }
 
 #[cfg(test)]
@@ -585,6 +605,11 @@ mod tests {
         assert_eq!(found(app("sh", None, None)), Some("/bin/sh".into()));
         assert_eq!(found(app("sh", Some("/nowhere:/usr/bin"), None)), Some("/usr/bin/sh".into()));
         assert_eq!(found(app("sh", Some("/nowhere"), None)), None);
+        let started = |app: App| app.program_to_start(|_| Some("/usr/bin".into()));
+        assert_eq!(found(app("sh", Some("/nowhere"), Some("/bin"))), Some("/bin/./sh".into()));
+        assert_eq!(started(app("sh", Some("/nowhere"), Some("/bin"))), "./sh");
+        assert_eq!(started(app("sh", None, Some("/bin"))), "sh");
+        assert_eq!(started(app("passwd", Some("/nowhere"), Some("/etc"))), "passwd");
     }
 
     #[test]

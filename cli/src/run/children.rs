@@ -211,8 +211,8 @@ impl Children {
     pub(super) fn spawn(&mut self, rank: RankId, app: &App, setup: &RankSetup<'_>) -> Result<Pipes, SpawnError> {
         let counts = (self.rank_count, self.file_count);
         let failed = |reason| SpawnError::new(rank, counts, app, reason);
-        let mut command =
-            if setup.stops_on_exec { exec_stop::command(&app.program) } else { Command::new(&app.program) };
+        let program = app.program_to_start(|name| std::env::var_os(name));
+        let mut command = if setup.stops_on_exec { exec_stop::command(&program) } else { Command::new(&program) };
         let removed = setup.removed.iter().map(String::as_str).chain(Server::REMOVED_VARIABLES.iter().copied());
         removed.for_each(|name| {
             command.env_remove(name);

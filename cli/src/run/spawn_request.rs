@@ -15,9 +15,8 @@ use modex::keys::{self, TypedKey};
 use modex::types::{self, Envar, Info, InfoFlags, Key, Rank, Status, Text, Value};
 use modex::{OutputSettings, Spawn};
 use nix::fcntl::OFlag;
-use nix::unistd::{AccessFlags, access};
 
-use super::apps::App;
+use super::apps::{App, is_executable};
 use super::children::Channel;
 use super::debug_daemons::{self, DaemonsRefusal};
 use super::debug_stops::{DebugStops, StoppedRanks};
@@ -576,7 +575,7 @@ pub(super) fn program(app: &App, lookup: impl Fn(&str) -> Option<OsString>) -> R
     }
     let path = app.program_path(lookup).filter(|path| path.exists());
     let path = path.ok_or_else(|| SpawnRefusal::NotFound(app.program.clone()))?;
-    if !path.is_file() || access(&path, AccessFlags::X_OK).is_err() {
+    if !is_executable(&path) {
         return Err(SpawnRefusal::NotExecutable(app.program.clone()));
     }
     Ok(path)
