@@ -7,8 +7,9 @@ use super::plane::{Device, Plane};
 use super::revisions::Fabric;
 use crate::types::{DataArray, DataType, Info, Value};
 
-/// Bytes of all lists of ranks at switches. The lists of a larger job would exceed everything else that it needs.
-pub const SWITCH_PEERS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of all lists of ranks at switches. 1,000 nodes with 64 ranks each and 36 nodes at a switch have 14 MB of them. Each node of the job
+/// holds all lists, and so does each process that has no segment.
+pub const SWITCH_PEERS_BYTES_MAX: usize = 16 << 20;
 
 /// An endpoint of a process or a node, without its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

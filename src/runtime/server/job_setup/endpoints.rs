@@ -95,6 +95,8 @@ pub(super) struct JobFabric<'a> {
     of_nodes: BTreeMap<&'a str, Vec<DeviceEndpoint>>,
     /// Node and name of devices with endpoints that the newest fabric lacks.
     lost: BTreeSet<(&'a str, &'a str)>,
+    /// Whether the last values have no switch peers.
+    lacks_switch_peers: bool,
     /// The endpoints and nodes of all wishes so far.
     count: u64,
     /// A large job has few places, so each of them is compared with each place of a device once.
@@ -149,6 +151,7 @@ impl<'a> JobFabric<'a> {
             of_processes: BTreeMap::new(),
             of_nodes: BTreeMap::new(),
             lost: BTreeSet::new(),
+            lacks_switch_peers: false,
             count: 0,
             distances: RefCell::default(),
         };
@@ -225,6 +228,8 @@ impl<'a> JobFabric<'a> {
             }
         }
         let nodes = self.newest.fabric.facts_of_nodes(nodes_of(self.applications).into_iter());
+        let lacks_peers = |infos: &[Info]| infos.iter().all(|info| info.key.as_str() != keys::SWITCH_PEERS.name());
+        self.lacks_switch_peers = nodes.iter().any(|(_, infos)| lacks_peers(infos));
         let of_nodes = nodes.into_iter().map(|(node, values)| {
             let name = Info::new(Key::from_static(keys::HOSTNAME.name()), node);
             Info::new(Key::from_static(keys::NODE_INFO_ARRAY.name()), Value::info_array([vec![name], values].concat()))
@@ -236,6 +241,11 @@ impl<'a> JobFabric<'a> {
     /// Node and name of devices with endpoints that are no longer in the fabric.
     pub(super) const fn lost(&self) -> &BTreeSet<(&'a str, &'a str)> {
         &self.lost
+    }
+
+    /// Whether the values have no switch peers, because there would be too many.
+    pub(super) const fn lacks_switch_peers(&self) -> bool {
+        self.lacks_switch_peers
     }
 
     /// The list of endpoints of each process of a node. New lists are added.

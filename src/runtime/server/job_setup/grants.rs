@@ -20,6 +20,7 @@ use super::hardware::Hardware;
 use super::layout::{Layout, elements};
 use super::ports::{PortDesk, PortSetup, StaticPorts};
 use super::setup_queue::{Lane, QueuedSetup, SetupQueue};
+use crate::fabric::SWITCH_PEERS_BYTES_MAX;
 use crate::keys;
 use crate::regex::MapLimits;
 use crate::runtime::server::fabric_desk::KnownFabric;
@@ -193,6 +194,13 @@ impl FabricGrants {
                  device, or start the job anew"
             );
         }
+        if fabric.lacks_switch_peers() {
+            tracing::warn!(
+                %namespace,
+                "the job gets no PMIX_SWITCH_PEERS: the lists of ranks at the switches of all nodes would take more than \
+                 {SWITCH_PEERS_BYTES_MAX} bytes"
+            );
+        }
         if !values.is_empty() {
             allocated.push(info_of_job(values, setup.secret.clone()));
         }
@@ -243,6 +251,7 @@ mod tests {
     use super::super::values_of;
     use super::*;
     use crate::FabricSource;
+    use crate::log_lines::LogLines;
     use crate::types::{AsStatus, Key, Status, Value};
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
@@ -251,8 +260,13 @@ mod tests {
 
     /// Resources of a scheduler's server with one node of one device.
     fn grants() -> FabricGrants {
+        grants_of("wide:1;plane:d:1")
+    }
+
+    /// Resources of a scheduler's server with a test fabric.
+    fn grants_of(fabric: &str) -> FabricGrants {
         let inventories = SharedInventories::default();
-        let source = FabricSource::parse("test:wide:1;plane:d:1").unwrap();
+        let source = FabricSource::parse(&format!("test:{fabric}")).unwrap();
         let fabric = KnownFabric::read(source, &inventories).unwrap();
         FabricGrants::new((Some(fabric), true), inventories, StaticPorts::default())
     }
@@ -284,6 +298,27 @@ mod tests {
         let parts = vec![info(keys::ALLOC_FABRIC_ID.name(), "net"), part];
         let flags = crate::types::InfoFlags::REQUIRED.bits();
         Info { flags, ..info(keys::ALLOC_FABRIC.name(), Value::info_array(parts)) }
+    }
+
+    /// A job of 108 nodes with 64 processes each had no switch peers, without a word.
+    #[test]
+    fn the_log_names_a_job_without_switch_peers_and_ordinary_jobs_have_some() {
+        let lines = LogLines::default();
+        let nodes_with_peers = |fabric: &str| {
+            let nodes: Vec<String> = (0..1000).map(|node| format!("test{node:03}")).collect();
+            let ranks: Vec<String> = (0..1000).map(|node| format!("{}-{}", node * 64, node * 64 + 63)).collect();
+            let maps = [(keys::NODE_MAP, nodes.join(",")), (keys::PROC_MAP, ranks.join(";"))];
+            let maps = maps.map(|(key, text)| info(key.name(), text));
+            let given = of_host(&grants_of(fabric), &maps);
+            let has_peers = |info: &Info| elements(&info.value).any(|of| of.key.as_str() == keys::SWITCH_PEERS.name());
+            given.iter().flat_map(values_of).filter(has_peers).count()
+        };
+        tracing::subscriber::with_default(lines.subscriber(), || {
+            assert_eq!(nodes_with_peers("nodes:1000;plane:d:28"), 1000, "36 nodes at a switch");
+            assert_eq!(nodes_with_peers("nodes:1000;plane:d:1"), 0);
+        });
+        let lines = lines.taken();
+        assert!(lines.len() == 1 && lines[0].contains("no PMIX_SWITCH_PEERS") && lines[0].contains("job"), "{lines:?}");
     }
 
     /// Another user could get the key of a job by its name.
