@@ -210,7 +210,7 @@ impl FabricDesk {
         let (orders, receiver) = unbounded();
         let (loop_sender, server) = (self.loop_sender.clone(), self.server.clone());
         // The server began with the first revision.
-        let reader = Reader { loop_sender, server, known: self.known.clone(), announced: FIRST_REVISION };
+        let reader = Reader { loop_sender, server, known: self.known.clone(), announced: FIRST_REVISION, lacking: 0 };
         spawn("modex-fabric", move || reader.run(&receiver))?;
         Ok(orders)
     }
@@ -222,6 +222,8 @@ struct Reader {
     known: KnownFabric,
     /// The revision that the server's core has.
     announced: u64,
+    /// The newest revision in which an updated plane was missing.
+    lacking: u64,
 }
 
 impl Reader {
@@ -238,12 +240,30 @@ impl Reader {
             self.announce(&fabric);
             for order in waiting {
                 let (reply_to, reply) = match order {
-                    Order::Update(plane, reply_to) => (reply_to, updated(&fabric, plane, status)),
+                    Order::Update(plane, reply_to) => (reply_to, self.updated(&fabric, plane, status)),
                     Order::Register(request, reply_to) => (reply_to, registration(&fabric, &request)),
                     Order::Follow => continue,
                 };
                 answer(&self.loop_sender, reply_to, reply);
             }
+        }
+    }
+
+    /// The facts after a reading with this status. The requester may hold an earlier revision, and needs them also if the reading failed.
+    fn updated(&mut self, fabric: &FabricHandle, plane: u64, status: Status) -> HostReply {
+        let facts = facts(fabric, plane);
+        if matches!(facts, HostReply::Status(_)) && self.lacking != fabric.revision() {
+            // Any client may ask for any plane, so a revision has one line.
+            self.lacking = fabric.revision();
+            tracing::warn!(
+                "the fabric has no plane {plane} (PMIX_FABRIC_INDEX), so its update is PMIX_ERR_NOT_FOUND; register one of its {} planes",
+                fabric.planes().len()
+            );
+        }
+        match (facts, status) {
+            (facts, Status::SUCCESS) => facts,
+            (HostReply::Infos { info, .. }, status) => HostReply::Infos { status, info },
+            (_, status) => HostReply::Status(status),
         }
     }
 
@@ -278,15 +298,6 @@ fn registration(fabric: &Fabric, request: &FabricRegister) -> HostReply {
 
 fn status_of(read: Result<&(), &FabricSourceError>) -> Status {
     read.map_or_else(AsStatus::status, |()| Status::SUCCESS)
-}
-
-/// The facts after a reading with this status. The requester may hold an earlier revision, and needs them also if the reading failed.
-fn updated(fabric: &Fabric, plane: u64, status: Status) -> HostReply {
-    match (facts(fabric, plane), status) {
-        (facts, Status::SUCCESS) => facts,
-        (HostReply::Infos { info, .. }, status) => HostReply::Infos { status, info },
-        (_, status) => HostReply::Status(status),
-    }
 }
 
 fn facts(fabric: &Fabric, plane: u64) -> HostReply {
@@ -365,6 +376,25 @@ mod tests {
         assert_eq!(update(), HostReply::Infos { status: Status::ERR_UNPACK_FAILURE, info: newest.clone() });
         std::fs::remove_file(&path).unwrap();
         assert_eq!(update(), HostReply::Infos { status: Status::ERR_NOT_FOUND, info: newest });
+    }
+
+    /// The update of a handle failed with `NOT_FOUND` alone. Any client may ask, so a revision has one line.
+    #[test]
+    fn an_update_of_a_plane_that_has_gone_has_a_line_in_the_log() {
+        let source = FabricSource::parse("test:wide:2;plane:d:3").unwrap();
+        let known = KnownFabric::read(source, &SharedInventories::default()).unwrap();
+        let (fabric, server) = (known.handle(), ProcId::new(Namespace::new("server").unwrap(), 0));
+        let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let mut reader = Reader { loop_sender, server, known, announced: FIRST_REVISION, lacking: 0 };
+        let lines = LogLines::default();
+        tracing::subscriber::with_default(lines.subscriber(), || {
+            let mut update = |plane| reader.updated(&fabric, plane, Status::SUCCESS);
+            assert!(matches!(update(0), HostReply::Infos { .. }));
+            let gone = HostReply::Status(Status::ERR_NOT_FOUND);
+            assert_eq!([1, 2].map(&mut update), [gone.clone(), gone]);
+        });
+        let lines = lines.taken();
+        assert!(lines.len() == 1 && lines[0].contains("has no plane 1 (PMIX_FABRIC_INDEX)"), "{lines:?}");
     }
 
     fn deliver(inventories: &SharedInventories, node: usize) {
