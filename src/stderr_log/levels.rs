@@ -146,6 +146,7 @@ pub const AREAS: [Area; 12] = [
             "modex::fabric",
             "modex::runtime::server::credential_desk",
             "modex::runtime::server::fabric_desk",
+            "modex::runtime::server::fabric_source",
             "modex::runtime::server::storage_desk",
             "modex::runtime::server::usage_desk",
             "modex::server::rules::host_request",

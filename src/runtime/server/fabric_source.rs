@@ -117,8 +117,16 @@ impl FabricSource {
     /// `pnet_test_nodes`.
     #[must_use]
     pub fn of_parameters() -> Option<Self> {
-        let is_named = is_pnet_module_named("test");
-        let is_described = [PNET_TEST_NVERTS, PNET_TEST_PLANES].iter().any(|name| parameter_value(name).is_some());
+        Self::of_test_parameters(is_pnet_module_named("test"), |name| parameter_value(name).is_some())
+    }
+
+    fn of_test_parameters(is_named: bool, is_set: impl Fn(&str) -> bool) -> Option<Self> {
+        let is_described = [PNET_TEST_NVERTS, PNET_TEST_PLANES].into_iter().any(is_set);
+        if is_named && !is_described {
+            tracing::warn!(
+                "PMIX_MCA_pnet=test describes no test fabric; set PMIX_MCA_pnet_test_nverts, too, such as nodes:5;plane:d:3"
+            );
+        }
         (is_named && is_described).then(|| Self::of_test(Place::Parameters))
     }
 
@@ -181,6 +189,7 @@ fn read_file(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_lines::LogLines;
 
     fn read(text: &str) -> Result<Fabric, FabricSourceError> {
         FabricSource::parse(text).unwrap().read(&Inventories::default())
@@ -214,5 +223,17 @@ mod tests {
         assert_eq!(fabric.planes()[0].name(), "t");
         let wrong = read("test:nodes:5").unwrap_err().to_string();
         assert_eq!(wrong, "the description of the fabric in the test fabric: the fabric has no plane");
+    }
+
+    #[test]
+    fn a_test_fabric_without_a_description_has_a_line_in_the_log() {
+        let lines = LogLines::default();
+        tracing::subscriber::with_default(lines.subscriber(), || {
+            let of = |is_named, set: &str| FabricSource::of_test_parameters(is_named, |name| name == set).is_some();
+            let found = [of(false, ""), of(true, PNET_TEST_NVERTS), of(true, PNET_TEST_PLANES), of(true, "")];
+            assert_eq!(found, [false, true, true, false]);
+        });
+        let lines = lines.taken();
+        assert!(lines.len() == 1 && lines[0].contains("PMIX_MCA_pnet_test_nverts"), "{lines:?}");
     }
 }
