@@ -194,8 +194,7 @@ pub(super) fn forget_lost() -> Result<(), Status> {
     // The reading of their last messages may take a while, so it needs no lock (P2).
     let lost: Vec<_> = attached.into_iter().filter(|client| client.is_left()).collect();
     let Some(first) = lost.first() else { return Ok(()) };
-    let alone = Client::alone_as(first.proc().clone()).map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
-    let alone = Arc::new(Membership::of_tool(alone));
+    let alone = alone_beside(first)?;
     change(|state| {
         for client in &lost {
             if state.attached.iter().any(|attached| Arc::ptr_eq(attached, client)) {
@@ -216,6 +215,16 @@ pub(super) fn drop_lost() {
         let _ = client.leave();
         client.finish_output();
     }
+}
+
+/// A tool without a server. It has the name and the event handlers of a present connection.
+///
+/// # Errors
+/// `ERR_OUT_OF_RESOURCE`: there is no descriptor or thread left.
+pub(super) fn alone_beside(present: &Client) -> Result<Arc<Membership>, Status> {
+    let alone = Client::alone_as(present.proc().clone());
+    let alone = alone.and_then(|alone| alone.share_handlers(present).map(|()| alone));
+    Ok(Arc::new(Membership::of_tool(alone.map_err(|_| Status::ERR_OUT_OF_RESOURCE)?)))
 }
 
 fn known_member() -> Result<Member, Status> {

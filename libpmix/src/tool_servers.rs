@@ -93,7 +93,7 @@ pub extern "C-unwind" fn PMIx_tool_disconnect(server: In<'_, pmix_proc_t>) -> pm
         let left = {
             let _changes = process::begin();
             let found = process::change(|state| state.roster().find(&server)).ok_or(Failure(Status::ERR_NOT_FOUND))?;
-            let alone = alone_as(found.proc().clone())?;
+            let alone = process::alone_beside(&found)?;
             process::change(|state| state.roster().remove(&server, Some(alone)))
         };
         leave(left);
@@ -185,10 +185,9 @@ pub extern "C-unwind" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) 
 /// Makes this tool its own server, if `server` is this tool. Returns whether it is.
 fn choose_own(server: &ProcId) -> Result<bool, Failure> {
     let own = process::read(|state| state.server.as_ref().map(|role| role.server().proc().clone()));
-    if own.as_ref() != Some(server) {
-        return Ok(false);
-    }
-    let alone = alone_as(server.clone())?;
+    let present = process::read(|state| state.client.clone());
+    let Some(present) = present.filter(|_| own.as_ref() == Some(server)) else { return Ok(false) };
+    let alone = process::alone_beside(&present)?;
     process::change(|state| state.client = Some(alone));
     Ok(true)
 }
@@ -244,8 +243,13 @@ fn launcher_named_by(directions: &ToolDirections) -> Option<ProcId> {
 /// A launcher that has come has so much time for an answer, also if the call does not wait.
 const ANSWER_TIME_MIN: Duration = Duration::from_secs(1);
 
-/// Adds a new connection to the list, unless the tool has ended meanwhile.
+/// Adds a new connection to the list, unless the tool has ended meanwhile. Its events go to the handlers of the process.
 fn keep(client: Client, is_primary: bool) -> Arc<Membership> {
+    if let Some(present) = process::read(|state| state.client.clone())
+        && let Err(error) = client.share_handlers(&present)
+    {
+        tracing::error!(%error, server = %client.server(), "no thread can be started for the events of this server");
+    }
     let attached = Arc::new(Membership::of_tool(client));
     process::change(|state| {
         if state.client.is_some() {
@@ -254,11 +258,6 @@ fn keep(client: Client, is_primary: bool) -> Arc<Membership> {
         }
     });
     attached
-}
-
-fn alone_as(proc: ProcId) -> Result<Arc<Membership>, Failure> {
-    let alone = Client::alone_as(proc).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
-    Ok(Arc::new(Membership::of_tool(alone)))
 }
 
 /// Connects this tool, under its present name, and remembers the server.

@@ -31,6 +31,16 @@ impl Client {
         Ok(Self::of(Arc::new(runtime::alone_as(proc)?)))
     }
 
+    /// Makes the event handlers of another client of this process those of this one, too. An event calls each handler once,
+    /// whatever its server. Must be called before the first use of this client's handlers.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    #[doc(hidden)]
+    pub fn share_handlers(&self, other: &Self) -> io::Result<()> {
+        self.session.share_handlers(&other.session)
+    }
+
     /// Connects a process that no launcher started to the node's system server. `None` when there is none, or it
     /// refuses the process.
     #[must_use]

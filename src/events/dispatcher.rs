@@ -104,6 +104,16 @@ impl<H: Clone> Dispatcher<H> {
         }
     }
 
+    /// The process has got its name.
+    pub fn rename(&mut self, own: ProcId) {
+        self.own = own;
+    }
+
+    /// The contents of all registrations.
+    pub fn registrations(&self) -> impl Iterator<Item = &Registration> {
+        self.table.entries().map(|entry| &entry.registration)
+    }
+
     /// Adds a handler. It gets calls from [`Dispatcher::activate`] on.
     ///
     /// # Errors

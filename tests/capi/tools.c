@@ -217,6 +217,9 @@ static void named(void)
     host_stop();
 }
 
+/* A code of this program. */
+#define OWN_CODE 4711
+
 /* ---- Servers that end and start again. Each is this program again, which names tools. */
 static void name_tool(pmix_info_t *info, size_t count, pmix_tool_connection_cbfunc_t done, void *data)
 {
@@ -236,6 +239,10 @@ static int serve(const char *nspace)
 
     memset(&module, 0, sizeof module);
     module.tool_connected = name_tool;
+    sigset_t raise_event;
+    sigemptyset(&raise_event);
+    sigaddset(&raise_event, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &raise_event, NULL);
     PMIX_INFO_LOAD(&info[count], PMIX_SERVER_NSPACE, nspace, PMIX_STRING);
     count++;
     PMIX_INFO_LOAD(&info[count], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
@@ -243,7 +250,9 @@ static int serve(const char *nspace)
     pmix_status_t status = PMIx_server_init(&module, info, count);
     for (size_t i = 0; i < count; i++) PMIX_INFO_DESTRUCT(&info[i]);
     if (write(1, status == PMIX_SUCCESS ? "+" : "-", 1) != 1) return 2;
-    for (;;) pause();
+    for (int got; sigwait(&raise_event, &got) == 0;)
+        PMIx_Notify_event(OWN_CODE, NULL, PMIX_RANGE_LOCAL, NULL, 0, NULL, NULL);
+    return 3;
 }
 
 static pid_t server_start(const char *nspace)
@@ -414,6 +423,96 @@ static void restarts(void)
     CHECK_NUMBER(0, system(command));
 }
 
+static atomic_int first_calls, second_calls;
+
+static void first_handler(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                          pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void)handler, (void)status, (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
+    atomic_fetch_add(&first_calls, 1);
+    done(PMIX_EVENT_NO_ACTION_TAKEN, NULL, 0, NULL, NULL, data);
+}
+
+static void second_handler(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info, size_t ninfo,
+                           pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void)handler, (void)status, (void)source, (void)info, (void)ninfo, (void)results, (void)nresults;
+    atomic_fetch_add(&second_calls, 1);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void await(atomic_int *count, int expected)
+{
+    while (atomic_load(count) < expected) usleep(1000);
+    CHECK_NUMBER(expected, atomic_load(count));
+}
+
+/* Regression: handlers belonged to the server that was the primary one at their registration. An event of another server, and one
+ * of the process itself after an attach, reached none of them. Numbers of handlers were given twice. */
+static void handlers_of_all_servers(void)
+{
+    pmix_info_t info[3];
+    pmix_status_t lost_code = PMIX_ERR_LOST_CONNECTION, code = OWN_CODE;
+    pmix_proc_t two = proc_of("two", 0);
+
+    strcpy(host_directory, "/tmp/capi-XXXXXX");
+    if (!mkdtemp(host_directory)) exit(2);
+    setenv("PLACE", host_directory, 1);
+    pid_t first = server_start("one"), second = server_start("two");
+    size_t count = places(info);
+    PMIX_INFO_LOAD(&info[count], PMIX_TOOL_DO_NOT_CONNECT, NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, count + 1));
+    for (size_t i = 0; i <= count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    /* This handler is older than all connections. */
+    atomic_store(&losses, 0);
+    CHECK(PMIx_Register_event_handler(&lost_code, 1, NULL, 0, lost, NULL, NULL) >= 0);
+    CHECK_STATUS(PMIX_SUCCESS, attach("one", false));
+    int number = PMIx_Register_event_handler(&code, 1, NULL, 0, first_handler, NULL, NULL);
+    CHECK_STATUS(PMIX_SUCCESS, attach("two", false));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_set_server(&two, NULL, 0));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Notify_event(OWN_CODE, NULL, PMIX_RANGE_PROC_LOCAL, NULL, 0, NULL, NULL));
+    await(&first_calls, 1);
+    /* Events of both servers. */
+    kill(first, SIGUSR1);
+    await(&first_calls, 2);
+    kill(second, SIGUSR1);
+    await(&first_calls, 3);
+    /* One chain: the newer handler ends it. */
+    int newer = PMIx_Register_event_handler(&code, 1, NULL, 0, second_handler, NULL, NULL);
+    CHECK(newer >= 0 && newer != number);
+    await(&second_calls, 3); /* a new handler gets the recent events */
+    kill(first, SIGUSR1);
+    await(&second_calls, 4);
+    kill(second, SIGUSR1);
+    await(&second_calls, 5);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Deregister_event_handler((size_t)newer, NULL, NULL));
+    kill(second, SIGUSR1);
+    await(&first_calls, 4);
+    CHECK_NUMBER(5, atomic_load(&second_calls));
+    /* The end of the primary server, without a call of the tool. */
+    server_kill(second);
+    await(&losses, 1);
+    kill(first, SIGUSR1);
+    await(&first_calls, 5);
+    CHECK_TEXT("one", servers());
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Notify_event(OWN_CODE, NULL, PMIX_RANGE_PROC_LOCAL, NULL, 0, NULL, NULL));
+    await(&first_calls, 6);
+    /* The tool leaves its oldest server. */
+    second = server_start("two");
+    CHECK_STATUS(PMIX_SUCCESS, attach("two", true));
+    pmix_proc_t one = proc_of("one", 0);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_disconnect(&one));
+    kill(second, SIGUSR1);
+    await(&first_calls, 7);
+    server_kill(second);
+    await(&losses, 2);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());
+    server_kill(first);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", host_directory);
+    CHECK_NUMBER(0, system(command));
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strncmp(argv[1], "serve:", 6) == 0) return serve(argv[1] + 6);
@@ -430,5 +529,6 @@ int main(int argc, char **argv)
     gateway(true);
     named();
     restarts();
+    handlers_of_all_servers();
     return finish();
 }

@@ -18,6 +18,7 @@ use crate::keys;
 use crate::proto::{Command, Group, JobControl, Reply, Request};
 use crate::runtime::shared::event_error::EventError;
 use crate::runtime::shared::events::EventCall;
+use crate::runtime::shared::handler_calls::Conversation;
 use crate::types::codes::range;
 use crate::types::{Info, InfoFlags, Key, ProcId, Rank, Status, Text, Value};
 
@@ -311,7 +312,7 @@ fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, c
         let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone());
         let group = Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone()));
         let info = vec![affected, group];
-        session.events.raise(session.own_event(Status::GROUP_INVITE_FAILED, range::RANGE_PROC_LOCAL, info));
+        session.events().raise(session.own_event(Status::GROUP_INVITE_FAILED, range::RANGE_PROC_LOCAL, info));
     }
     if conclusion.members.is_empty() || !wishes.wants_context_id {
         return announce(session, &invitation, conclusion, None, callback);
@@ -399,7 +400,7 @@ fn enter(session: &Arc<Session>, ended: Ended<(Acceptance, Option<Construction>)
             let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), leader.clone());
             let group = Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone()));
             let info = vec![affected, group];
-            session.events.raise(session.own_event(Status::GROUP_LEADER_FAILED, range::RANGE_PROC_LOCAL, info));
+            session.events().raise(session.own_event(Status::GROUP_LEADER_FAILED, range::RANGE_PROC_LOCAL, info));
             callback.give(Err(GroupError::LeaderLost { id: name(), leader }));
         }
         (None, Err(error)) => callback.give(Err(error.into())),

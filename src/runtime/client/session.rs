@@ -9,11 +9,12 @@ mod stores;
 mod topology;
 mod whereabouts;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use self::events::Handlers;
 use self::query_cache::QueryCache;
 use self::topology::TopologyCache;
 use super::groups::Groups;
@@ -26,7 +27,6 @@ use crate::gds::NamespaceReader;
 use crate::proto::{Abort, Commit};
 use crate::ptl::ServerAddress;
 use crate::runtime::shared::data_form::DataForm;
-use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::peer_profile::PeerProfile;
 use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
@@ -55,7 +55,8 @@ pub struct Session {
     /// need not look into `staging`, and so takes no lock.
     has_stored: AtomicBool,
     pub(super) link: Arc<Link>,
-    pub(super) events: Arc<EventHub>,
+    /// Made at the first use: a tool's further sessions share those of its first one.
+    handlers: OnceLock<Handlers>,
     pub(super) progress: Progress,
     /// Whether the process runs without a launcher, so that there is no server and no other process.
     is_alone: bool,
@@ -67,9 +68,8 @@ impl Session {
         let peer_profile = link.with(|state| state.peer_profile());
         let foreign = ForeignSources::new(proc.namespace.clone(), &link);
         let link = Arc::new(link);
-        let events = events::hub(&proc, server.clone(), &link);
         Self {
-            events,
+            handlers: OnceLock::new(),
             staging: Mutex::new(Staging::new(proc.clone(), StagingLimits::default())),
             proc,
             server,
@@ -345,6 +345,9 @@ impl Session {
         if !self.link.is_of_this_process() {
             // A close would end the parent's connection, and its thread does not exist here.
             return;
+        }
+        if let Some(Handlers { hub, outside }) = self.handlers.get() {
+            hub.part(*outside);
         }
         self.progress.close(&self.link);
     }

@@ -12,7 +12,7 @@ use crate::events::Registration;
 use crate::proto::Command;
 use crate::runtime::shared::event_error::EventError;
 use crate::runtime::shared::events::EventCall;
-use crate::runtime::shared::handler_calls;
+use crate::runtime::shared::handler_calls::{self, Conversation};
 use crate::types::Status;
 
 /// A wait for events. Clones share it. It ends once: with [`Watch::settle`], with its time limit, or with the
@@ -135,7 +135,7 @@ impl<T: Send + 'static> Watch<T> {
                     None => true,
                 };
                 if is_over {
-                    session.events.remove(id);
+                    session.events().remove(id);
                 } else {
                     ready(session, self);
                 }
@@ -149,7 +149,7 @@ impl<T: Send + 'static> Watch<T> {
         let Watched { observer, session, failure, settling, state, .. } = watched;
         let Some(session) = session.upgrade() else { return };
         if let Some(id) = observer {
-            session.events.remove(id);
+            session.events().remove(id);
         }
         let result = match failure {
             Some(error) => Err(error),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::clock::Clock;
+use super::handler_calls::WantedEvents;
 use super::threads::acting_id;
 use crate::events::{
     CallToken, DEFAULT_HANDLER, Dispatcher, Event, HandlerCall, HandlerDecision, Registration, RegistrationError,
@@ -100,6 +101,8 @@ pub(in crate::runtime) trait Outside: Send + Sync {
     fn deregister(&self, codes: Vec<Status>);
     /// Says whether there are handlers.
     fn listen(&self, is_listening: bool);
+    /// Handlers in this process want these codes (none: default handlers). The request came from another conversation.
+    fn want(&self, _: WantedEvents) {}
     /// The handlers have decided about an event that demands a decision.
     fn decided(&self, _: &HandlerDecision) {}
 }
@@ -109,12 +112,23 @@ pub(crate) struct EventHub {
     state: Mutex<HubState>,
     /// Announces that a handler has returned.
     returned: Condvar,
-    outside: Box<dyn Outside>,
     clock: Clock,
+}
+
+/// The number of one conversation of the handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutsideId(usize);
+
+impl OutsideId {
+    /// The conversation with which the hub was made.
+    pub(in crate::runtime) const FIRST: Self = Self(0);
 }
 
 struct HubState {
     dispatcher: Dispatcher<Handler>,
+    /// The conversations of the process, the oldest first; never empty. A tool has one with each of its servers.
+    outsides: Vec<(OutsideId, Box<dyn Outside>)>,
+    next_outside: usize,
     /// The codes that the server has confirmed; default handlers by their marker.
     confirmed: BTreeSet<Status>,
     /// Handlers that run now.
@@ -148,18 +162,44 @@ impl EventHub {
     pub(in crate::runtime) fn new(own: ProcId, first_id: usize, clock: Clock, outside: Box<dyn Outside>) -> Arc<Self> {
         let state = HubState {
             dispatcher: Dispatcher::new(own, first_id),
+            outsides: vec![(OutsideId::FIRST, outside)],
+            next_outside: 1,
             confirmed: BTreeSet::new(),
             running: Vec::new(),
             waiting: Vec::new(),
             is_pumping: false,
         };
-        Arc::new(Self { state: Mutex::new(state), returned: Condvar::new(), outside, clock })
+        Arc::new(Self { state: Mutex::new(state), returned: Condvar::new(), clock })
+    }
+
+    /// Adds a conversation. It asks for the events of all handlers. `own` is the present name of the process.
+    pub(in crate::runtime) fn join(&self, own: ProcId, outside: Box<dyn Outside>) -> OutsideId {
+        let mut state = self.state.lock();
+        state.dispatcher.rename(own);
+        outside.listen(state.dispatcher.handler_count() > 0);
+        for registration in state.dispatcher.registrations() {
+            outside.want((registration.codes().to_vec(), registration.upward().to_vec()));
+        }
+        let id = OutsideId(state.next_outside);
+        state.next_outside += 1;
+        state.outsides.push((id, outside));
+        id
+    }
+
+    /// Ends a conversation. The last one stays, because its thread still has to run the handlers.
+    pub(in crate::runtime) fn part(&self, id: OutsideId) {
+        let mut state = self.state.lock();
+        let is_last = state.outsides.len() == 1;
+        let parted: Vec<_> = state.outsides.extract_if(.., |(other, _)| !is_last && *other == id).collect();
+        drop(state);
+        drop(parted);
     }
 
     /// Takes a handler in and lets `ask` send a request to the server. `ask` runs under the lock, so the server gets
-    /// registrations and deregistrations in their order.
+    /// registrations and deregistrations in their order. `asker` is the conversation of `ask`; the others ask, too.
     pub(in crate::runtime) fn begin<R>(
         &self,
+        asker: OutsideId,
         registration: Registration,
         handler: Handler,
         ask: impl FnOnce(&Begun) -> R,
@@ -169,10 +209,14 @@ impl EventHub {
         let needed = state.unconfirmed(registration.codes());
         let id = state.dispatcher.insert(registration, handler)?;
         if state.dispatcher.handler_count() == 1 {
-            self.outside.listen(true);
+            state.outsides().for_each(|outside| outside.listen(true));
         }
         let begun = Begun { id, needed, upward };
         let asked = ask(&begun);
+        let others = state.outsides.iter().filter(|(id, _)| *id != asker);
+        others
+            .filter_map(|(_, outside)| Some((outside, begun.request()?)))
+            .for_each(|(outside, wanted)| outside.want(wanted));
         Ok((begun, asked))
     }
 
@@ -255,7 +299,7 @@ impl EventHub {
     /// The job: it will not run, because the process has no handler thread any more.
     pub(in crate::runtime) fn remove_with(self: &Arc<Self>, id: usize, job: Job) -> Result<(), Job> {
         let mut state = self.state.lock();
-        let Some((codes, handler)) = state.dispatcher.remove(id) else { return self.outside.defer(job) };
+        let Some((codes, handler)) = state.dispatcher.remove(id) else { return state.defer(job) };
         let hub = Arc::downgrade(self);
         let job = Box::new(move || {
             job();
@@ -269,7 +313,7 @@ impl EventHub {
                 state.waiting.push((id, job));
                 Ok(())
             }
-            false => self.outside.defer(job),
+            false => state.defer(job),
         };
         drop(state);
         // The handler's captured values must not be dropped under the lock.
@@ -305,14 +349,8 @@ impl EventHub {
     fn complete(self: &Arc<Self>, token: CallToken, status: Status, results: Vec<Info>) {
         let mut state = self.state.lock();
         state.dispatcher.complete(token, status, results);
-        self.tell_decisions(&mut state);
+        state.tell_decisions();
         self.schedule(&state);
-    }
-
-    fn tell_decisions(&self, state: &mut HubState) {
-        while let Some(decision) = state.dispatcher.poll_decision() {
-            self.outside.decided(&decision);
-        }
     }
 
     /// Schedules the possible calls on the handler thread, unless it looks for calls anyway.
@@ -320,18 +358,21 @@ impl EventHub {
         if !state.is_pumping && state.dispatcher.has_calls() {
             let hub = Arc::downgrade(self);
             // Without a handler thread no handler is called.
-            let _ = self.outside.defer(Box::new(move || hub.upgrade().iter().for_each(Self::pump)));
+            let _ = state.defer(Box::new(move || hub.upgrade().iter().for_each(Self::pump)));
         }
     }
 
-    /// Makes all possible calls. Runs only on the handler thread, so handlers run one at a time.
+    /// Makes all possible calls, on the handler thread. With several conversations there are several such threads. One
+    /// of them makes all calls, so handlers run one at a time.
     fn pump(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        state.is_pumping = true;
+        if std::mem::replace(&mut state.is_pumping, true) {
+            return;
+        }
         while let Some(call) = state.dispatcher.poll_call() {
             self.make(&mut state, call);
         }
-        self.tell_decisions(&mut state);
+        state.tell_decisions();
         state.is_pumping = false;
     }
 
@@ -356,20 +397,10 @@ impl EventHub {
             state.running.swap_remove(index);
         }
         self.returned.notify_all();
-        let orphans = self.release(state, id);
+        let orphans = state.release(id);
         if !orphans.is_empty() {
             MutexGuard::unlocked(state, || orphans.into_iter().for_each(run));
         }
-    }
-
-    /// A call has returned: queues the jobs that waited for it. Returns those that the handler thread can't run any
-    /// more.
-    fn release(&self, state: &mut HubState, id: usize) -> Vec<Job> {
-        if state.is_running(id) {
-            return Vec::new();
-        }
-        let waiting = state.waiting.extract_if(.., |(of, _)| *of == id);
-        waiting.filter_map(|(_, job)| self.outside.defer(job).err()).collect()
     }
 
     /// Deregisters codes at the server that no handler wants any more, after a handler of these codes has gone.
@@ -377,10 +408,10 @@ impl EventHub {
         let unwanted = state.dispatcher.unwanted(codes);
         state.confirmed.retain(|code| !unwanted.contains(code));
         if !unwanted.is_empty() {
-            self.outside.deregister(unwanted);
+            state.outsides().for_each(|outside| outside.deregister(unwanted.clone()));
         }
         if state.dispatcher.handler_count() == 0 {
-            self.outside.listen(false);
+            state.outsides().for_each(|outside| outside.listen(false));
         }
     }
 }
@@ -404,6 +435,35 @@ impl HubState {
 
     fn is_running(&self, id: usize) -> bool {
         self.running.iter().any(|(running, _)| *running == id)
+    }
+
+    fn outsides(&self) -> impl Iterator<Item = &dyn Outside> {
+        self.outsides.iter().map(|(_, outside)| &**outside)
+    }
+
+    /// Queues a job on a handler thread.
+    fn defer(&self, job: Job) -> Result<(), Job> {
+        self.outsides()
+            .try_fold(job, |job, outside| match outside.defer(job) {
+                Ok(()) => Err(()),
+                Err(job) => Ok(job),
+            })
+            .map_or(Ok(()), Err)
+    }
+
+    /// A call has returned: queues the jobs that waited for it. Returns those that no handler thread can run any more.
+    fn release(&mut self, id: usize) -> Vec<Job> {
+        if self.is_running(id) {
+            return Vec::new();
+        }
+        let ended: Vec<_> = self.waiting.extract_if(.., |(of, _)| *of == id).collect();
+        ended.into_iter().filter_map(|(_, job)| self.defer(job).err()).collect()
+    }
+
+    fn tell_decisions(&mut self) {
+        while let Some(decision) = self.dispatcher.poll_decision() {
+            self.outsides().for_each(|outside| outside.decided(&decision));
+        }
     }
 }
 
@@ -439,7 +499,7 @@ mod tests {
     /// The number of a new handler, and whether the server is asked for its code.
     fn register(hub: &Arc<EventHub>) -> (usize, bool) {
         let registration = Registration::parse(&[CODE], &[]).unwrap();
-        let (begun, request) = hub.begin(registration, Arc::new(|_| {}), Begun::request).unwrap();
+        let (begun, request) = hub.begin(OutsideId::FIRST, registration, Arc::new(|_| {}), Begun::request).unwrap();
         (hub.finish(begun, Ok::<(), Status>(())).unwrap(), request.is_some())
     }
 

@@ -1,5 +1,6 @@
 //! Event handlers of a client.
 
+use std::io;
 use std::sync::{Arc, Weak};
 
 use super::Session;
@@ -10,10 +11,10 @@ use crate::proto::{Command, GROUP_VERDICT, Group, Notify, RegisterEvents, Reques
 use crate::runtime::client::link::Link;
 use crate::runtime::client::results::CallResult;
 use crate::runtime::shared::event_error::EventError;
-use crate::runtime::shared::events::{EventHub, Job, Outside};
+use crate::runtime::shared::events::{EventHub, Job, Outside, OutsideId};
 use crate::runtime::shared::handler_calls::{Conversation, EventAnswer, WantedEvents};
 use crate::types::codes::range;
-use crate::types::{Info, Key, ProcId, Status, Value};
+use crate::types::{Info, Key, Status, Value};
 
 /// The conversation of the handlers. It outlives them, except while the session is dropped.
 struct Talk {
@@ -22,13 +23,10 @@ struct Talk {
     is_ours: bool,
 }
 
-/// The handlers of a client, connected to its conversation.
-pub(super) fn hub(proc: &ProcId, server: ProcId, link: &Arc<Link>) -> Arc<EventHub> {
-    let is_ours = link.with(|state| state.peer_profile()).is_ours;
-    let talk = Talk { link: Arc::downgrade(link), is_ours };
-    let hub = EventHub::new(proc.clone(), FIRST_HANDLER, link.clock(), Box::new(talk));
-    link.with(|state| state.set_events(Arc::downgrade(&hub), server));
-    hub
+/// The handlers of the process, and the number of a client among their conversations.
+pub(super) struct Handlers {
+    pub(super) hub: Arc<EventHub>,
+    pub(super) outside: OutsideId,
 }
 
 impl Outside for Talk {
@@ -49,6 +47,16 @@ impl Outside for Talk {
         if let Some(link) = self.link.upgrade() {
             link.listen(is_listening);
         }
+    }
+
+    fn want(&self, wanted: WantedEvents) {
+        let Some(link) = self.link.upgrade().filter(|link| !link.with(|state| state.is_lost())) else { return };
+        let answered = |result| {
+            if let Err(error) = answer_of(result) {
+                tracing::warn!(%error, "a further server of this tool does not send the events of its handlers");
+            }
+        };
+        link.start_with(call_of(wanted), Box::new(answered));
     }
 
     fn decided(&self, decision: &HandlerDecision) {
@@ -83,7 +91,11 @@ impl Conversation for Session {
     type Asked = CallId;
 
     fn events(&self) -> &Arc<EventHub> {
-        &self.events
+        &self.handlers().hub
+    }
+
+    fn outside(&self) -> OutsideId {
+        self.handlers().outside
     }
 
     fn begin<R>(&self, _: &[Status], _: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
@@ -115,6 +127,38 @@ impl Conversation for Session {
 }
 
 impl Session {
+    /// Makes the handlers of another session those of this one, too. Both are sessions of this process. Each may get its
+    /// own end, so that the handlers are called on the thread of either.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn share_handlers(&self, other: &Self) -> io::Result<()> {
+        let hub = other.events();
+        self.handlers.get_or_init(|| {
+            let outside = hub.join(self.proc().clone(), self.talk());
+            self.take_in(hub, outside)
+        });
+        [other, self].into_iter().try_for_each(|session| session.progress.begin(&session.link, |_| ()))
+    }
+
+    /// The handlers; without others' they are its own.
+    fn handlers(&self) -> &Handlers {
+        self.handlers.get_or_init(|| {
+            let hub = EventHub::new(self.proc().clone(), FIRST_HANDLER, self.link.clock(), self.talk());
+            self.take_in(&hub, OutsideId::FIRST)
+        })
+    }
+
+    fn talk(&self) -> Box<Talk> {
+        Box::new(Talk { link: Arc::downgrade(&self.link), is_ours: self.peer_profile().is_ours })
+    }
+
+    /// Lets events from the server go to these handlers.
+    fn take_in(&self, hub: &Arc<EventHub>, outside: OutsideId) -> Handlers {
+        self.link.with(|state| state.set_events(Arc::downgrade(hub), self.server().clone()));
+        Handlers { hub: Arc::clone(hub), outside }
+    }
+
     /// Sends an event to the processes in its range. This process's handlers are called on the progress thread. If a
     /// required info is for the host, that is after its answer.
     ///
@@ -124,7 +168,7 @@ impl Session {
         match self.share(event) {
             (Some(notify), held) => {
                 self.link.call(Call::Exchange(notify))?;
-                held.into_iter().for_each(|event| self.events.raise(event));
+                held.into_iter().for_each(|event| self.events().raise(event));
                 Ok(())
             }
             (None, _) => Ok(()),
@@ -142,7 +186,7 @@ impl Session {
     ) -> Result<(), EventError> {
         let begun = self.progress.begin(&self.link, |link| match self.share(event) {
             (Some(notify), held) => {
-                let events = Arc::clone(&self.events);
+                let events = Arc::clone(self.events());
                 let answered = move |result: CallResult| {
                     held.into_iter().filter(|_| result.is_ok()).for_each(|event| events.raise(event));
                     done(result.map(drop));
@@ -156,7 +200,7 @@ impl Session {
 
     /// Calls this process's handlers on this thread, and sends nothing.
     pub fn deliver_locally(&self, event: Event) {
-        self.events.deliver_here(event);
+        self.events().deliver_here(event);
     }
 
     /// Raises an event for this process's handlers. Returns the request for other processes. If the host may refuse the
@@ -172,7 +216,7 @@ impl Session {
         if notify.is_some() && event.needs_a_host() {
             return (notify, Some(event));
         }
-        self.events.raise(event);
+        self.events().raise(event);
         (notify, None)
     }
 }
