@@ -182,11 +182,11 @@ pub extern "C-unwind" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) 
     })
 }
 
-/// Makes this tool its own server, if `server` is this tool. Returns whether it is.
+/// Makes this tool its own server, if `server` is this tool. Returns whether it is. Its connections stay. Without a server inside, it
+/// then has no server.
 fn choose_own(server: &ProcId) -> Result<bool, Failure> {
-    let own = process::read(|state| state.server.as_ref().map(|role| role.server().proc().clone()));
     let present = process::read(|state| state.client.clone());
-    let Some(present) = present.filter(|_| own.as_ref() == Some(server)) else { return Ok(false) };
+    let Some(present) = present.filter(|present| present.proc() == server) else { return Ok(false) };
     let alone = process::alone_beside(&present)?;
     process::change(|state| state.client = Some(alone));
     Ok(true)

@@ -472,6 +472,13 @@ static void handlers_of_all_servers(void)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_set_server(&two, NULL, 0));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Notify_event(OWN_CODE, NULL, PMIX_RANGE_PROC_LOCAL, NULL, 0, NULL, NULL));
     await(&first_calls, 1);
+    /* Regression: PMIX_ERR_UNREACH for the tool's own name. The tool then has no server, and its connections stay. */
+    pmix_proc_t self = proc_of("assigned", 0);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_set_server(&self, NULL, 0));
+    CHECK(!PMIx_tool_is_connected());
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_set_server(&two, NULL, 0));
+    CHECK(PMIx_tool_is_connected());
+    CHECK_TEXT("two one", servers());
     /* Events of both servers. */
     kill(first, SIGUSR1);
     await(&first_calls, 2);
