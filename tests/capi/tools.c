@@ -520,6 +520,31 @@ static void handlers_of_all_servers(void)
     CHECK_NUMBER(0, system(command));
 }
 
+/* Regression: a launcher with a server did not find the address of the server inside it. */
+static void own_address(void)
+{
+    pmix_info_t info[4];
+
+    strcpy(host_directory, "/tmp/capi-XXXXXX");
+    if (!mkdtemp(host_directory)) exit(2);
+    setenv("PLACE", host_directory, 1);
+    pid_t server = server_start("one");
+    size_t count = places(info);
+    PMIX_INFO_LOAD(&info[count], PMIX_SERVER_NSPACE, "one", PMIX_STRING);
+    PMIX_INFO_LOAD(&info[count + 1], PMIX_LAUNCHER, NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, count + 2));
+    for (size_t i = 0; i < count + 2; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    CHECK_TEXT("one", servers());
+    pmix_value_t *uri = get(&me, PMIX_MYSERVER_URI, PMIX_STRING);
+    CHECK(uri && strncmp(uri->data.string, me.nspace, strlen(me.nspace)) == 0);
+    if (uri) value_free(uri);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());
+    server_kill(server);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", host_directory);
+    CHECK_NUMBER(0, system(command));
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strncmp(argv[1], "serve:", 6) == 0) return serve(argv[1] + 6);
@@ -537,5 +562,6 @@ int main(int argc, char **argv)
     named();
     restarts();
     handlers_of_all_servers();
+    own_address();
     return finish();
 }

@@ -134,8 +134,8 @@ pub extern "C-unwind" fn PMIx_Get_nb<'a>(
         if says(&directives, keys::GET_STATIC_VALUES.name()) {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
-        if is_version(key.as_ref()) {
-            return Ok(member.defer(move || deliver(Ok(version()), callback))?);
+        if let Some(value) = known_here(&member, proc.as_ref(), key.as_ref()) {
+            return Ok(member.defer(move || deliver(Ok(value), callback))?);
         }
         match member {
             Member::Client(client) => Ok(client.pending_find(proc, key, &directives).then(move |result| {
@@ -277,8 +277,8 @@ fn get(
     val.place()?;
     let Wanted { proc, key, directives } = wanted(&member, proc, key, infos)?;
     let place = Place::of(val, &directives)?;
-    if is_version(key.as_ref()) {
-        return Ok(place.take(&version())?);
+    if let Some(value) = known_here(&member, proc.as_ref(), key.as_ref()) {
+        return Ok(place.take(&value)?);
     }
     match member {
         Member::Client(membership) => {
@@ -353,10 +353,16 @@ fn number_of(proc: Option<&ProcId>, key: Option<&Key>) -> u64 {
 }
 
 /// Whether the key asks for the library's version, which no process stores.
-fn is_version(key: Option<&Key>) -> bool {
-    key.is_some_and(|key| key.as_str() == keys::VERSION_NUMERIC.name())
-}
-
-fn version() -> Value {
-    Value::Uint32(crate::stand_in::version_number())
+/// A value that the library knows itself: its release, and the address of the server inside a tool.
+fn known_here(member: &Member, proc: Option<&ProcId>, key: Option<&Key>) -> Option<Value> {
+    match key?.as_str() {
+        key if key == keys::VERSION_NUMERIC.name() => Some(Value::Uint32(crate::stand_in::version_number())),
+        key if key == keys::MYSERVER_URI.name() => {
+            let role = process::read(|state| state.server.clone())?;
+            let server = role.server();
+            let is_own = *proc.unwrap_or(&member.proc()) == *server.proc();
+            is_own.then(|| Value::from(server.uri().as_str()))
+        }
+        _ => None,
+    }
 }
