@@ -144,7 +144,9 @@ static void ended_on_request(void)
     close(writer);
     for (int i = 0; i < 20; i++) usleep(1000);
     CHECK_NUMBER(1, input_unread());
-    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, PMIx_IOF_push(NULL, 0, NULL, NULL, 0, NULL, NULL));
+    struct done unused = DONE;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_IOF_push(NULL, 0, NULL, NULL, 0, NULL, NULL));
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, PMIx_IOF_push(NULL, 0, NULL, NULL, 0, op_done, &unused));
     CHECK_TEXT("xy", pushed);
     CHECK_NUMBER(0, end_count);
     pushes_forget();

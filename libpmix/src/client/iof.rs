@@ -150,8 +150,8 @@ pub extern "C-unwind" fn PMIx_IOF_deregister<'a>(
 ///
 /// With NULL for `bo` nothing is sent. `PMIX_IOF_PUSH_STDIN` then makes the library read this process's standard input and
 /// send it to the targets, with its end. `PMIX_IOF_COMPLETE` or `PMIX_IOF_PUSH_STDIN` = false ends that for the targets, or
-/// for all if none are named. The targets' input stays open. Both return `PMIX_OPERATION_SUCCEEDED`, and the callback is not
-/// called. See the standard's function of the same name.
+/// for all if none are named. The targets' input stays open. With a callback both return `PMIX_OPERATION_SUCCEEDED`, and it is not
+/// called. Without one they return `PMIX_SUCCESS`. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -177,7 +177,7 @@ pub extern "C-unwind" fn PMIx_IOF_push<'a>(
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
         if bo.is_null() {
-            return without_data(targets, directives);
+            return without_data(targets, directives, cbfunc.is_none());
         }
         let bytes = from_c::byte_object(bo)?;
         start_or_wait(IofPush::new(targets, directives, bytes).into(), cbfunc, cbdata)
@@ -185,7 +185,7 @@ pub extern "C-unwind" fn PMIx_IOF_push<'a>(
 }
 
 /// A push without data: it begins or ends the reading of this process's standard input.
-fn without_data(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<Status, Failure> {
+fn without_data(targets: Vec<ProcId>, directives: Vec<Info>, waits: bool) -> Result<Status, Failure> {
     let understood = [keys::IOF_PUSH_STDIN.name(), keys::IOF_COMPLETE.name()];
     from_c::refuse_others(&directives, &understood)?;
     match StdinDirective::of(&directives) {
@@ -194,7 +194,8 @@ fn without_data(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<Status, F
         StdinDirective::End => stdin::end_for(&targets),
         StdinDirective::Nothing => {}
     }
-    Ok(Status::OPERATION_SUCCEEDED)
+    // A blocking call has only one word for success.
+    Ok(if waits { Status::SUCCESS } else { Status::OPERATION_SUCCEEDED })
 }
 
 #[cfg(test)]
