@@ -177,18 +177,22 @@ impl Draft {
         }
     }
 
-    /// Replaces a file whose server is dead. Servers that do so at the same time lock it in turn, for a moment. A lock
-    /// still held at the last attempt is a reader's. It holds up no server if the file's process is gone.
+    /// Replaces a file whose server is dead, or that names no process because it is empty or damaged. Servers that do so
+    /// at the same time lock it in turn, for a moment. A lock still held at the last attempt is a reader's. It holds up no
+    /// server if the file's process is gone.
     fn replace(&self, target: &Path, is_last: bool) -> Result<bool, RendezvousError> {
         let old = match open_in_place(target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             opened => opened.map_err(|source| in_the_way(target, source))?,
         };
-        // A server killed while writing left a partial file, but under a temporary name. So an unreadable file is not a
-        // dead server's.
-        let (contents, _) = examine(target, &old, Belief::OwnAndRoot)?;
-        if !is_abandoned(&old, &contents) {
-            let pid = contents.pid;
+        let can_be_a_part = is_server_file(target);
+        let contents = match examine(target, &old, Belief::OwnAndRoot) {
+            // A server of another library, killed while writing, left a part of its file.
+            Err(RendezvousError::Contents { .. }) if can_be_a_part => None,
+            examined => Some(examined?.0).filter(|whole| !can_be_a_part || whole.is_locked || whole.pid.is_some()),
+        };
+        let pid = contents.as_ref().and_then(|contents| contents.pid);
+        if contents.as_ref().is_some_and(|contents| !is_abandoned(&old, contents)) {
             // Its server lives where this process can't see it, or a reader has locked a dead server's file.
             return Err(match is_gone(pid) {
                 true => in_the_way(target, io::Error::other("it is locked, and its process is not here")),
@@ -197,7 +201,7 @@ impl Draft {
         }
         match old.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) if is_last && is_gone(contents.pid) => {}
+            Err(TryLockError::WouldBlock) if is_last && is_gone(pid) => {}
             // Another server is about to replace the file, or a tool reads it.
             Err(TryLockError::WouldBlock) => {
                 std::thread::yield_now();
@@ -210,6 +214,9 @@ impl Draft {
             return Ok(false);
         }
         fs::rename(&self.path, target).map_err(|source| in_the_way(target, source))?;
+        if contents.is_none() {
+            tracing::warn!(path = ?target, "a rendezvous file was empty or damaged; the server has replaced it");
+        }
         Ok(true)
     }
 
@@ -243,6 +250,11 @@ fn remove_if_abandoned(path: &Path) -> Result<(), RendezvousError> {
 fn open_in_place(path: &Path) -> io::Result<File> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
     OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Whether only servers use this name. A user may name any other file, even one that is no server's.
+fn is_server_file(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"pmix."))
 }
 
 fn in_the_way(path: &Path, source: io::Error) -> RendezvousError {

@@ -181,6 +181,23 @@ fn a_stock_server_that_lives_keeps_its_name_without_a_lock() {
     assert_eq!(read(&path, Belief::OwnAndRoot).unwrap().contents.address, "stock.0;tcp4://127.0.0.1:1");
 }
 
+/// Regression: a file of which its killed writer had written a part, or nothing, kept the next server from starting.
+#[test]
+fn a_file_that_names_no_process_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pmix.sched.n");
+    for left in ["", "testns.0", "testns.0;tcp4://127.0.0.1:1\n", "testns.0;tcp4://127.0.0.1:1\n6.1.0\n0\n"] {
+        fs::write(&path, left).unwrap();
+        let files = write(&path).unwrap();
+        assert_eq!(files.paths().collect::<Vec<_>>(), [path.as_path()], "{left:?}");
+        assert_eq!(read(&path, Belief::OwnAndRoot).unwrap().contents.address, ADDRESS);
+    }
+    // A user may have written a file with another name.
+    let path = directory.path().join("address");
+    fs::write(&path, "testns.0;tcp4://127.0.0.1:1\n").unwrap();
+    assert!(matches!(write(&path), Err(RendezvousError::Occupied { pid: None, .. })));
+}
+
 #[test]
 fn a_forked_copy_removes_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -246,10 +263,11 @@ fn a_server_starts_beside_unreadable_files_and_leaves_them_in_place() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     fs::write(at("empty"), "").unwrap();
+    fs::write(at("pmix.huge"), vec![b'x'; Contents::SIZE_BYTES_MAX + 1]).unwrap();
     fs::create_dir(at("directory")).unwrap();
     nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     std::os::unix::fs::symlink(at("empty"), at("link")).unwrap();
-    let paths = ["empty", "directory", "pipe", "link", "free", "free"].map(at);
+    let paths = ["empty", "pmix.huge", "directory", "pipe", "link", "free", "free"].map(at);
     let files = Files::write(&announcement(&paths.each_ref().map(PathBuf::as_path), ADDRESS)).unwrap();
     assert_eq!(files.paths().collect::<Vec<_>>(), [at("free")]);
     assert_eq!(fs::read(at("empty")).unwrap(), b"");
