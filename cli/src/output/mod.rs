@@ -5,7 +5,7 @@
 
 mod lines;
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
 
@@ -18,6 +18,7 @@ use modex::{Client, EventCall, GetOptions, IofOutput, keys};
 use super::ask::Target;
 use super::ctl::{self, CtlError};
 use super::freed_memory::keep_freed_memory;
+use super::run::pass_input_on;
 use super::{Outcome, printing};
 use lines::{Outputs, Shown};
 
@@ -77,9 +78,6 @@ Environment:
 
 /// Messages that wait for the reader of this command's output. Further output waits in the launcher's server.
 const WAITING_MAX: usize = 64;
-
-/// Bytes of one push.
-const PUSHED_BYTES: usize = 64 * 1024;
 
 /// A message for the main thread.
 enum Message {
@@ -170,30 +168,33 @@ fn sources(client: &Client, targets: &[ProcId]) -> Option<Vec<ProcId>> {
     Some(sources)
 }
 
-/// Pushes this command's input until it ends, or nobody reads it any more.
+/// Pushes this command's input until it ends, or nobody reads it any more. The end of the input is a push, too.
 fn push_input(client: &Client, targets: &[ProcId], sender: &Sender<Message>) {
-    let mut chunk = vec![0_u8; PUSHED_BYTES];
-    let mut source = io::stdin().lock();
-    let mut targets = targets.to_vec();
-    while !targets.is_empty() {
-        let count = match source.read(&mut chunk) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => 0,
+    let (mut targets, mut is_taken) = (targets.to_vec(), false);
+    let mut push_all = |bytes: &[u8]| {
+        let pushed = match push(client, &mut targets, bytes) {
+            // Nobody has read anything.
+            Ok(()) if targets.is_empty() && !is_taken && !bytes.is_empty() => Err(Status::ERR_IOF_COMPLETE),
+            pushed => pushed,
         };
-        match push(client, &mut targets, chunk.get(..count).unwrap_or_default()) {
-            Ok(()) if count > 0 => {}
-            Ok(()) | Err(Status::ERR_LOST_CONNECTION) => return,
-            Err(status) => {
-                let _ = sender.send(Message::Refused(status));
-                return;
-            }
+        is_taken = true;
+        match pushed {
+            Ok(()) => return !targets.is_empty(),
+            Err(Status::ERR_LOST_CONNECTION) => {}
+            Err(status) => drop(sender.send(Message::Refused(status))),
         }
-    }
+        targets.clear();
+        false
+    };
+    pass_input_on(&mut push_all);
+    push_all(&[]);
 }
 
 /// Pushes bytes to all targets. Removes those that have ended, or have closed their input.
 fn push(client: &Client, targets: &mut Vec<ProcId>, bytes: &[u8]) -> Result<(), Status> {
+    if targets.is_empty() {
+        return Ok(());
+    }
     let push_to = |targets: Vec<ProcId>| {
         let pushed = client.iof_push(targets, Vec::new(), bytes.to_vec()).wait().map_err(|error| error.status());
         match pushed {

@@ -186,29 +186,31 @@ impl ForwardedStream {
 }
 
 /// Copies the launcher's standard input to these ranks until it ends. A rank that has closed its end is left out.
+pub(super) fn copy_input(mut inputs: Vec<InputPipe>) {
+    let all = inputs.clone();
+    pass_input_on(|bytes| {
+        inputs.retain(|input| input.write_all(bytes).inspect_err(|_| input.close()).is_ok());
+        !inputs.is_empty()
+    });
+    all.iter().for_each(InputPipe::finish);
+}
+
+/// Hands out this process's standard input until it ends, or `take` returns false.
 ///
 /// Blocks, so it has a thread of its own: a terminal's descriptor is shared with the shell and must not be made
 /// non-blocking. The thread ends with the process.
 ///
-/// A terminal stops background processes that read it, and a stopped launcher ends nothing. With the signal blocked in
-/// this thread, the read fails instead, and the thread waits until the launcher is in the foreground.
-pub(super) fn copy_input(mut inputs: Vec<InputPipe>) {
-    let all = inputs.clone();
-    copy_to(&mut inputs);
-    all.iter().for_each(InputPipe::finish);
-}
-
-fn copy_to(inputs: &mut Vec<InputPipe>) {
+/// A terminal stops background processes that read it, and a stopped process passes no output on. With the signal blocked
+/// in this thread, the read fails instead, and the thread waits until the process is in the foreground.
+pub(crate) fn pass_input_on(mut take: impl FnMut(&[u8]) -> bool) {
     let is_blocked = SigSet::from(Signal::SIGTTIN).thread_block().is_ok();
     let mut chunk = vec![0u8; READ_BYTES_MAX];
     let mut source = io::stdin().lock();
-    while !inputs.is_empty() {
+    loop {
         match source.read(&mut chunk) {
             Ok(0) => return,
-            Ok(count) => {
-                let bytes = chunk.get(..count).unwrap_or_default();
-                inputs.retain(|input| input.write_all(bytes).inspect_err(|_| input.close()).is_ok());
-            }
+            Ok(count) if take(chunk.get(..count).unwrap_or_default()) => {}
+            Ok(_) => return,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) if is_blocked && is_in_background() => sleep(FOREGROUND_CHECKED_AFTER),
             Err(_) => return,

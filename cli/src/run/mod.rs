@@ -69,6 +69,7 @@ use clap::{Args, ValueEnum};
 pub(super) use cores::print as print_cores;
 use destination::OutputFiles;
 pub(super) use exec_stop::{SUBCOMMAND as STOPPED_EXEC, become_program};
+pub(super) use forward::pass_input_on;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 use hold::ToolStart;
 pub(super) use job::JobError;
