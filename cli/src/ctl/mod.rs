@@ -104,6 +104,7 @@ pub(super) fn reason(status: Status) -> String {
         Status::ERR_NOT_FOUND => "no such rank runs",
         Status::ERR_NO_PERMISSIONS => "this user may not control it",
         Status::ERR_NOT_SUPPORTED => "its launcher does not do this",
+        Status::ERR_IOF_COMPLETE => "it takes no input, or its input has ended",
         Status::ERR_JOB_CANCELED => "it is ending",
         other => return format!("its launcher answered with {other}"),
     };

@@ -63,8 +63,8 @@ Jobs that these ranks spawn meanwhile are shown, too, in whole lines. A spawn th
 own rank (PMIX_FWD_STDOUT) is not, and neither is one with PMIX_IOF_INHERIT = false. The command ends with the
 ranks that it was started for, and with spawned ranks that have printed before.
 
-A rank takes input if it reads the launcher's own, or if its launcher runs with `--stdin tools`. The end
-of this command's input is the end of theirs.
+A rank takes input if it reads the launcher's own, or if its launcher runs with `--stdin tools`. Rank 0 of a job
+that a tool spawned takes some, too. The end of this command's input is the end of theirs.
 
 Exit status:
   0  The output has ended, or its reader has gone

@@ -109,6 +109,10 @@ pub(super) enum ProcessNews {
     Finalized,
     /// The connection of the process ended without finalize.
     Left,
+    /// The process is a tool, and has come.
+    ToolAdmitted,
+    /// The process is a tool, and has gone.
+    ToolGone,
     /// The process reached a phase.
     Reached {
         /// The phase.
@@ -265,6 +269,11 @@ impl Host for LauncherHost {
         }
         let (phase, age) = match moment {
             Moment::Left => return self.note(proc, ProcessNews::Left),
+            Moment::ToolAdmitted => return self.note(proc, ProcessNews::ToolAdmitted),
+            // A rank may wait for input that never comes now.
+            Moment::ToolGone => {
+                return self.tell(News::Process { proc: proc.clone(), moment: ProcessNews::ToolGone });
+            }
             Moment::Finalized => {
                 self.note(proc, ProcessNews::Finalized);
                 (ProcessPhase::Finalized, Duration::ZERO)

@@ -66,11 +66,12 @@ impl IoRefusal {
     /// The answer for the requester.
     pub(super) const fn status(&self) -> Status {
         match self {
-            Self::Required { .. } | Self::NoChannel | Self::NoInput | Self::Group { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::Required { .. } | Self::NoChannel | Self::Group { .. } => Status::ERR_NOT_SUPPORTED,
             Self::WrongType { .. } | Self::Contradiction => Status::ERR_BAD_PARAM,
             Self::TooLong | Self::TooMany => Status::ERR_OUT_OF_RESOURCE,
             Self::NotFound => Status::ERR_NOT_FOUND,
-            Self::InputEnded => Status::ERR_IOF_COMPLETE,
+            // Tools with OpenPMIx 6 hang after any other failure of a push.
+            Self::NoInput | Self::InputEnded => Status::ERR_IOF_COMPLETE,
         }
     }
 }

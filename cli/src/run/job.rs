@@ -435,7 +435,7 @@ impl LaunchedJob {
         }
         self.watch(pipes.out, id, Channel::Out, plan)?;
         pipes.error.map_or(Ok(()), |error| self.watch(error, id, Channel::Error, plan))?;
-        let input = self.keep_input(id, pipes.input)?;
+        let input = self.keep_input(plan, id, pipes.input)?;
         if id.rank == 0 {
             self.report_start(&plan.namespace, false);
         }
@@ -677,12 +677,14 @@ impl LaunchedJob {
             }
             News::Tool(news) => self.take_tool_news(news),
             News::Process { proc, moment } => {
+                self.forwarding.note_tool(&proc, moment, &self.jobs);
                 let Some(rank) = self.jobs.rank(&proc) else { return };
                 match moment {
                     ProcessNews::Connected => self.verdict.connected(rank),
                     ProcessNews::Finalized => self.verdict.finalized(rank),
                     ProcessNews::Left => self.verdict.left(rank),
                     ProcessNews::Reached { phase, at } => self.mark(rank, phase, at),
+                    ProcessNews::ToolAdmitted | ProcessNews::ToolGone => {}
                 }
             }
         }

@@ -31,6 +31,8 @@ pub(super) struct Job {
     keeps_output: bool,
     /// The process that spawned it and wants to hear of its end.
     awaited_by: Option<ProcId>,
+    /// The tool that has its input.
+    fed_by: Option<ProcId>,
     /// The numbers of its ranks among all that run.
     node_ranks: Range<u32>,
     /// The index of the core of each rank, if ranks are bound.
@@ -40,6 +42,7 @@ pub(super) struct Job {
 impl Job {
     pub(super) fn of(plan: &Plan) -> Self {
         let Plan { namespace, apps, app_of_rank, parent, is_awaited, .. } = plan.clone();
+        let fed_by = plan.feeder().cloned();
         let keeps_output = plan.io.kept_channels.contains(&true);
         let node_ranks = plan.node_rank_first..plan.node_rank_first.saturating_add(plan.rank_count());
         let cores = plan.core_of_rank.clone();
@@ -49,6 +52,7 @@ impl Job {
             app_of_rank,
             keeps_output,
             awaited_by: parent.filter(|_| is_awaited),
+            fed_by,
             node_ranks,
             cores,
         }
@@ -116,6 +120,19 @@ impl Jobs {
     /// The process that spawned a job and wants to hear of its end.
     pub(super) fn awaited_by(&self, number: u32) -> Option<&ProcId> {
         self.running.get(&number)?.awaited_by.as_ref()
+    }
+
+    /// The jobs whose input is that of a tool.
+    pub(super) fn fed_by(&self, tool: &ProcId) -> impl Iterator<Item = u32> {
+        self.running.iter().filter(move |(_, job)| job.fed_by.as_ref() == Some(tool)).map(|(number, _)| *number)
+    }
+
+    /// Whether this was the name of a job that runs no more.
+    pub(super) fn has_ended(&self, namespace: &Namespace) -> bool {
+        let first = self.namespace(FIRST_JOB).map(|first| first.as_str());
+        let rest = first.and_then(|first| namespace.as_str().strip_prefix(first)?.strip_prefix('-'));
+        let number = rest.and_then(|rest| rest.parse().ok());
+        number.is_some_and(|number: u32| number < self.next && !self.running.contains_key(&number))
     }
 
     /// The name of a job that runs.

@@ -44,6 +44,8 @@ pub(super) enum InputTargets {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobIo {
     pub(super) input: InputTargets,
+    /// Whether the tool that spawned the job is the only one that feeds them: its end is theirs.
+    pub(super) is_of_tool: bool,
     /// Whether standard output and standard error are kept for the process that spawned the job.
     pub(super) kept_channels: [bool; 2],
     /// Whether this process gets them in place of the launcher's user.
@@ -168,6 +170,11 @@ impl Plan {
             global_rank_first: 0,
             directory: self.directory.clone(),
         })
+    }
+
+    /// The tool whose end is the end of the ranks' input.
+    pub(super) fn feeder(&self) -> Option<&ProcId> {
+        self.parent.as_ref().filter(|_| self.io.is_of_tool)
     }
 
     /// Whether a namespace is the name of a job of this launcher, running or ended.

@@ -141,6 +141,12 @@ impl RankInputs {
         }
     }
 
+    /// Ends the inputs of a job behind the pushed bytes that wait.
+    pub(super) fn finish(&self, job: u32) {
+        let of_job = RankId { job, rank: 0 }..=RankId { job, rank: u32::MAX };
+        self.0.range(of_job).for_each(|(_, input)| input.pipe.finish());
+    }
+
     pub(super) fn state(&self, rank: RankId) -> InputState {
         match self.0.get(&rank) {
             None => InputState::Missing,

@@ -423,9 +423,11 @@ pub(super) fn stops(request: &Spawn, rank_count: u32) -> Result<DebugStops, Spaw
 pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<JobIo, SpawnRefusal> {
     let job = &request.job;
     let target = find(job, keys::STDIN_TGT).next().map(|info| stdin_target(&info.value)).transpose()?;
+    let is_of_tool = is_set(job, keys::REQUESTOR_IS_TOOL);
+    let wants_input = find(job, keys::FWD_STDIN).next().and_then(|info| info.value.as_bool());
     let input = match target {
         Some(targets) => targets,
-        None if is_set(job, keys::FWD_STDIN) => InputTargets::One(0),
+        None if wants_input.unwrap_or(is_of_tool) => InputTargets::One(0),
         None => InputTargets::Nobody,
     };
     if let InputTargets::One(rank) = input
@@ -434,7 +436,7 @@ pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<Jo
         return Err(SpawnRefusal::StdinTarget { target: rank.to_string() });
     }
     // A tool gets the output of its job without directives.
-    let wanted = if is_set(job, keys::REQUESTOR_IS_TOOL) { request.channels_for_tool() } else { 0 };
+    let wanted = if is_of_tool { request.channels_for_tool() } else { 0 };
     let kept_channels = [(keys::FWD_STDOUT, Channel::Out), (keys::FWD_STDERR, Channel::Error)]
         .map(|(key, channel)| is_set(job, key) || wanted & io_request::number(channel) != 0);
     let is_redirected = is_set(job, keys::IOF_REDIRECT);
@@ -447,7 +449,7 @@ pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<Jo
     if is_required(job, keys::FWD_STDERR) && is_merged {
         return Err(SpawnRefusal::Merged);
     }
-    Ok(JobIo { input, kept_channels, is_redirected })
+    Ok(JobIo { input, is_of_tool, kept_channels, is_redirected })
 }
 
 /// The receiver of standard input: a process of the job, its rank, or a word of other launchers.

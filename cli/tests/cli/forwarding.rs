@@ -169,7 +169,7 @@ fn refusals_are_in_words() {
     let launcher = started(&["-n", "1", "--stdin", "none"], "sleep 1000");
     let ended = output(&launcher, &["--stdin"]).input("go\n").run();
     assert_eq!((ended.code(), ended.out.as_str()), (Some(1), ""));
-    assert!(ended.err.contains("its launcher does not do this (PMIX_ERR_NOT_SUPPORTED"), "{}", ended.err);
+    assert!(ended.err.contains("takes no input, or its input has ended (PMIX_ERR_IOF_COMPLETE"), "{}", ended.err);
     let ended = output(&launcher, &["-r", "7"]).run();
     assert!(ended.code() == Some(1) && ended.err.contains("no such rank runs (PMIX_ERR_NOT_FOUND"), "{ended:?}");
     let ended = modex(["output", "nobodys"]).env("TMPDIR", launcher.temporary()).run();
@@ -220,7 +220,7 @@ fn ask(client: &Client) {
     let drop_oldest = || vec![required(info(keys::IOF_DROP_OLDEST.name(), true))];
     for (target, directives, bytes, expected) in [
         (everybody, vec![], &b"a"[..], Status::ERR_IOF_COMPLETE),
-        (rank(1), vec![], b"a", Status::ERR_NOT_SUPPORTED),
+        (rank(1), vec![], b"a", Status::ERR_IOF_COMPLETE),
         (rank(9), vec![], b"a", Status::ERR_NOT_FOUND),
         (rank(0), drop_oldest(), b"a", Status::ERR_NOT_SUPPORTED),
         (rank(0), vec![info(keys::IOF_COMPLETE.name(), "yes")], b"a", Status::ERR_BAD_PARAM),
@@ -404,6 +404,39 @@ fn a_tool_gets_the_output_of_its_job_and_of_the_jobs_that_this_spawns() {
     let ended = output(&launcher, &["--stdin"]).input("go\n").run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     assert!(launcher.finish().out.contains("unseen"));
+}
+
+/// A program that read its input saw the end at once, and OpenPMIx's `prun` hung after the refused push.
+#[test]
+fn rank_zero_of_a_tools_job_reads_what_the_tool_pushes_until_it_goes() {
+    let mut launcher = started(&["-n", "1", "--stdin", "tools"], "read a");
+    let connect = |launcher: &Running| {
+        Tool::builder().pid(launcher.child.id()).env([("TMPDIR", launcher.temporary())]).connect().unwrap()
+    };
+    let tool = connect(&launcher);
+    let client = tool.client().unwrap();
+    let job = spawn(&client, "cat; echo \"end of $PMIX_RANK\"", Vec::new()).unwrap();
+    let rank = |rank| ProcId::new(job.clone(), rank);
+    assert_eq!(push(&client, &rank(1), Vec::new(), b"a"), Err(Status::ERR_IOF_COMPLETE), "no pipe");
+    assert_eq!(push(&client, &rank(2), Vec::new(), b"a"), Err(Status::ERR_NOT_FOUND), "no such rank");
+    push(&client, &rank(0), Vec::new(), b"pushed\n").unwrap();
+    let second = connect(&launcher);
+    let without = vec![info(keys::FWD_STDIN.name(), false)];
+    let closed = spawn(&second.client().unwrap(), "cat", without).unwrap();
+    let closed = ProcId::new(closed, 0);
+    wait_until(|| push(&second.client().unwrap(), &closed, Vec::new(), b"a") == Err(Status::ERR_IOF_COMPLETE));
+    // The end of another tool changes nothing.
+    second.finalize().unwrap();
+    push(&client, &rank(0), Vec::new(), b"more\n").unwrap();
+    tool.finalize().unwrap();
+    let mut lines = [launcher.line(), launcher.line(), launcher.line(), launcher.line()];
+    lines.sort_unstable();
+    assert_eq!(lines, ["end of 0\n", "end of 1\n", "more\n", "pushed\n"]);
+    let third = connect(&launcher);
+    wait_until(|| push(&third.client().unwrap(), &rank(0), Vec::new(), b"a") == Err(Status::ERR_IOF_COMPLETE));
+    let unknown = ProcId::new(Namespace::new(&format!("modex-{}-9", launcher.child.id())).unwrap(), 0);
+    assert_eq!(push(&third.client().unwrap(), &unknown, Vec::new(), b"a"), Err(Status::ERR_NOT_FOUND));
+    launcher.kill_launcher();
 }
 
 pub(crate) fn spawn_and_do_not_listen() {

@@ -211,6 +211,10 @@ pub enum Moment {
     Finalized,
     /// Its connection has ended without finalize.
     Left,
+    /// A tool that is no registered process has been admitted under this name. Its other moments are not told.
+    ToolAdmitted,
+    /// The last connection of such a tool has ended.
+    ToolGone,
 }
 
 /// A host without any upcall: local jobs only.

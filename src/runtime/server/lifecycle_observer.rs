@@ -13,6 +13,8 @@ use crate::types::{ProcId, footprint};
 pub(super) struct LifecycleObserver {
     host: Arc<dyn Host>,
     known: BTreeMap<PeerId, Known>,
+    /// The names of tools that are no processes of the host's.
+    tools: BTreeMap<PeerId, ProcId>,
 }
 
 /// The claimed identity of a connection.
@@ -34,7 +36,7 @@ impl Known {
 
 impl LifecycleObserver {
     pub(super) fn new(host: Arc<dyn Host>) -> Self {
-        Self { host, known: BTreeMap::new() }
+        Self { host, known: BTreeMap::new(), tools: BTreeMap::new() }
     }
 
     /// Notes an input about a connection before the core gets it.
@@ -47,9 +49,10 @@ impl LifecycleObserver {
             }
             Input::Request(peer, _, Request::Fence(_)) => self.reached(*peer, Moment::FenceBegun),
             Input::Lost(peer) => {
-                if let Some(Known::Process(proc)) = self.known.remove(peer) {
-                    self.tell(&proc, Moment::Left);
+                if let Some(Known::Process(proc)) = self.known.get(peer) {
+                    self.tell(proc, Moment::Left);
                 }
+                self.forget(*peer);
             }
             _ => {}
         }
@@ -70,6 +73,12 @@ impl LifecycleObserver {
             self.begin(peer, proc, init_age);
         }
         self.reached(peer, Moment::Admitted);
+    }
+
+    /// A tool has been admitted under this name.
+    pub(super) fn admitted_tool(&mut self, peer: PeerId, proc: ProcId) {
+        self.tell(&proc, Moment::ToolAdmitted);
+        self.tools.insert(peer, proc);
     }
 
     /// The other connections under this name.
@@ -132,9 +141,14 @@ impl LifecycleObserver {
         }
     }
 
-    /// Forgets a connection that the server has closed.
+    /// Forgets a connection that has ended, or that the server closes. A tool has gone with its last one.
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.known.remove(&peer);
+        if let Some(tool) = self.tools.remove(&peer)
+            && !self.tools.values().any(|other| *other == tool)
+        {
+            self.tell(&tool, Moment::ToolGone);
+        }
     }
 }
 
@@ -193,6 +207,20 @@ mod tests {
         }
         lifecycle_observer.see(&Input::Lost(PeerId(1)), |_| None);
         assert!(host.0.lock().unwrap().is_empty(), "tools are no processes of the host's");
+    }
+
+    #[test]
+    fn a_tool_has_gone_with_its_last_connection() {
+        let host = Arc::new(Noting::default());
+        let mut lifecycle_observer = LifecycleObserver::new(Arc::clone(&host) as Arc<dyn Host>);
+        for peer in [1, 2] {
+            lifecycle_observer.see(&arrival(peer, None), |_| None);
+            lifecycle_observer.admitted_tool(PeerId(peer), ProcId::new(Namespace::new("t").unwrap(), 0));
+        }
+        lifecycle_observer.see(&Input::Lost(PeerId(1)), |_| None);
+        assert_eq!(*host.0.lock().unwrap(), [Moment::ToolAdmitted; 2]);
+        lifecycle_observer.forget(PeerId(2));
+        assert_eq!(host.0.lock().unwrap()[2..], [Moment::ToolGone]);
     }
 
     /// A process in a tool's role had no account, and the host missed its moments.

@@ -507,6 +507,7 @@ impl ServerLoop {
             Output::AdmitTool(peer, index, proc) => {
                 self.connections.watch_process(peer);
                 self.connections.admit(peer, index, Some(&proc));
+                self.lifecycle_observer.admitted_tool(peer, proc);
                 self.note_arrival(peer);
             }
             Output::Refuse(peer, refusal) => {

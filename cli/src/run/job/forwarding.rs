@@ -21,8 +21,11 @@ use crate::freed_memory::keep_freed_memory;
 use crate::run::children::Channel;
 use crate::run::fair_queue::FairQueue;
 use crate::run::forward::{ForwardProgress, ForwardedStream};
+use crate::run::host::ProcessNews;
 use crate::run::io_request::{self, IoRefusal, PullRequest, PushRequest};
-use crate::run::rank_id::RankId;
+use crate::run::jobs::Jobs;
+use crate::run::plan::Plan;
+use crate::run::rank_id::{FIRST_JOB, RankId};
 use crate::run::rank_input::{InputPipe, InputState, RankInputs};
 
 /// Pushes served in one turn of the loop. A pull may report the ends of thousands of outputs, so a turn serves one.
@@ -38,6 +41,8 @@ pub(super) struct Forwarding {
     /// Whether some pushes can be served at once.
     pub(super) can_push: bool,
     pub(super) inputs: RankInputs,
+    /// The tools that are connected.
+    tools: BTreeSet<ProcId>,
     /// Whether a process has asked for output of ranks. Each stream knows for itself whether it is still wanted.
     pub(super) is_pulled: bool,
 }
@@ -46,6 +51,20 @@ impl Forwarding {
     /// Whether a request can be served without a further event.
     pub(super) fn can_be_served(&self) -> bool {
         self.can_push || !self.pulls.is_empty()
+    }
+
+    /// Notes that a tool has come or gone. Without it, nobody has input for the jobs that it spawned.
+    pub(super) fn note_tool(&mut self, proc: &ProcId, moment: ProcessNews, jobs: &Jobs) {
+        match moment {
+            ProcessNews::ToolAdmitted => drop(self.tools.insert(proc.clone())),
+            ProcessNews::ToolGone => drop(self.tools.remove(proc)),
+            // A rank in the role of a tool.
+            ProcessNews::Finalized | ProcessNews::Left => {}
+            ProcessNews::Connected | ProcessNews::Reached { .. } => return,
+        }
+        if moment != ProcessNews::ToolAdmitted {
+            jobs.fed_by(proc).for_each(|job| self.inputs.finish(job));
+        }
     }
 }
 
@@ -92,9 +111,11 @@ enum Receivers {
 }
 
 impl LaunchedJob {
-    /// Keeps the input of a rank for pushes. Returns it if the launcher's own input goes there, too.
+    /// Keeps the input of a rank for pushes. Returns it if the launcher's own input goes there, too. It has ended if it is
+    /// that of a tool which has gone.
     pub(super) fn keep_input(
         &mut self,
+        plan: &Plan,
         rank: RankId,
         input: Option<ChildStdin>,
     ) -> Result<Option<InputPipe>, JobError> {
@@ -102,7 +123,11 @@ impl LaunchedJob {
         let pipe = InputPipe::new(input.into())
             .map_err(|reason| JobError::System { doing: "prepare a rank's input", reason })?;
         self.forwarding.inputs.insert(rank, pipe.clone());
-        Ok((rank.job == super::FIRST_JOB && self.settings.input.is_own()).then_some(pipe))
+        let is_connected = |tool: &ProcId| self.forwarding.tools.contains(tool) || self.jobs.rank(tool).is_some();
+        if plan.feeder().is_some_and(|tool| !is_connected(tool)) {
+            pipe.finish();
+        }
+        Ok((rank.job == FIRST_JOB && self.settings.input.is_own()).then_some(pipe))
     }
 
     /// Answers one of the requests for output that wait. From now on the output is offered.
@@ -211,11 +236,13 @@ impl LaunchedJob {
     fn receivers(&self, push: &QueuedPush) -> Result<Receivers, IoRefusal> {
         let numbers = self.jobs.numbers();
         let mut ranks = BTreeSet::new();
-        let mut refusal = IoRefusal::NotFound;
+        let mut refusal = IoRefusal::InputEnded;
         let mut is_blocked = false;
         for target in &push.targets {
-            let job = *numbers.get(&target.namespace).ok_or(IoRefusal::NotFound)?;
-            is_blocked |= Some(job) == self.spawning.starting_job();
+            let missing =
+                || if self.jobs.has_ended(&target.namespace) { IoRefusal::InputEnded } else { IoRefusal::NotFound };
+            let job = *numbers.get(&target.namespace).ok_or_else(missing)?;
+            is_blocked |= Some(job) == self.spawning.starting_job() || (job == FIRST_JOB && self.is_held());
             let of_target: Vec<RankId> = match target.rank.process() {
                 Some(rank) => vec![RankId { job, rank }],
                 None if io_request::is_all(target.rank) => {
@@ -225,19 +252,21 @@ impl LaunchedJob {
             };
             for rank in of_target {
                 let is_named = target.rank.process().is_some();
+                if !self.jobs.has(rank) {
+                    return Err(IoRefusal::NotFound);
+                }
                 match self.forwarding.inputs.state(rank) {
                     InputState::Open => drop(ranks.insert(rank)),
                     InputState::Full => is_blocked = true,
                     InputState::Ended if is_named => return Err(IoRefusal::InputEnded),
-                    InputState::Ended => refusal = IoRefusal::InputEnded,
+                    InputState::Ended => {}
                     InputState::Missing if self.children.running(rank).is_none() => {
                         if is_named && !is_blocked {
-                            return Err(IoRefusal::NotFound);
+                            return Err(IoRefusal::InputEnded);
                         }
                     }
                     InputState::Missing if is_named => return Err(IoRefusal::NoInput),
-                    InputState::Missing if refusal == IoRefusal::NotFound => refusal = IoRefusal::NoInput,
-                    InputState::Missing => {}
+                    InputState::Missing => refusal = IoRefusal::NoInput,
                 }
             }
         }
