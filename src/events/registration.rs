@@ -166,7 +166,7 @@ impl Registration {
         self.affected = procs(directives, one).chain(procs(directives, many)).cloned().collect();
         let listed = || Sources::Listed(procs(directives, custom).cloned().collect());
         self.sources = match with(keys::RANGE.name()) {
-            None if with(custom).is_some() => listed(),
+            // Programs list processes without a range, and OpenPMIx then takes events of all sources.
             None => Sources::Anyone,
             Some(info) => match range_code(info)? {
                 range::RANGE_NAMESPACE => Sources::Namespace,

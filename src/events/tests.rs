@@ -166,12 +166,14 @@ fn a_handler_can_choose_sources_and_those_concerned() {
     rig.add("job", &[A], &[of(range::RANGE_NAMESPACE)]);
     rig.add("self", &[A], &[of(range::RANGE_PROC_LOCAL)]);
     rig.add("listed", &[A], &[of(range::RANGE_CUSTOM), listed]);
+    let without_range = info(keys::EVENT_CUSTOM_RANGE.name(), procs(&[proc("nobody", 3)]));
+    rig.add("without a range", &[A], &[without_range]);
     rig.add("about 7", &[A], &[info(keys::EVENT_AFFECTED_PROC.name(), proc("job", 7))]);
     let from = |source: Option<ProcId>| Event { source, ..event(A) };
-    assert_eq!(rig.raise(from(Some(own()))), ["about 7", "self", "job", "anyone"]);
-    assert_eq!(rig.raise(from(Some(proc("job", 1)))), ["about 7", "job", "anyone"]);
-    assert_eq!(rig.raise(from(Some(proc("other", 3)))), ["about 7", "listed", "anyone"]);
-    assert_eq!(rig.raise(from(None)).len(), 5, "a source that is not known matches every wish");
+    assert_eq!(rig.raise(from(Some(own()))), ["about 7", "without a range", "self", "job", "anyone"]);
+    assert_eq!(rig.raise(from(Some(proc("job", 1)))), ["about 7", "without a range", "job", "anyone"]);
+    assert_eq!(rig.raise(from(Some(proc("other", 3)))), ["about 7", "without a range", "listed", "anyone"]);
+    assert_eq!(rig.raise(from(None)).len(), 6, "a source that is not known matches every wish");
     let everyone = ProcId { rank: Rank::Wildcard, ..own() };
     for (affected, count) in [(proc("job", 7), 3), (proc("job", 8), 2), (everyone, 3)] {
         assert_eq!(rig.raise(with(A, &[info(keys::EVENT_AFFECTED_PROCS.name(), procs(&[affected]))])).len(), count);

@@ -151,6 +151,8 @@ struct Rank {
 /// Settings of a rank beside those of its program.
 #[derive(Debug, Default)]
 pub(super) struct RankSetup<'a> {
+    /// The program, for the system's search.
+    pub(super) program: OsString,
     /// A descriptor that it inherits under the same number.
     pub(super) inherited: Option<BorrowedFd<'a>>,
     /// Processors that it is bound to.
@@ -211,8 +213,8 @@ impl Children {
     pub(super) fn spawn(&mut self, rank: RankId, app: &App, setup: &RankSetup<'_>) -> Result<Pipes, SpawnError> {
         let counts = (self.rank_count, self.file_count);
         let failed = |reason| SpawnError::new(rank, counts, app, reason);
-        let program = app.program_to_start(|name| std::env::var_os(name));
-        let mut command = if setup.stops_on_exec { exec_stop::command(&program) } else { Command::new(&program) };
+        let program = &setup.program;
+        let mut command = if setup.stops_on_exec { exec_stop::command(program) } else { Command::new(program) };
         let removed = setup.removed.iter().map(String::as_str).chain(Server::REMOVED_VARIABLES.iter().copied());
         removed.for_each(|name| {
             command.env_remove(name);

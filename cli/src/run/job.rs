@@ -423,6 +423,7 @@ impl LaunchedJob {
             Protocol::Pmi => Some(self.server.open_pmi(&proc)?),
         };
         let mut setup = self.set_up(&proc, mpi_setup, channel.as_ref().map(|channel| channel.rank_end().as_fd()))?;
+        setup.program = app.program_to_start(variable);
         setup.place = plan.place(id.rank);
         setup.has_input = plan.io.input.has(id.rank);
         setup.stops_on_exec = plan.stops.stops_on_exec(id.rank);

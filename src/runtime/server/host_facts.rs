@@ -53,6 +53,8 @@ pub struct HostFacts {
     process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
     /// For each function.
     attributes: Mutex<HostAttributes>,
+    /// The host answers queries, and may say more about its support than its attributes do.
+    has_queries: bool,
 }
 
 /// Why a fact was refused.
@@ -87,6 +89,13 @@ impl AsStatus for FactError {
 }
 
 impl HostFacts {
+    /// Facts about a host that answers queries. It is asked about its support of spawns and debuggers: launchers of PRRTE answer more than
+    /// their attributes say.
+    #[must_use]
+    pub fn of_host_with_queries() -> Self {
+        Self { has_queries: true, ..Self::default() }
+    }
+
     /// Defines a process set; replaces the set of that name.
     ///
     /// # Errors
@@ -149,6 +158,9 @@ impl HostFacts {
             return None;
         }
         let reply = if found.is_empty() { reply } else { with_known(found, reply) };
+        let of_attributes: Vec<Info> =
+            rest.iter().flat_map(|query| &query.keys).filter_map(|key| self.about_support(key)).collect();
+        let reply = if of_attributes.is_empty() { reply } else { with_substitutes(of_attributes, &rest, reply) };
         Some((QueryInfo::new(rest), reply))
     }
 
@@ -173,7 +185,9 @@ impl HostFacts {
             }
             let mut open = Vec::new();
             for key in keys {
-                let known = self.about_sets(&key, &qualifiers).or_else(|| self.about_support(&key));
+                let is_for_host = self.has_queries && is_about_support(&key);
+                let of_support = || self.about_support(&key).filter(|_| !is_for_host);
+                let known = self.about_sets(&key, &qualifiers).or_else(of_support);
                 let known = known.or_else(|| {
                     let is_asked = is(&key, keys::QUERY_AVAIL_SERVERS);
                     is_asked.then(|| servers_here.get_or_insert_with(|| servers(uid, &server_directories())).clone())
@@ -299,14 +313,41 @@ fn server_info(Found { contents, owner, .. }: Found) -> Info {
     info(keys::SERVER_INFO_ARRAY.name(), Value::info_array(infos))
 }
 
+/// Whether a key asks for the host's support of spawns or debuggers.
+fn is_about_support(key: &Text) -> bool {
+    is(key, keys::QUERY_SPAWN_SUPPORT) || is(key, keys::QUERY_DEBUG_SUPPORT)
+}
+
+/// A responder that takes these infos for those that the host does not give.
+fn with_substitutes(substitutes: Vec<Info>, asked: &[Query], reply: Responder<Vec<Info>>) -> Responder<Vec<Info>> {
+    let is_all = asked.iter().flat_map(|query| &query.keys).all(is_about_support);
+    Responder::new(Taker::Caller(Box::new(move |answer| {
+        let (status, mut infos) = status_and_infos(answer);
+        let is_given = |info: &Info| infos.iter().any(|given| given.key == info.key);
+        let missing: Vec<Info> = substitutes.into_iter().filter(|info| !is_given(info)).collect();
+        let status = match status {
+            _ if missing.is_empty() => status,
+            _ if is_all => Status::SUCCESS,
+            Status::SUCCESS => status,
+            _ => Status::ERR_PARTIAL_SUCCESS,
+        };
+        infos.extend(missing);
+        reply.partial(status, infos);
+    })))
+}
+
+fn status_and_infos(answer: HostReply) -> (Status, Vec<Info>) {
+    match answer {
+        HostReply::Infos { status, info } => (status, info),
+        HostReply::Status(status) => (status, Vec::new()),
+        _ => (Status::ERROR, Vec::new()),
+    }
+}
+
 /// A responder whose infos follow the known ones.
 fn with_known(mut known: Vec<Info>, reply: Responder<Vec<Info>>) -> Responder<Vec<Info>> {
     Responder::new(Taker::Caller(Box::new(move |answer| {
-        let (status, infos) = match answer {
-            HostReply::Infos { status, info } => (status, info),
-            HostReply::Status(status) => (status, Vec::new()),
-            _ => (Status::ERROR, Vec::new()),
-        };
+        let (status, infos) = status_and_infos(answer);
         let is_all = status.is_success() || status == Status::ERR_PARTIAL_SUCCESS;
         known.extend(infos);
         reply.partial(if is_all { status } else { Status::ERR_PARTIAL_SUCCESS }, known);
@@ -389,6 +430,31 @@ mod tests {
         facts.register_attributes("PMIx_Spawn", attributes.to_vec()).unwrap();
         let values: Vec<Value> = facts.divide(0, asked()).unwrap().0.into_iter().map(|info| info.value).collect();
         assert_eq!(values, ["pmix.wdir,pmix.dbg.init,pmix.prefix", "pmix.dbg.init"].map(Value::from));
+    }
+
+    /// Regression: a launcher of PRRTE supports a spawn beside another job, but its attributes do not say so.
+    #[test]
+    fn a_host_that_answers_queries_is_asked_about_its_support_first() {
+        let facts = HostFacts::of_host_with_queries();
+        facts.register_attributes("PMIx_Spawn", vec!["PMIX_WDIR".to_owned()]).unwrap();
+        let own = Info::new(Key::from_static(keys::QUERY_SPAWN_SUPPORT.name()), "pmix.cospawn");
+        let of_attributes = Info::new(own.key.clone(), "pmix.wdir");
+        for (said, given, expected) in [
+            (Status::SUCCESS, vec![own.clone()], (Status::SUCCESS, vec![own])),
+            (Status::ERR_NOT_FOUND, Vec::new(), (Status::SUCCESS, vec![of_attributes])),
+        ] {
+            let (send, receive) = mpsc::channel();
+            let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+            let requester = Requester { proc, object: 0, uid: 0, gid: 0 };
+            let taker = Taker::Caller(Box::new(move |reply| send.send(reply).unwrap()));
+            let queries = ask(&[keys::QUERY_SPAWN_SUPPORT.name()], Vec::new());
+            let (rest, reply) =
+                facts.answer(&requester, QueryInfo::new(queries.clone()), Responder::new(taker)).unwrap();
+            assert_eq!(rest.queries, queries);
+            reply.partial(said, given);
+            let HostReply::Infos { status, info } = receive.recv().unwrap() else { panic!("no infos") };
+            assert_eq!((status, info), expected);
+        }
     }
 
     #[test]

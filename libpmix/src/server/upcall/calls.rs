@@ -304,7 +304,8 @@ with_entries!(methods);
 
 impl Bridge {
     pub(in crate::server) fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {
-        let (facts, flow) = (HostFacts::default(), Arc::default());
+        let facts = if module.query.is_some() { HostFacts::of_host_with_queries() } else { HostFacts::default() };
+        let flow = Arc::default();
         Self { module: RwLock::new(module), form, facts, flow, is_gateway: false }
     }
 
