@@ -78,19 +78,20 @@ struct Row {
 pub(crate) fn run(options: &AttrsOptions) -> Outcome {
     let functions = if options.functions.is_empty() { ALL.to_owned() } else { options.functions.join(",") };
     let is_wanted = |level: &Level| options.levels.is_empty() || options.levels.contains(level);
-    let wanted = Level::value_variants().iter().filter(|level| is_wanted(level));
-    let qualifiers = wanted.map(|level| Info::new(Key::from_static(level.key()), functions.as_str())).collect();
-    let keys = vec![Text::from(keys::QUERY_ATTRIBUTE_SUPPORT.name())];
     let tool = options.target.connect(None, Some(ANSWER_TIME))?;
-    let answer = answer_within(ANSWER_TIME, tool.client()?.query(vec![Query { keys, qualifiers }]))?;
-    let answered = match answer {
-        Ok(answered) => answered.results,
-        Err(error) if [Status::ERR_NOT_FOUND, Status::ERR_NOT_SUPPORTED].contains(&error.status()) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
+    let mut rows: Vec<Row> = Vec::new();
+    // An answer does not tell its level, so each level is a question of its own.
+    for level in Level::value_variants().iter().copied().filter(is_wanted) {
+        let qualifiers = vec![Info::new(Key::from_static(level.key()), functions.as_str())];
+        let keys = vec![Text::from(keys::QUERY_ATTRIBUTE_SUPPORT.name())];
+        match answer_within(ANSWER_TIME, tool.client()?.query(vec![Query { keys, qualifiers }]))? {
+            Ok(answered) => rows.extend(answered.results.iter().flat_map(|info| rows_of(level, info))),
+            Err(error) if [Status::ERR_NOT_FOUND, Status::ERR_NOT_SUPPORTED].contains(&error.status()) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     // The end of the connection has the same effect.
     let _ = tool.finalize();
-    let rows: Vec<Row> = answered.iter().flat_map(rows_of).collect();
     if options.json {
         print(&escaped_json(&format!("{:#}\n", json!({ "format": FORMAT, "attributes": rows }))))?;
     } else if !rows.is_empty() {
@@ -105,14 +106,16 @@ pub(crate) fn run(options: &AttrsOptions) -> Outcome {
 /// The word for all functions.
 const ALL: &str = "all";
 
-/// The rows of one answer. It is about a level and has functions, or about a function and has levels.
-fn rows_of(info: &Info) -> Vec<Row> {
+/// The rows of one answer to a question about a level. It has functions under the key of the query, or of the level for servers of
+/// earlier releases. Or it is about a function and has levels.
+fn rows_of(asked: Level, info: &Info) -> Vec<Row> {
     let mut rows = Vec::new();
+    let is_of_level = info.key.as_str() == keys::QUERY_ATTRIBUTE_SUPPORT.name() || Level::of(&info.key) == Some(asked);
     for inner in infos(&info.value) {
-        let (level, function) = match (Level::of(&info.key), Level::of(&inner.key)) {
-            (Some(level), _) => (level, &inner.key),
-            (None, Some(level)) => (level, &info.key),
-            (None, None) => continue,
+        let (level, function) = match Level::of(&inner.key) {
+            _ if is_of_level => (asked, &inner.key),
+            Some(level) => (level, &info.key),
+            None => continue,
         };
         rows.extend(elements(&inner.value).iter().filter_map(|value| match value {
             Value::Regattr(attribute) => Some(row(function, level, attribute)),
@@ -210,6 +213,7 @@ mod tests {
         let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Regattr, elements }));
         let (level, function) = (keys::HOST_ATTRIBUTES.name(), "PMIx_Spawn");
         let by_level = info(level, Value::info_array(vec![info(function, array.clone())]));
+        let by_query = info(keys::QUERY_ATTRIBUTE_SUPPORT.name(), by_level.value.clone());
         let by_function = info(function, Value::info_array(vec![info(level, array.clone())]));
         let expected = [Row {
             function: function.to_owned(),
@@ -219,6 +223,8 @@ mod tests {
             data_type: Some("PMIX_STRING"),
             meaning: "names".to_owned(),
         }];
+        let rows_of = |info: &Info| rows_of(Level::Host, info);
+        assert_eq!(rows_of(&by_query), expected);
         assert_eq!(rows_of(&by_level), expected);
         assert_eq!(rows_of(&by_function), expected);
         assert_eq!(rows_of(&info("a", Value::info_array(vec![info("b", array)]))), []);

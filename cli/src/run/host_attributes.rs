@@ -42,8 +42,9 @@ fn functions() -> [(&'static str, Vec<&'static str>); 12] {
             switches.chain([keys::JOB_CTRL_SIGNAL.name()]).chain(control_request::CHECKPOINTS).collect(),
         ),
         ("PMIx_Log", [&log_request::CHANNELS[..], &log_request::KNOWN].concat()),
-        ("PMIx_IOF_pull", [&io_request::KNOWN_OF_PULL[..], &[keys::IOF_STOP.name()]].concat()),
-        ("PMIx_IOF_push", io_request::KNOWN_OF_PUSH.to_vec()),
+        ("PMIx_IOF_pull", io_request::KNOWN_OF_PULL.to_vec()),
+        // The library of the pushing process reads its input.
+        ("PMIx_IOF_push", vec![keys::IOF_COMPLETE.name()]),
         ("PMIx_Process_monitor", [&FILE_MONITOR[..], &RESOURCE_MONITOR].concat()),
         ("PMIx_Get_credential", vec![keys::CRED_TYPE.name()]),
         ("PMIx_Validate_credential", vec![keys::CRED_TYPE.name()]),

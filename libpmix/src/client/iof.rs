@@ -201,9 +201,20 @@ fn without_data(targets: Vec<ProcId>, directives: Vec<Info>, waits: bool) -> Res
 #[cfg(test)]
 mod tests {
     use modex::keys;
+    use modex::runtime::attributes_of_library;
     use modex::types::Key;
 
     use super::*;
+
+    /// Regression: the list of attributes had none of the directives for the form and the files of pulled output.
+    #[test]
+    fn the_honoured_directives_of_a_pull_are_listed() {
+        let listed = attributes_of_library("PMIx_IOF_pull");
+        for key in attributes_of_library("PMIx_server_init").into_iter().filter(|key| OutputStyle::is_directive(key)) {
+            assert_eq!(listed.contains(key), !OutputStyle::is_of_origin(key), "{key}");
+        }
+        assert!(attributes_of_library("PMIx_IOF_push").contains(keys::IOF_PUSH_STDIN.name()));
+    }
 
     /// Regression: a required `PMIX_IOF_TAG_DETAILED_OUTPUT` gave lines with "unknown".
     #[test]

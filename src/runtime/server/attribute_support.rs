@@ -1,7 +1,8 @@
 //! Answers to `PMIX_QUERY_ATTRIBUTE_SUPPORT`: the attributes that client, server, tool and host honour, for each function.
 //!
 //! There are two forms of the question. The standard's lists functions behind the first key, and its qualifiers choose
-//! levels. OpenPMIx and its tool `pattrs` list functions in the value of each qualifier, where `all` means every function.
+//! levels. OpenPMIx and its tool `pattrs` list functions in the value of each qualifier, where `all` means every function. They
+//! expect one answer for each qualifier. Its key is that of the query, and its value is an array.
 //!
 //! Source: PMIx Standard, "Querying Attribute Support".
 
@@ -47,6 +48,8 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     (Level::Client, "PMIx_Fabric_register", &[&[keys::TIMEOUT.name()]]),
     (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD, &Get::OF_HARDWARE]),
     (Level::Client, "PMIx_Init", &[&UNDERSTOOD_OF_INIT]),
+    (Level::Client, "PMIx_IOF_pull", &[&OF_FORMED_OUTPUT]),
+    (Level::Client, "PMIx_IOF_push", &[&[keys::IOF_PUSH_STDIN.name(), keys::IOF_COMPLETE.name()]]),
     (Level::Client, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),
     (Level::Client, "PMIx_Group_invite", &[&UNDERSTOOD_OF_INVITATIONS]),
     (Level::Client, "PMIx_Group_join", &[&[keys::TIMEOUT.name()]]),
@@ -126,7 +129,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     (Level::Server, "PMIx_server_IOF_deliver", &[&UNDERSTOOD_OF_OUTPUT, &[keys::IOF_LOCAL_OUTPUT.name()]]),
     (Level::Server, "PMIx_server_collect_inventory", &[&[INVENTORY, ALL_INVENTORIES]]),
     (Level::Server, "PMIx_server_deliver_inventory", &[&[INVENTORY, keys::HOSTNAME.name()]]),
-    (Level::Server, "PMIx_server_init", &[&OUTPUT_DIRECTIVES, &OF_WRITTEN_OUTPUT, &OF_SERVERS]),
+    (Level::Server, "PMIx_server_init", &[&OUTPUT_DIRECTIVES, &OF_WRITTEN_OUTPUT, &OF_FORMED_OUTPUT, &OF_SERVERS]),
     (
         Level::Server,
         "PMIx_server_register_nspace",
@@ -155,11 +158,12 @@ pub fn attributes_of_library(function: &str) -> BTreeSet<&'static str> {
     rows.flat_map(|(.., lists)| lists.concat()).collect()
 }
 
-/// Infos about output that a C server writes itself.
-const OF_WRITTEN_OUTPUT: [&str; 19] = [
-    keys::IOF_LOCAL_OUTPUT.name(),
+/// Infos about output that only a C server honours: it knows where a process runs.
+const OF_WRITTEN_OUTPUT: [&str; 2] = [keys::IOF_LOCAL_OUTPUT.name(), keys::IOF_TAG_DETAILED_OUTPUT.name()];
+
+/// Infos for the form and the files of output. A process that pulls output honours them, too.
+const OF_FORMED_OUTPUT: [&str; 17] = [
     keys::IOF_TAG_OUTPUT.name(),
-    keys::IOF_TAG_DETAILED_OUTPUT.name(),
     keys::IOF_TAG_FULLNAME_OUTPUT.name(),
     keys::IOF_RANK_OUTPUT.name(),
     keys::IOF_TIMESTAMP_OUTPUT.name(),
@@ -260,16 +264,20 @@ fn merged(qualifiers: &[Info]) -> Vec<Question<'_>> {
 fn by_level(question: &Question<'_>, host: &HostAttributes) -> Option<Info> {
     let Question { level, is_list, wanted } = question;
     let known = level.functions(host);
+    let answer =
+        |entries| Info::new(Key::from_static(keys::QUERY_ATTRIBUTE_SUPPORT.name()), Value::info_array(entries));
     if *is_list {
-        return Some(Info::new(Key::from_static(level.functions_key()), known.join(",").as_str()));
+        let list = Info::new(Key::from_static(level.functions_key()), known.join(",").as_str());
+        return Some(answer(vec![list]));
     }
-    let is_wanted = |function: &&&str| wanted.contains(ALL_FUNCTIONS) || wanted.contains(**function);
+    let is_all = wanted.iter().any(|name| name.eq_ignore_ascii_case(ALL_FUNCTIONS));
+    let is_wanted = |function: &&&str| is_all || wanted.contains(**function);
     let of_function = |function: &str| {
         let attributes = level.attributes(function, host)?;
         Some(Info::new(Key::new(function.to_owned()).ok()?, described(&attributes)))
     };
     let entries: Vec<Info> = known.iter().filter(is_wanted).filter_map(|function| of_function(function)).collect();
-    (!entries.is_empty()).then(|| Info::new(Key::from_static(level.attributes_key()), Value::info_array(entries)))
+    (!entries.is_empty()).then(|| answer(entries))
 }
 
 /// The function whose attributes are qualifiers of queries.
@@ -349,9 +357,28 @@ fn description(attribute: &str) -> Regattr {
         name: Some(Text::from(known.map_or(attribute, |known| known.macro_name))),
         key: Text::from(known.map_or(attribute, |known| known.name)),
         data_type: data_type.to_raw(),
-        description: known.into_iter().map(|known| Text::from(known.meaning)).collect(),
+        // OpenPMIx's `pattrs` crashes at an attribute without a description.
+        description: lines_of(known.map_or("no key of the standard", |known| known.meaning)),
     }
 }
+
+/// The lines of a description.
+fn lines_of(text: &str) -> Vec<Text> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= LINE_BYTES_MAX => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().map(|line| Text::from(line.as_str())).collect()
+}
+
+/// The column of descriptions in `pattrs`. Up to 6.1 a longer line makes it crash.
+const LINE_BYTES_MAX: usize = 54;
 
 #[cfg(test)]
 mod tests {
@@ -419,12 +446,14 @@ mod tests {
         let found = answers(&[], &one, &host());
         assert_eq!(
             (names(&found), names(&entries(&found[0]))),
-            (vec![keys::SERVER_ATTRIBUTES.name()], vec!["PMIx_Fence", "PMIx_Get"])
+            (vec![keys::QUERY_ATTRIBUTE_SUPPORT.name()], vec!["PMIx_Fence", "PMIx_Get"])
         );
-        let all = [qualifier(keys::HOST_ATTRIBUTES.name(), "all"), qualifier(keys::HOST_FUNCTIONS.name(), true)];
+        // `pattrs` accepts no other key than that of the query, and reads a list in an array.
+        let all = [qualifier(keys::HOST_ATTRIBUTES.name(), "ALL"), qualifier(keys::HOST_FUNCTIONS.name(), true)];
         let found = answers(&[], &all, &host());
         assert_eq!(names(&entries(&found[0])), ["PMIx_Publish"]);
-        assert_eq!(found[1], Info::new(Key::from_static(keys::HOST_FUNCTIONS.name()), "PMIx_Publish"));
+        assert_eq!(names(&found), [keys::QUERY_ATTRIBUTE_SUPPORT.name(); 2]);
+        assert_eq!(entries(&found[1]), [qualifier(keys::HOST_FUNCTIONS.name(), "PMIx_Publish")]);
         assert_eq!(answers(&[], &[qualifier(keys::TOOL_ATTRIBUTES.name(), "PMIx_Get")], &host()), []);
         assert_eq!(answers(&[], &[], &host()), []);
     }
@@ -446,6 +475,17 @@ mod tests {
         let [known, unknown] = ["pmix.timeout", "host.own"].map(description);
         assert_eq!((known.data_type, unknown.data_type), (DataType::Int.to_raw(), 0));
         assert_eq!((known.name, unknown.name), (Some(Text::from("PMIX_TIMEOUT")), Some(Text::from("host.own"))));
+    }
+
+    /// Regression: `pattrs --host` crashed at a long line, and at an attribute without a description.
+    #[test]
+    fn each_description_has_lines_for_the_column_of_pattrs() {
+        let known = OF_LIBRARY.iter().flat_map(|(.., lists)| lists.concat());
+        for attribute in known.chain(["host.own"]).chain(keys::attributes().map(|known| known.name)) {
+            let lines: Vec<usize> =
+                description(attribute).description.iter().map(|line| line.as_bytes().len()).collect();
+            assert!(!lines.is_empty() && lines.iter().all(|bytes| (1..=LINE_BYTES_MAX).contains(bytes)), "{attribute}");
+        }
     }
 
     fn sources(folder: &Path, text: &mut String) {
