@@ -27,6 +27,8 @@ use super::style::{Destination, OutputStyle};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobOutput {
     pub(crate) style: OutputStyle,
+    /// Whether a directive was given for it, even one that is false.
+    pub(crate) is_own: bool,
     /// Number of processes of the job, or 0.
     pub(crate) process_count: u32,
     /// Whether output for a file is written to this process's own streams as well.
@@ -266,7 +268,7 @@ pub(super) mod tests {
 
     pub(in crate::output) fn job(destination: Destination) -> JobOutput {
         let style = OutputStyle { destination: Some(destination), ..OutputStyle::default() };
-        JobOutput { style, process_count: 16, is_copied: false }
+        JobOutput { style, process_count: 16, ..JobOutput::default() }
     }
 
     fn open(job: &JobOutput) -> Option<Arc<File>> {

@@ -2,7 +2,7 @@
 //!
 //! The last of these decides:
 //! - for all jobs, `PMIX_IOF_LOCAL_OUTPUT` at the server's start; without it a server writes unless a tool has started it;
-//! - for a job, its description;
+//! - for a job, its description. With any directive there, even a false one, those of the start don't count for its form;
 //! - for a piece, the infos of its delivery, which only switch it off.
 
 use std::collections::BTreeMap;
@@ -84,6 +84,7 @@ impl LocalOutput {
                 job.process_count = info.value.as_u32().unwrap_or(job.process_count);
             } else {
                 job.style.take(info.key.as_str(), &info.value);
+                job.is_own = true;
             }
         }
         // This looks at directories, so the lock is not held.
@@ -122,7 +123,7 @@ impl LocalOutput {
     }
 
     fn job(&self, namespace: &Namespace) -> Arc<JobOutput> {
-        let job = self.jobs.lock().get(namespace).filter(|job| job.style.is_set()).map(Arc::clone);
+        let job = self.jobs.lock().get(namespace).filter(|job| job.is_own).map(Arc::clone);
         job.unwrap_or_else(|| Arc::clone(&self.default))
     }
 
@@ -153,6 +154,21 @@ fn concerns_output(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: `PMIX_IOF_TAG_OUTPUT` = false of a job changed nothing.
+    #[test]
+    fn a_false_directive_of_a_job_counts_more_than_the_servers() {
+        let info = |name: &'static str, value: Value| Info::new(Key::from_static(name), value);
+        let tag = |is_wanted| info(keys::IOF_TAG_OUTPUT.name(), Value::Bool(is_wanted));
+        let output = LocalOutput::new(OutputStyle::of(&[tag(true)]), |_| None);
+        let is_tagged = |name: &str, directives: &[Info]| {
+            let namespace = Namespace::new(name).unwrap();
+            output.describe_job(&namespace, directives, 1).unwrap();
+            output.job(&namespace).style.changes_lines()
+        };
+        assert!(is_tagged("a", &[]) && is_tagged("b", &[tag(true)]));
+        assert!(!is_tagged("c", &[tag(false)]));
+    }
 
     /// Regression: with a file among the server's own directives nothing else was written.
     #[test]
