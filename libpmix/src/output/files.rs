@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -39,6 +39,12 @@ impl JobOutput {
     /// The stream whose file gets the output of a stream.
     pub(super) const fn stream_of_file(&self, stream: Stream) -> Stream {
         if self.style.is_merged { Stream::Stdout } else { stream }
+    }
+
+    /// The files of a process.
+    pub(super) fn paths(&self, source: &ProcId) -> Vec<PathBuf> {
+        let streams = [Stream::Stdout, Stream::Stderr].map(|stream| self.stream_of_file(stream));
+        streams.into_iter().filter_map(|stream| path_of(self, source, stream)).collect()
     }
 }
 
@@ -187,16 +193,24 @@ fn open_named(path: &Path, is_again: bool) -> io::Result<File> {
     }
     let file = options.open(path)?;
     let metadata = file.metadata()?;
+    // The owner may have changed since.
+    if is_again && metadata.is_file() {
+        return Ok(file);
+    }
+    check_file(path, &metadata)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Checks that a file that this process has not made is a regular one of its user.
+pub(super) fn check_file(path: &Path, metadata: &Metadata) -> io::Result<()> {
     if !metadata.is_file() {
         return Err(io::Error::other(format!("{} is no regular file", path.display())));
     }
-    if !is_again && metadata.uid() != geteuid().as_raw() {
+    if metadata.uid() != geteuid().as_raw() {
         return Err(io::Error::other(format!("{} belongs to user {}", path.display(), metadata.uid())));
     }
-    if !is_again {
-        file.set_len(0)?;
-    }
-    Ok(file)
+    Ok(())
 }
 
 fn make_directory(path: &Path) -> io::Result<()> {

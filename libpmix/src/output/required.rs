@@ -1,14 +1,17 @@
 //! Directives for output that are marked as required: each is honoured or refused.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use modex::AsStatus;
 use modex::keys;
-use modex::types::{Info, InfoFlags, Status, Value};
+use modex::types::{Info, InfoFlags, Namespace, ProcId, Status, Value};
+use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, PROC_SUPER_MAGIC, SYSFS_MAGIC, statfs};
 use nix::unistd::{AccessFlags, eaccess};
 
+use super::files::{JobOutput, check_file};
 use super::style::{Destination, OutputStyle, is_file_only, names_destination};
 
 /// Why a required directive is refused.
@@ -22,7 +25,7 @@ pub(crate) enum UnmetOutput {
     NoPath { key: String },
     #[error("the value of the required {key} is neither true nor false")]
     NoFlag { key: String },
-    #[error("output is required in {}, and can't be written there: {reason}; name another place", .path.display())]
+    #[error("output is required in {}, which can't be written: {reason}; name another place", .path.display())]
     Unwritable { path: PathBuf, reason: io::Error },
 }
 
@@ -38,7 +41,7 @@ impl AsStatus for UnmetOutput {
 
 impl OutputStyle {
     /// Refuses required directives among these infos that this style does not honour. It may have others in addition.
-    /// Files come with the output, so only their directory is looked at.
+    /// Files come with the output, so only their directory is looked at, and those files that are there.
     ///
     /// # Errors
     /// The first one. A line of the log says it, too.
@@ -63,8 +66,15 @@ impl OutputStyle {
             let Some(place) = named.filter(|named| self.destination.as_ref() == Some(named)) else {
                 return Err(UnmetOutput::OtherPlace { key: key() });
             };
+            let unwritable = |path: PathBuf| |reason| UnmetOutput::Unwritable { path, reason };
             let directory = self.directory_of(&place);
-            return check_directory(&directory).map_err(|reason| UnmetOutput::Unwritable { path: directory, reason });
+            check_directory(&directory).map_err(unwritable(directory))?;
+            return match place {
+                Destination::File(file) if self.is_file_pattern => {
+                    files_of_pattern(&file).try_for_each(|path| check_existing(&path).map_err(unwritable(path)))
+                }
+                _ => Ok(()),
+            };
         }
         if !OutputStyle::is_directive(name) {
             return Ok(());
@@ -93,6 +103,54 @@ impl OutputStyle {
     }
 }
 
+impl JobOutput {
+    /// Refuses a required destination among these infos if a file for a process of the job can't be written.
+    ///
+    /// # Errors
+    /// The first such file. A line of the log says it, too.
+    pub(crate) fn refuse_unwritable(&self, namespace: &Namespace, infos: &[Info]) -> Result<(), UnmetOutput> {
+        let is_required =
+            |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && names_destination(info.key.as_str());
+        if !infos.iter().any(is_required) {
+            return Ok(());
+        }
+        let ranks = 0..self.process_count.min(LOOKED_AT_MAX);
+        let mut paths = ranks.flat_map(|rank| self.paths(&ProcId::new(namespace.clone(), rank)));
+        paths
+            .try_for_each(|path| check_existing(&path).map_err(|reason| UnmetOutput::Unwritable { path, reason }))
+            .inspect_err(|error| tracing::error!("output is not forwarded as asked: {error}"))
+    }
+}
+
+/// The most processes whose files are looked at.
+const LOOKED_AT_MAX: u32 = 1024;
+
+/// The files of a pattern that is the same for all processes.
+fn files_of_pattern(pattern: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_fixed = !pattern.to_string_lossy().contains('%');
+    let named = move |end: &str| OsString::from_iter([pattern.as_os_str(), OsStr::new(end)]).into();
+    [".out", ".err"].into_iter().filter(move |_| is_fixed).map(named)
+}
+
+/// Checks that this process can write a file if it exists.
+fn check_existing(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    check_file(path, &found)?;
+    Ok(eaccess(path, AccessFlags::W_OK)?)
+}
+
+/// Checks that files can be made in a file system at all.
+fn check_file_system(directory: &Path) -> io::Result<()> {
+    let of_kernel = [PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC];
+    if of_kernel.contains(&statfs(directory)?.filesystem_type()) {
+        return Err(io::Error::other("its file system takes no files"));
+    }
+    Ok(())
+}
+
 /// Checks that this process can make files in a directory, or the directory.
 fn check_directory(path: &Path) -> io::Result<()> {
     for ancestor in path.ancestors() {
@@ -101,7 +159,10 @@ fn check_directory(path: &Path) -> io::Result<()> {
             // A link that leads nowhere.
             Err(error) if error.kind() == io::ErrorKind::NotFound && ancestor.is_symlink() => return Err(error),
             Ok(found) if !found.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
-            Ok(_) => return Ok(eaccess(ancestor, AccessFlags::W_OK | AccessFlags::X_OK)?),
+            Ok(_) => {
+                eaccess(ancestor, AccessFlags::W_OK | AccessFlags::X_OK)?;
+                return check_file_system(ancestor);
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -131,6 +192,8 @@ mod tests {
         fs::write(&plain, "").unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        let taken = directory.path().join("taken");
+        std::os::unix::fs::symlink("nowhere", directory.path().join("taken.err")).unwrap();
         let path = |path: PathBuf| path.to_str().unwrap().to_owned();
         let (file, into) = (keys::IOF_OUTPUT_TO_FILE.name(), keys::IOF_OUTPUT_TO_DIRECTORY.name());
         let only = || info(keys::IOF_FILE_ONLY.name(), true);
@@ -156,9 +219,21 @@ mod tests {
             (vec![info(keys::IOF_FILE_ONLY.name(), 1_u32)], Some(Status::ERR_BAD_PARAM)),
             (vec![fine(), info(keys::IOF_LOCAL_OUTPUT.name(), false)], Some(Status::ERR_NOT_SUPPORTED)),
             (vec![info(into, text(path(link.clone())))], Some(Status::ERR_FILE_OPEN_FAILURE)),
+            (vec![info(into, "/proc/nope")], Some(Status::ERR_FILE_OPEN_FAILURE)),
+            (vec![info(file, "/sys/nope/f")], Some(Status::ERR_FILE_OPEN_FAILURE)),
+            (vec![info(file, text(path(taken.clone()))), pattern()], Some(Status::ERR_FILE_OPEN_FAILURE)),
+            (vec![info(file, text(path(taken.clone())))], None),
         ] {
             assert_eq!(refusal(&infos), expected, "{infos:?}");
         }
+        let job = |process_count| {
+            let style = OutputStyle::of(&[fine()]);
+            JobOutput { style, process_count, ..JobOutput::default() }
+        };
+        let namespace = Namespace::new("job").unwrap();
+        fs::create_dir_all(directory.path().join("a/b.job.3.err")).unwrap();
+        let refused = |count, infos: &[Info]| job(count).refuse_unwritable(&namespace, infos).is_err();
+        assert!(refused(4, &[fine()]) && !refused(3, &[fine()]) && !refused(4, &[Info { flags: 0, ..fine() }]));
         let unmarked = Info { flags: 0, ..only() };
         assert_eq!(refusal(&[unmarked]), None);
     }

@@ -89,6 +89,7 @@ impl LocalOutput {
         }
         // This looks at directories, so the lock is not held.
         job.style.refuse_unmet(given)?;
+        job.refuse_unwritable(namespace, given)?;
         job.is_copied = self.is_local_by_default() && !job.style.is_file_only();
         self.jobs.lock().insert(namespace.clone(), Arc::new(job));
         Ok(())
