@@ -3,7 +3,7 @@
 use modex::{HostFacts, keys};
 
 use super::launcher_query::Fact;
-use super::{control_request, debug_daemons, io_request, log_request, spawn_request};
+use super::{control_request, debug_daemons, io_request, log_request, spawn_output, spawn_request};
 
 /// The facts about the launcher.
 pub(super) fn facts() -> HostFacts {
@@ -32,6 +32,7 @@ fn functions() -> [(&'static str, Vec<&'static str>); 12] {
             [
                 &spawn_request::KNOWN[..],
                 &spawn_request::KNOWN_OF_JOB,
+                &spawn_output::KNOWN,
                 &spawn_request::KNOWN_OF_SPAWN,
                 &debug_daemons::KNOWN,
             ]

@@ -426,6 +426,7 @@ impl LaunchedJob {
         setup.program = app.program_to_start(variable);
         setup.place = plan.place(id.rank);
         setup.has_input = plan.io.input.has(id.rank);
+        setup.is_merged |= plan.io.form.is_merged;
         setup.stops_on_exec = plan.stops.stops_on_exec(id.rank);
         self.mark(id, ProcessPhase::Spawned, self.clock.now());
         let pipes = self.children.spawn(id, app, &setup)?;
@@ -451,7 +452,7 @@ impl LaunchedJob {
     }
 
     fn watch(&mut self, source: OwnedFd, rank: RankId, channel: Channel, plan: &Plan) -> Result<(), JobError> {
-        let prefix = LinePrefix::new(self.settings.marks, rank, channel);
+        let prefix = LinePrefix::new(plan.io.form.marks(self.settings.marks), rank, channel);
         let destination = self.output_writer.destination(rank, channel);
         let index = self.next_stream;
         self.next_stream += 1;

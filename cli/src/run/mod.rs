@@ -51,6 +51,7 @@ mod rank_input;
 mod report;
 mod report_document;
 mod session;
+mod spawn_output;
 mod spawn_request;
 mod suspension;
 mod timeline_picture;

@@ -10,6 +10,7 @@ use super::children::Channel;
 use super::cores::{self, CoresError};
 use super::debug_stops::DebugStops;
 use super::rank_id::{FIRST_JOB, RankId};
+use super::spawn_output::OutputForm;
 
 /// Why a job can't be planned.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,8 @@ pub(super) struct JobIo {
     pub(super) input: InputTargets,
     /// Whether the tool that spawned the job is the only one that feeds them: its end is theirs.
     pub(super) is_of_tool: bool,
+    /// The form of its output.
+    pub(super) form: OutputForm,
     /// Whether standard output and standard error are kept for the process that spawned the job.
     pub(super) kept_channels: [bool; 2],
     /// Whether this process gets them in place of the launcher's user.

@@ -22,6 +22,7 @@ use super::debug_daemons::{self, DaemonsRefusal};
 use super::debug_stops::{DebugStops, StoppedRanks};
 use super::io_request;
 use super::plan::{InputTargets, JobIo};
+use super::spawn_output::{self, OutputForm};
 
 /// Why a job can't be spawned.
 #[derive(Debug, thiserror::Error)]
@@ -127,8 +128,14 @@ pub(crate) enum SpawnRefusal {
     /// Redirected output, and none that is forwarded.
     #[error("it requires PMIX_IOF_REDIRECT, and asks for neither PMIX_FWD_STDOUT nor PMIX_FWD_STDERR")]
     NothingRedirected,
+    /// Files for its output.
+    #[error("{key} asks for files with its output; modex run --output DIR writes files for all jobs")]
+    Files {
+        /// The directive.
+        key: String,
+    },
     /// Standard error that is a part of standard output.
-    #[error("it requires PMIX_FWD_STDERR, and modex run --merge gives ranks one output")]
+    #[error("it requires PMIX_FWD_STDERR, and its directives or modex run --merge give ranks one output")]
     Merged,
     /// A directory that does not exist.
     #[error("its directory {0:?} does not exist")]
@@ -148,6 +155,7 @@ impl SpawnRefusal {
             Self::Required { .. }
             | Self::Unread { .. }
             | Self::NothingRedirected
+            | Self::Files { .. }
             | Self::Merged
             | Self::NoInit { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Daemons(refusal) => refusal.status(),
@@ -257,7 +265,7 @@ pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) 
     if wanted > room {
         return Err(SpawnRefusal::NoRoom { wanted, room });
     }
-    check_required(&request.job, |key| is_known(key) || KNOWN_OF_JOB.contains(&key) || KNOWN_OF_SPAWN.contains(&key))?;
+    check_required(&request.job, |key| is_known(key) || is_of_job(key) || KNOWN_OF_SPAWN.contains(&key))?;
     find(&request.job, keys::LAUNCH_DIRECTIVES).try_for_each(|info| check_launch_directives(info, request))?;
     let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
     let mut work = Work::default();
@@ -271,7 +279,7 @@ pub(super) fn directed(
     apps: Vec<App>,
     surroundings: &Surroundings<'_>,
 ) -> Result<Vec<App>, SpawnRefusal> {
-    check_required(job, |key| ADDED.contains(&key) || KNOWN.contains(&key) || KNOWN_OF_JOB.contains(&key))?;
+    check_required(job, |key| ADDED.contains(&key) || KNOWN.contains(&key) || is_of_job(key))?;
     let mut work = Work::default();
     check_hosts(job, None, surroundings, &mut work)?;
     let apps = apps.into_iter().map(|app| direct(app, job, surroundings, &mut work));
@@ -422,6 +430,7 @@ pub(super) fn stops(request: &Spawn, rank_count: u32) -> Result<DebugStops, Spaw
 /// these write standard error to standard output.
 pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<JobIo, SpawnRefusal> {
     let job = &request.job;
+    let form = OutputForm::read(job).map_err(|key| SpawnRefusal::Files { key: key.to_owned() })?;
     let target = find(job, keys::STDIN_TGT).next().map(|info| stdin_target(&info.value)).transpose()?;
     let is_of_tool = is_set(job, keys::REQUESTOR_IS_TOOL);
     let wants_input = find(job, keys::FWD_STDIN).next().and_then(|info| info.value.as_bool());
@@ -446,10 +455,10 @@ pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<Jo
     if is_required(job, keys::IOF_REDIRECT) && !kept_channels.contains(&true) {
         return Err(SpawnRefusal::NothingRedirected);
     }
-    if is_required(job, keys::FWD_STDERR) && is_merged {
+    if is_required(job, keys::FWD_STDERR) && (is_merged || form.is_merged) {
         return Err(SpawnRefusal::Merged);
     }
-    Ok(JobIo { input, is_of_tool, kept_channels, is_redirected })
+    Ok(JobIo { input, is_of_tool, form, kept_channels, is_redirected })
 }
 
 /// The receiver of standard input: a process of the job, its rank, or a word of other launchers.
@@ -475,6 +484,11 @@ fn stdin_target(value: &Value) -> Result<InputTargets, SpawnRefusal> {
             Ok(InputTargets::One(number))
         }
     }
+}
+
+/// Whether this is a directive for a job alone.
+fn is_of_job(key: &str) -> bool {
+    KNOWN_OF_JOB.contains(&key) || spawn_output::KNOWN.contains(&key)
 }
 
 /// Whether this is a directive for an application.
@@ -927,7 +941,11 @@ mod tests {
         assert!(read(vec![required(redirect), set(out)], false).unwrap().is_redirected);
         assert!(read(vec![set(redirect)], false).is_ok() && read(vec![set(error)], true).is_ok());
         assert!(read(vec![required(error)], false).is_ok());
+        let merge = required(keys::IOF_MERGE_STDERR_STDOUT);
+        let file = info(keys::IOF_OUTPUT_TO_FILE, "/tmp/f");
         for (job, is_merged, expected) in [
+            (vec![required(error), merge], false, Status::ERR_NOT_SUPPORTED),
+            (vec![file], false, Status::ERR_NOT_SUPPORTED),
             (vec![required(redirect)], false, Status::ERR_NOT_SUPPORTED),
             (vec![required(error)], true, Status::ERR_NOT_SUPPORTED),
             (vec![set(redirect), set(copy), set(out)], false, Status::ERR_BAD_PARAM),

@@ -439,6 +439,29 @@ fn rank_zero_of_a_tools_job_reads_what_the_tool_pushes_until_it_goes() {
     launcher.kill_launcher();
 }
 
+/// The directives did nothing, and output that was to go to a file alone was lost.
+#[test]
+fn a_spawn_gives_the_output_of_its_job_a_form_and_asks_for_no_files() {
+    let mut launcher = script(&["-n", "1", "--stdin", "tools", "--tag-output"], "echo ready; read a").start();
+    assert_eq!(launcher.line(), "[0,stdout] ready\n");
+    let tool = Tool::builder().pid(launcher.child.id()).env([("TMPDIR", launcher.temporary())]).connect().unwrap();
+    let client = tool.client().unwrap();
+    let script = "test $PMIX_RANK = 1 || echo err >&2";
+    let set = |key: &'static str, value: bool| required(info(key, value));
+    let bare = vec![set(keys::IOF_TAG_OUTPUT.name(), false), set(keys::MERGE_STDERR_STDOUT.name(), true)];
+    spawn(&client, script, bare).unwrap();
+    assert_eq!(launcher.line(), "err\n", "standard output, without a tag");
+    let full = vec![set(keys::IOF_TIMESTAMP_OUTPUT.name(), true), set(keys::IOF_RANK_OUTPUT.name(), true)];
+    spawn(&client, script, full).unwrap();
+    let line = launcher.error_line();
+    assert!(line.starts_with("20") && line.ends_with("Z [2:0,stderr] err\n"), "{line}");
+    for key in [keys::IOF_OUTPUT_TO_FILE.name(), keys::OUTPUT_TO_DIRECTORY.name()] {
+        assert_eq!(spawn(&client, script, vec![info(key, "place")]), Err(Status::ERR_NOT_SUPPORTED));
+    }
+    tool.finalize().unwrap();
+    launcher.kill_launcher();
+}
+
 pub(crate) fn spawn_and_do_not_listen() {
     let client = Client::connect().unwrap();
     let job = || [keys::FWD_STDOUT.name(), keys::IOF_REDIRECT.name()].map(|key| required(info(key, true))).into();
