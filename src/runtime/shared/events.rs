@@ -10,7 +10,6 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::clock::Clock;
-use super::handler_calls::WantedEvents;
 use super::threads::acting_id;
 use crate::events::{
     CallToken, DEFAULT_HANDLER, Dispatcher, Event, HandlerCall, HandlerDecision, Registration, RegistrationError,
@@ -85,6 +84,9 @@ impl fmt::Debug for Completion {
         f.debug_tuple("Completion").field(&self.token).finish()
     }
 }
+
+/// Codes (none: default handlers) and directives.
+pub(crate) type WantedEvents = (Vec<Status>, Vec<Info>);
 
 /// A function for the handler thread.
 pub(in crate::runtime) type Job = Box<dyn FnOnce() + Send>;

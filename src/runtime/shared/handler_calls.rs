@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::event_error::EventError;
-use super::events::{Begun, EventHub, Handler, Job, OutsideId};
+use super::events::{Begun, EventHub, Handler, Job, OutsideId, WantedEvents};
 use crate::events::Registration;
 use crate::types::{Info, Status};
 
@@ -37,9 +37,6 @@ pub(crate) trait Conversation {
     /// Runs something on the handler thread.
     fn defer(&self, job: Job) -> Result<(), EventError>;
 }
-
-/// Codes (none: default handlers) and directives.
-pub(crate) type WantedEvents = (Vec<Status>, Vec<Info>);
 
 /// Takes an answer.
 pub(crate) type EventAnswer = Box<dyn FnOnce(Result<(), EventError>) + Send>;

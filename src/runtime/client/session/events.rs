@@ -11,8 +11,8 @@ use crate::proto::{Command, GROUP_VERDICT, Group, Notify, RegisterEvents, Reques
 use crate::runtime::client::link::Link;
 use crate::runtime::client::results::CallResult;
 use crate::runtime::shared::event_error::EventError;
-use crate::runtime::shared::events::{EventHub, Job, Outside, OutsideId};
-use crate::runtime::shared::handler_calls::{Conversation, EventAnswer, WantedEvents};
+use crate::runtime::shared::events::{EventHub, Job, Outside, OutsideId, WantedEvents};
+use crate::runtime::shared::handler_calls::{Conversation, EventAnswer};
 use crate::types::codes::range;
 use crate::types::{Info, Key, Status, Value};
 
