@@ -92,8 +92,10 @@ enum Large {
 /// Passes a message to the session of this process for which it is meant.
 fn is_passed_on(channel: &mut Option<LauncherChannel>, frame: &Frame<'_>) -> bool {
     let passed = channel.as_ref().map_or(Passed::NotMeant, |channel| channel.take(frame));
-    if passed == Passed::Ended {
-        *channel = None;
+    if passed == Passed::Ended
+        && let Some(ended) = channel.take()
+    {
+        ended.cut_off();
     }
     passed != Passed::NotMeant
 }

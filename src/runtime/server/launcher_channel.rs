@@ -29,7 +29,7 @@ use crate::runtime::shared::message_codec::message_buffer;
 use crate::runtime::shared::threads::spawn;
 use crate::server::PeerId;
 
-/// The way of the other side's messages to the session. Its drop ends the session.
+/// The way of the other side's messages to the session. Its drop ends the session behind the last message.
 #[derive(Debug)]
 pub(super) struct LauncherChannel {
     numbers: Range<u32>,
@@ -87,6 +87,12 @@ impl LauncherChannel {
         self.state.is_over.load(Ordering::Relaxed)
     }
 
+    /// Ends the session without the messages that wait for it.
+    pub(super) fn cut_off(self) {
+        // The thread that writes may wait for the session. It fails if the session has gone already.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
     /// Passes a message of the other side to the session, if it is one for the session.
     pub(super) fn take(&self, frame: &Frame<'_>) -> Passed {
         let tag = match frame.header.tag {
@@ -103,13 +109,6 @@ impl LauncherChannel {
             Ok(()) => Passed::Taken,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Passed::Ended,
         }
-    }
-}
-
-impl Drop for LauncherChannel {
-    fn drop(&mut self) {
-        // The thread that writes may wait for the session. It fails if the session has gone already.
-        let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
@@ -169,6 +168,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 mod tests {
     use super::*;
     use crate::proto::frame;
+    use crate::runtime::server::poller::{Poller, Token, Waker};
 
     #[test]
     fn answers_and_notices_go_to_the_session_and_requests_to_the_server() {
@@ -192,5 +192,21 @@ mod tests {
         assert_eq!(frames.recv().unwrap().len(), frame::encode(0, Tag(0), b"text").unwrap().len());
         channel.state.waiting_bytes.store(WAITING_BYTES_MAX, Ordering::Relaxed);
         assert_eq!(take(0), Passed::Ended, "too much waits");
+    }
+
+    /// Regression: the end of a launcher could overtake its last event, so its tool missed the end of the job.
+    #[test]
+    fn the_last_messages_of_a_connection_precede_the_end_of_the_session() {
+        let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
+        let (channel, mut session) = LauncherChannel::to_launcher(loop_sender, PeerId(1)).unwrap();
+        let payload = vec![7; 1 << 20];
+        let bytes = frame::encode(0, Tag::NOTIFICATION, &payload).unwrap();
+        let mut inbox = message_buffer();
+        inbox.feed(&bytes);
+        assert_eq!(channel.take(&inbox.next_frame().unwrap().unwrap()), Passed::Taken);
+        drop(channel);
+        let mut read = Vec::new();
+        session.read_to_end(&mut read).unwrap();
+        assert!(read == bytes, "{} of {} bytes", read.len(), bytes.len());
     }
 }
