@@ -247,7 +247,7 @@ fn the_pipe_of_a_tool_ends_the_launcher_and_its_job() {
         let number = inherited.as_raw_fd().to_string();
         let pipe = fs::read_link(format!("/proc/self/fd/{number}")).unwrap();
         // The ranks get neither the variable nor the descriptor.
-        let find = format!("ls -l /proc/$$/fd | grep -F '{}'", pipe.display());
+        let find = format!("ls -l /proc/$$/fd 2>/dev/null | grep -F '{}'", pipe.display());
         let words = format!("{find}; echo \"runs $PMIX_KEEPALIVE_PIPE\"; exec sleep 1000");
         let launch = script(&["-n", "1", "--grace", "20"], &words);
         let mut running = launch.env("PMIX_KEEPALIVE_PIPE", &number).start();
