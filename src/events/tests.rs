@@ -175,7 +175,7 @@ fn a_handler_can_choose_sources_and_those_concerned() {
     assert_eq!(rig.raise(from(Some(proc("other", 3)))), ["about 7", "without a range", "listed", "anyone"]);
     assert_eq!(rig.raise(from(None)).len(), 6, "a source that is not known matches every wish");
     let everyone = ProcId { rank: Rank::Wildcard, ..own() };
-    for (affected, count) in [(proc("job", 7), 3), (proc("job", 8), 2), (everyone, 3)] {
+    for (affected, count) in [(proc("job", 7), 4), (proc("job", 8), 3), (everyone, 4)] {
         assert_eq!(rig.raise(with(A, &[info(keys::EVENT_AFFECTED_PROCS.name(), procs(&[affected]))])).len(), count);
     }
 }

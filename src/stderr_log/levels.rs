@@ -42,6 +42,7 @@ pub const AREAS: [Area; 12] = [
         subject: "events and their handlers",
         modules: &[
             "modex::events",
+            "modex::runtime::client::session::events",
             "modex::runtime::shared::events",
             "modex::runtime::server::lifecycle_observer",
             "modex::server::rules::events",
