@@ -109,11 +109,6 @@ impl<H: Clone> Dispatcher<H> {
         self.own = own;
     }
 
-    /// The contents of all registrations.
-    pub fn registrations(&self) -> impl Iterator<Item = &Registration> {
-        self.table.entries().map(|entry| &entry.registration)
-    }
-
     /// Adds a handler. It gets calls from [`Dispatcher::activate`] on.
     ///
     /// # Errors

@@ -310,7 +310,7 @@ static void movements(void)
     CHECK_NUMBER(0, count);
     PMIX_INFO_DESTRUCT(&strange[0]);
     PMIX_INFO_LOAD(&strange[0], "modex.storage.cancel", "my-files", PMIX_STRING);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control(NULL, 0, strange, 1, &results, &count));
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_Job_control(NULL, 0, strange, 1, &results, &count));
     for (int i = 0; i < 2; i++) PMIX_INFO_DESTRUCT(&strange[i]);
 
     struct done gone = DONE;

@@ -103,8 +103,6 @@ pub(in crate::runtime) trait Outside: Send + Sync {
     fn deregister(&self, codes: Vec<Status>);
     /// Says whether there are handlers.
     fn listen(&self, is_listening: bool);
-    /// Handlers in this process want these codes (none: default handlers). The request came from another conversation.
-    fn want(&self, _: WantedEvents) {}
     /// The handlers have decided about an event that demands a decision.
     fn decided(&self, _: &HandlerDecision) {}
 }
@@ -174,14 +172,11 @@ impl EventHub {
         Arc::new(Self { state: Mutex::new(state), returned: Condvar::new(), clock })
     }
 
-    /// Adds a conversation. It asks for the events of all handlers. `own` is the present name of the process.
+    /// Adds a conversation. It asks for the events of later handlers alone, as in OpenPMIx. `own` is the present name of the process.
     pub(in crate::runtime) fn join(&self, own: ProcId, outside: Box<dyn Outside>) -> OutsideId {
         let mut state = self.state.lock();
         state.dispatcher.rename(own);
         outside.listen(state.dispatcher.handler_count() > 0);
-        for registration in state.dispatcher.registrations() {
-            outside.want((registration.codes().to_vec(), registration.upward().to_vec()));
-        }
         let id = OutsideId(state.next_outside);
         state.next_outside += 1;
         state.outsides.push((id, outside));
@@ -198,10 +193,10 @@ impl EventHub {
     }
 
     /// Takes a handler in and lets `ask` send a request to the server. `ask` runs under the lock, so the server gets
-    /// registrations and deregistrations in their order. `asker` is the conversation of `ask`; the others ask, too.
+    /// registrations and deregistrations in their order. Other conversations do not ask, as in OpenPMIx: their servers would send older
+    /// events that the handler is not for.
     pub(in crate::runtime) fn begin<R>(
         &self,
-        asker: OutsideId,
         registration: Registration,
         handler: Handler,
         ask: impl FnOnce(&Begun) -> R,
@@ -215,10 +210,6 @@ impl EventHub {
         }
         let begun = Begun { id, needed, upward };
         let asked = ask(&begun);
-        let others = state.outsides.iter().filter(|(id, _)| *id != asker);
-        others
-            .filter_map(|(_, outside)| Some((outside, begun.request()?)))
-            .for_each(|(outside, wanted)| outside.want(wanted));
         Ok((begun, asked))
     }
 
@@ -432,7 +423,9 @@ impl HubState {
     /// The codes that the server has not confirmed; no codes mean default handlers.
     fn unconfirmed(&self, codes: &[Status]) -> Vec<Status> {
         let codes = if codes.is_empty() { &[DEFAULT_HANDLER] } else { codes };
-        codes.iter().copied().filter(|code| !self.confirmed.contains(code)).collect()
+        // Another conversation may have asked for the confirmed ones.
+        let is_known = |code: &Status| self.outsides.len() == 1 && self.confirmed.contains(code);
+        codes.iter().copied().filter(|code| !is_known(code)).collect()
     }
 
     fn is_running(&self, id: usize) -> bool {
@@ -501,7 +494,7 @@ mod tests {
     /// The number of a new handler, and whether the server is asked for its code.
     fn register(hub: &Arc<EventHub>) -> (usize, bool) {
         let registration = Registration::parse(&[CODE], &[]).unwrap();
-        let (begun, request) = hub.begin(OutsideId::FIRST, registration, Arc::new(|_| {}), Begun::request).unwrap();
+        let (begun, request) = hub.begin(registration, Arc::new(|_| {}), Begun::request).unwrap();
         (hub.finish(begun, Ok::<(), Status>(())).unwrap(), request.is_some())
     }
 

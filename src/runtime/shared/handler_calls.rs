@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::event_error::EventError;
-use super::events::{Begun, EventHub, Handler, Job, OutsideId, WantedEvents};
+use super::events::{Begun, EventHub, Handler, Job, WantedEvents};
 use crate::events::Registration;
 use crate::types::{Info, Status};
 
@@ -14,11 +14,6 @@ pub(crate) trait Conversation {
     type Asked;
 
     fn events(&self) -> &Arc<EventHub>;
-
-    /// The number of this conversation among those of the handlers.
-    fn outside(&self) -> OutsideId {
-        OutsideId::FIRST
-    }
 
     /// Runs `begin` after making sure that handlers and callbacks have a thread.
     ///
@@ -51,8 +46,7 @@ pub(crate) fn register(
     let registration = Registration::parse(codes, directives)?;
     let hub = conversation.events();
     let ask = |begun: &Begun| begun.request().map(|wanted| conversation.ask(wanted));
-    let (begun, asked) =
-        conversation.begin(codes, true, || hub.begin(conversation.outside(), registration, handler, ask))??;
+    let (begun, asked) = conversation.begin(codes, true, || hub.begin(registration, handler, ask))??;
     let answer = match asked.transpose().map(Option::flatten) {
         Ok(None) => Ok(()),
         Ok(Some(asked)) => conversation.wait(asked),
@@ -89,8 +83,7 @@ pub(crate) fn enter_with(
             None => conversation.defer(Box::new(|| finish(Ok(())))),
         }
     };
-    let (begun, asked) =
-        conversation.begin(&codes, false, || hub.begin(conversation.outside(), registration, handler, ask))??;
+    let (begun, asked) = conversation.begin(&codes, false, || hub.begin(registration, handler, ask))??;
     asked.inspect_err(|_| {
         hub.remove(begun.id);
     })

@@ -49,16 +49,6 @@ impl Outside for Talk {
         }
     }
 
-    fn want(&self, wanted: WantedEvents) {
-        let Some(link) = self.link.upgrade().filter(|link| !link.with(|state| state.is_lost())) else { return };
-        let answered = |result| {
-            if let Err(error) = answer_of(result) {
-                tracing::warn!(%error, "a further server of this tool does not send the events of its handlers");
-            }
-        };
-        link.start_with(call_of(wanted), Box::new(answered));
-    }
-
     fn decided(&self, decision: &HandlerDecision) {
         if let Some(link) = self.link.upgrade().filter(|_| self.is_ours)
             && let Some(verdict) = verdict(decision)
@@ -92,10 +82,6 @@ impl Conversation for Session {
 
     fn events(&self) -> &Arc<EventHub> {
         &self.handlers().hub
-    }
-
-    fn outside(&self) -> OutsideId {
-        self.handlers().outside
     }
 
     fn begin<R>(&self, _: &[Status], _: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
