@@ -360,25 +360,33 @@ static pmix_status_t attach(const char *nspace, bool is_connect)
     return status;
 }
 
+/* A tool without a connection, beside two servers. */
+static void start_beside_two(pid_t *first, pid_t *second)
+{
+    pmix_info_t info[3];
+
+    strcpy(host_directory, "/tmp/capi-XXXXXX");
+    if (!mkdtemp(host_directory)) exit(2);
+    setenv("PLACE", host_directory, 1);
+    *first = server_start("one"), *second = server_start("two");
+    size_t count = places(info);
+    PMIX_INFO_LOAD(&info[count], PMIX_TOOL_DO_NOT_CONNECT, NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, count + 1));
+    for (size_t i = 0; i <= count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+}
+
 /* Regression: a tool without a connection and a name had a name that no server knew. A server that had ended stayed in the
  * list, and an attach by its name returned the dead connection. */
 static void restarts(void)
 {
     char unreachable[16];
-    pmix_info_t info[3];
+    pid_t first, second;
     pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
     pmix_proc_t one = proc_of("one", 0);
     struct done listening = DONE;
 
     snprintf(unreachable, sizeof unreachable, "%d", PMIX_ERR_UNREACH);
-    strcpy(host_directory, "/tmp/capi-XXXXXX");
-    if (!mkdtemp(host_directory)) exit(2);
-    setenv("PLACE", host_directory, 1);
-    pid_t first = server_start("one"), second = server_start("two");
-    size_t count = places(info);
-    PMIX_INFO_LOAD(&info[count], PMIX_TOOL_DO_NOT_CONNECT, NULL, PMIX_BOOL);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, count + 1));
-    for (size_t i = 0; i <= count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    start_beside_two(&first, &second);
     CHECK_TEXT("", me.nspace);
     CHECK_NUMBER(PMIX_RANK_UNDEF, me.rank);
     CHECK_TEXT(unreachable, servers());
@@ -451,18 +459,11 @@ static void await(atomic_int *count, int expected)
  * of the process itself after an attach, reached none of them. Numbers of handlers were given twice. */
 static void handlers_of_all_servers(void)
 {
-    pmix_info_t info[3];
+    pid_t first, second;
     pmix_status_t lost_code = PMIX_ERR_LOST_CONNECTION, code = OWN_CODE;
     pmix_proc_t two = proc_of("two", 0);
 
-    strcpy(host_directory, "/tmp/capi-XXXXXX");
-    if (!mkdtemp(host_directory)) exit(2);
-    setenv("PLACE", host_directory, 1);
-    pid_t first = server_start("one"), second = server_start("two");
-    size_t count = places(info);
-    PMIX_INFO_LOAD(&info[count], PMIX_TOOL_DO_NOT_CONNECT, NULL, PMIX_BOOL);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, info, count + 1));
-    for (size_t i = 0; i <= count; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    start_beside_two(&first, &second);
     /* This handler is older than all connections. */
     atomic_store(&losses, 0);
     CHECK(PMIx_Register_event_handler(&lost_code, 1, NULL, 0, lost, NULL, NULL) >= 0);

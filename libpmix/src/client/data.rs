@@ -352,7 +352,6 @@ fn number_of(proc: Option<&ProcId>, key: Option<&Key>) -> u64 {
     kept_number(rank.to_raw(), key.map(Key::as_str))
 }
 
-/// Whether the key asks for the library's version, which no process stores.
 /// A value that the library knows itself: its release, and the address of the server inside a tool.
 fn known_here(member: &Member, proc: Option<&ProcId>, key: Option<&Key>) -> Option<Value> {
     match key?.as_str() {

@@ -180,6 +180,7 @@ impl EventHub {
         let id = OutsideId(state.next_outside);
         state.next_outside += 1;
         state.outsides.push((id, outside));
+        state.confirmed.clear();
         id
     }
 
@@ -188,6 +189,8 @@ impl EventHub {
         let mut state = self.state.lock();
         let is_last = state.outsides.len() == 1;
         let parted: Vec<_> = state.outsides.extract_if(.., |(other, _)| !is_last && *other == id).collect();
+        // The server that is gone may be the one that has confirmed them.
+        state.confirmed.clear();
         drop(state);
         drop(parted);
     }
@@ -518,5 +521,18 @@ mod tests {
         assert_eq!(recorded.dropped.lock().as_slice(), []);
         end(second)();
         assert_eq!(recorded.dropped.lock().as_slice(), [CODE]);
+    }
+
+    /// Regression: a code that a lost server had confirmed was not requested from the next one.
+    #[test]
+    fn a_server_is_asked_for_a_code_that_another_one_has_confirmed() {
+        let own = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let recorder = || Box::new(Recorder(Arc::default()));
+        let hub = EventHub::new(own.clone(), 1, Clock::start(), recorder());
+        assert_eq!([register(&hub).1, register(&hub).1], [true, false]);
+        hub.join(own, recorder());
+        assert_eq!([register(&hub).1, register(&hub).1], [true, true], "any of two servers");
+        hub.part(OutsideId::FIRST);
+        assert_eq!([register(&hub).1, register(&hub).1], [true, false]);
     }
 }
