@@ -17,6 +17,7 @@
 pub mod argument;
 mod call;
 pub mod callback;
+mod child_input;
 pub mod client;
 mod client_request;
 pub mod data;

@@ -1,9 +1,12 @@
 //! A process that is a server and no client, as client functions see it.
 
+use std::sync::Arc;
+
 use modex::Server;
 use modex::topo::TopologyError;
 use modex::types::{Info, Key, ProcId, Value};
 
+use super::child_input::ChildInput;
 use super::client::KeptValues;
 use super::hwloc::RawTopology;
 use super::output::Stream;
@@ -24,6 +27,15 @@ pub(super) trait ServerRole: Send + Sync {
 
     /// Writes a text to the standard output or error of this process.
     fn write_log(&self, stream: Stream, text: &[u8]);
+
+    /// Takes processes that this process has started itself out of a list of targets. Returns their inputs that are open.
+    fn take_child_inputs(&self, targets: &mut Vec<ProcId>) -> Vec<(ProcId, Arc<ChildInput>)>;
+
+    /// A process that this process has started itself gets no more input.
+    fn close_child_input(&self, proc: &ProcId);
+
+    /// Whether the host wants no more of this process's standard input for now.
+    fn pauses_own_input(&self) -> bool;
 
     /// The topology of the node as an object for callers.
     fn topology_object(&self) -> Result<&'static RawTopology, TopologyError>;

@@ -2,6 +2,7 @@
 //!
 //! - A thread reads a piece, pushes it, and waits for the answer before it reads the next. So a slow target slows the
 //!   source down.
+//! - A process that this tool has started itself gets its input by a pipe, without a server.
 //! - The end of the input is pushed once, as no bytes. The end of the reading is not: a target keeps its input then.
 //! - Descriptor 0 keeps its flags, because other processes share them. The thread reads when there is input.
 //! - The thread blocks all signals. A read from the terminal in the background therefore fails instead of stopping the
@@ -21,6 +22,7 @@ use nix::unistd::{getpgrp, isatty, tcgetpgrp};
 use parking_lot::{Condvar, Mutex};
 
 use super::call;
+use super::child_input::{ChildInput, Written};
 use super::process::{self, Member};
 use super::stdin_reading::{Reading, Shared, State, reading, reading_or_new};
 
@@ -54,7 +56,8 @@ impl StdinDirective {
 /// # Errors
 /// `ERR_UNREACH` without a server, and `ERR_OUT_OF_RESOURCE` without a thread.
 pub(super) fn begin(targets: Vec<ProcId>, directives: Vec<Info>) -> Result<(), Status> {
-    if matches!(process::member()?, Member::Client(client) if client.is_alone()) {
+    let is_alone = matches!(process::member()?, Member::Client(client) if client.is_alone());
+    if is_alone && take_children(&mut targets.clone()).is_empty() {
         return Err(Status::ERR_UNREACH);
     }
     let mut reading = reading_or_new().lock();
@@ -137,12 +140,13 @@ fn read_and_push(shared: &Shared, wakened: &UnixStream) {
             state.is_closed = size_bytes == 0;
             state.targets.clone()
         };
+        let bytes = piece.get(..size_bytes).unwrap_or_default();
+        let Some(targets) = write_to_children(targets, bytes, wakened) else { return };
         if targets.is_empty() {
-            return;
+            continue;
         }
         let is_single = matches!(targets.as_slice(), [target] if target.rank != Rank::Wildcard);
-        let bytes = piece.get(..size_bytes).unwrap_or_default().to_vec();
-        let pushed = call::run(IofPush::new(targets, shared.directives.clone(), bytes).into()).map(drop);
+        let pushed = call::run(IofPush::new(targets, shared.directives.clone(), bytes.to_vec()).into()).map(drop);
         if size_bytes == 0 {
             return;
         }
@@ -156,6 +160,30 @@ fn read_and_push(shared: &Shared, wakened: &UnixStream) {
             Next::End => return,
         }
     }
+}
+
+/// Takes the processes that this tool has started itself out of the targets. Returns their inputs that are open.
+fn take_children(targets: &mut Vec<ProcId>) -> Vec<(ProcId, Arc<ChildInput>)> {
+    let server = process::read(|state| state.server.clone());
+    server.map_or_else(Vec::new, |server| server.take_child_inputs(targets))
+}
+
+/// Writes to the processes that this tool has started itself. No bytes end their input. Returns the other targets. `None`: nobody
+/// reads any more, or nothing more is wanted.
+fn write_to_children(mut targets: Vec<ProcId>, bytes: &[u8], wakened: &UnixStream) -> Option<Vec<ProcId>> {
+    let mut readers = 0_u32;
+    for (proc, input) in take_children(&mut targets) {
+        match input.write(bytes, wakened) {
+            Written::Stopped => return None,
+            Written::All if !bytes.is_empty() => readers += 1,
+            Written::All | Written::Gone => {
+                if let Some(server) = process::read(|state| state.server.clone()) {
+                    server.close_child_input(&proc);
+                }
+            }
+        }
+    }
+    (readers > 0 || !targets.is_empty()).then_some(targets)
 }
 
 /// The way on after a push.
@@ -202,8 +230,8 @@ enum Input {
 fn read(stdin: BorrowedFd<'_>, wakened: &UnixStream, piece: &mut [u8]) -> Input {
     loop {
         let mut wanted = [PollFd::new(wakened.as_fd(), PollFlags::POLLIN), PollFd::new(stdin, PollFlags::POLLIN)];
-        if is_in_background(stdin) {
-            if is_wakened(wakened, BACKGROUND_LOOK) {
+        if must_wait(stdin) {
+            if is_wakened(wakened, WAITING_LOOK) {
                 return Input::Over;
             }
             continue;
@@ -215,7 +243,7 @@ fn read(stdin: BorrowedFd<'_>, wakened: &UnixStream, piece: &mut [u8]) -> Input 
         if !wake.is_empty() {
             return Input::Over;
         }
-        if input.is_empty() || is_in_background(stdin) {
+        if input.is_empty() || must_wait(stdin) {
             continue;
         }
         match nix::unistd::read(stdin, piece) {
@@ -234,6 +262,12 @@ fn is_wakened(wakened: &UnixStream, time: Duration) -> bool {
     poll(&mut [PollFd::new(wakened.as_fd(), PollFlags::POLLIN)], time).is_ok_and(|count| count > 0)
 }
 
+/// Whether nothing may be read now: the process is in the background, or its host has asked for a pause.
+fn must_wait(stdin: BorrowedFd<'_>) -> bool {
+    let is_paused = || process::read(|state| state.server.clone()).is_some_and(|server| server.pauses_own_input());
+    is_in_background(stdin) || is_paused()
+}
+
 /// Whether descriptor 0 is the terminal of another process group.
 fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
     isatty(stdin) == Ok(true) && tcgetpgrp(stdin).is_ok_and(|foreground| foreground != getpgrp())
@@ -241,8 +275,8 @@ fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
 
 /// Size of the largest piece, in bytes. Hosts of OpenPMIx get pieces of this size.
 const PIECE_BYTES: usize = 4096;
-/// Time between two looks whether the process is in the foreground.
-const BACKGROUND_LOOK: Duration = Duration::from_millis(250);
+/// Time between two looks whether the input may be read.
+const WAITING_LOOK: Duration = Duration::from_millis(250);
 /// Time until the next push after the host asked for a pause.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Time that a finalize waits for the thread, which may wait for the host's answer.

@@ -116,6 +116,31 @@ static void spawned(pmix_status_t status, char *job, void *data)
     done_with(data, status, 0);
 }
 
+/* The library reads standard input and writes it to the children, which read its end, too. */
+static void input(void)
+{
+    pmix_info_t push;
+    pmix_proc_t all;
+    int ends[2], in = dup(0), before = atomic_load(&jobs_over);
+    const char *said = "hello\nmore\n";
+
+    if (pipe(ends) != 0) exit(2);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    dup2(ends[0], 0);
+    close(ends[0]);
+    CHECK_STATUS(PMIX_SUCCESS, spawn(NULL, 0, 2, "test \"$(cat)\" = \"$(printf 'hello\\nmore')\" && exit 7"));
+    all = proc_of(last_job, PMIX_RANK_WILDCARD);
+    PMIX_INFO_LOAD(&push, PMIX_IOF_PUSH_STDIN, NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_IOF_push(&all, 1, NULL, &push, 1, NULL, NULL));
+    PMIX_INFO_DESTRUCT(&push);
+    if (write(ends[1], said, strlen(said)) != (ssize_t)strlen(said)) exit(2);
+    close(ends[1]);
+    await(&jobs_over, before + 1);
+    CHECK_NUMBER(7, atomic_load(&job_code));
+    dup2(in, 0);
+    close(in);
+}
+
 /* The child waits in PMIx_Init for its release. */
 static void held_child(void)
 {
@@ -218,7 +243,7 @@ static void end_of_tool(void)
     PMIX_INFO_DESTRUCT(&stays);
     pid_t staying = number_from(numbers);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_finalize());
-    CHECK_NUMBER(4, atomic_load(&jobs_over));
+    CHECK_NUMBER(5, atomic_load(&jobs_over));
     CHECK(kill(ended, 0) != 0);
     CHECK_NUMBER(0, kill(staying, SIGTERM));
     while (kill(staying, 0) == 0) usleep(1000);
@@ -249,6 +274,7 @@ static int tool(void)
     output();
     held_child();
     refused();
+    input();
     end_of_tool();
     host_over();
     return finish();

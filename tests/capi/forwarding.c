@@ -170,7 +170,11 @@ static void paused_by_the_host(void)
     CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, flow(NULL, PMIX_FWD_STDIN_CHANNEL, true, NULL, 0, NULL, NULL));
     CHECK_STATUS(PMIX_SUCCESS, push_with("target", PMIX_IOF_PUSH_STDIN, true));
     say(writer, "a");
+    for (int i = 0; i < 20; i++) usleep(1000);
+    CHECK_NUMBER(1, input_unread());
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, flow(NULL, PMIX_FWD_STDIN_CHANNEL, false, NULL, 0, NULL, NULL));
     pushes_wait("a", 0);
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED, flow(NULL, PMIX_FWD_STDIN_CHANNEL, true, NULL, 0, NULL, NULL));
     say(writer, "b");
     for (int i = 0; i < 20; i++) usleep(1000);
     CHECK_NUMBER(1, input_unread());

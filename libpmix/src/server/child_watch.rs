@@ -35,8 +35,8 @@ pub(super) fn watch(
     is_awaited: bool,
 ) -> io::Result<()> {
     let (stop, reading) = pipe2(OFlag::O_CLOEXEC)?;
-    let Spawned { running, sources } = spawned;
-    let job = Job { running, reading: Some(reading), is_nohup: keepalive.is_none() };
+    let Spawned { running, sources, inputs } = spawned;
+    let job = Job { running, inputs, reading: Some(reading), is_nohup: keepalive.is_none() };
     let forked = Arc::clone(&process.forked);
     let watch = Watch { forked, process: Arc::downgrade(process), name: name.clone(), is_awaited, first_failure: 0 };
     let run = move || {
@@ -106,6 +106,7 @@ impl Watch {
             {
             }
         }
+        self.forked.close_input(proc);
         // Under the lock, so that no signal goes to another process of this number.
         let status = self.in_job(|job| job.running.0.remove(proc).map(|mut child| child.wait()));
         self.forked.announce();

@@ -8,14 +8,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Child;
+use std::sync::Arc;
 use std::time::Duration;
 
 use modex::types::codes::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
-use modex::types::{Namespace, ProcId};
+use modex::types::{Namespace, ProcId, Rank};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use parking_lot::{Condvar, Mutex};
 use rustix::process::{PidfdFlags, pidfd_open};
+
+use crate::child_input::ChildInput;
 
 /// Signals at the end of the tool, and the time that the processes have after each. `modex run` takes two seconds for its ranks.
 const ENDING: [(Signal, Duration); 3] = [
@@ -31,7 +34,11 @@ const OUTPUT_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Spawned {
     pub(super) running: Running,
     pub(super) sources: Vec<Source>,
+    pub(super) inputs: Inputs,
 }
+
+/// Standard inputs that are open.
+pub(super) type Inputs = BTreeMap<ProcId, Arc<ChildInput>>;
 
 /// A descriptor that becomes readable when something happens.
 pub(super) struct Source {
@@ -42,7 +49,10 @@ pub(super) struct Source {
 }
 
 impl Spawned {
-    pub(super) fn add(&mut self, proc: ProcId, mut child: Child) {
+    /// # Errors
+    /// Its standard input can't be prepared. The process is added.
+    pub(super) fn add(&mut self, proc: ProcId, mut child: Child) -> io::Result<()> {
+        let input = child.stdin.take().map(|input| ChildInput::new(OwnedFd::from(input)));
         let pipes = [
             (FWD_STDOUT_CHANNEL, child.stdout.take().map(OwnedFd::from)),
             (FWD_STDERR_CHANNEL, child.stderr.take().map(OwnedFd::from)),
@@ -52,7 +62,11 @@ impl Spawned {
         let end = number_of(&child).and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         let all = outputs.chain(end.map(|end| (None, end)));
         self.sources.extend(all.map(|(channel, file)| Source { proc: proc.clone(), channel, file: File::from(file) }));
-        self.running.0.insert(proc, child);
+        self.running.0.insert(proc.clone(), child);
+        if let Some(input) = input.transpose()? {
+            self.inputs.insert(proc, Arc::new(input));
+        }
+        Ok(())
     }
 }
 
@@ -97,6 +111,8 @@ struct Jobs {
 
 pub(super) struct Job {
     pub(super) running: Running,
+    /// The tool pushes to these.
+    pub(super) inputs: Inputs,
     /// The output is read as long as this is open.
     pub(super) reading: Option<OwnedFd>,
     /// Whether it outlives the tool.
@@ -126,6 +142,24 @@ impl Forked {
 
     pub(super) fn in_job<R>(&self, name: &Namespace, act: impl FnOnce(&mut Job) -> Option<R>) -> Option<R> {
         self.jobs.lock().of_name.get_mut(name).and_then(act)
+    }
+
+    /// Takes the processes of these jobs out of a list of targets. Returns their inputs that are open.
+    pub(super) fn take_inputs(&self, targets: &mut Vec<ProcId>) -> Vec<(ProcId, Arc<ChildInput>)> {
+        let jobs = self.jobs.lock();
+        let mut inputs = Inputs::new();
+        targets.retain(|target| {
+            let Some(job) = jobs.of_name.get(&target.namespace) else { return true };
+            let found = job.inputs.iter().filter(|(proc, _)| target.rank == Rank::Wildcard || *proc == target);
+            inputs.extend(found.map(|(proc, input)| (proc.clone(), Arc::clone(input))));
+            false
+        });
+        inputs.into_iter().collect()
+    }
+
+    /// The process gets no more input.
+    pub(super) fn close_input(&self, proc: &ProcId) {
+        self.in_job(&proc.namespace, |job| job.inputs.remove(proc));
     }
 
     /// Removes a job that is over.

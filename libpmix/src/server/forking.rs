@@ -217,13 +217,15 @@ fn start_all(
         if let Some((inherited, _)) = &pipe {
             command.env(keys::KEEPALIVE_PIPE.name(), inherited.as_raw_fd().to_string());
         }
-        command.stdin(Stdio::null()).stdout(shown(FWD_STDOUT_CHANNEL)).stderr(shown(FWD_STDERR_CHANNEL));
+        // As from OpenPMIx: the input ends when the tool ends it, or ends itself.
+        command.stdin(if pipe.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(shown(FWD_STDOUT_CHANNEL)).stderr(shown(FWD_STDERR_CHANNEL));
         close_others(&mut command, pipe.as_ref().map(|(inherited, _)| inherited.as_raw_fd()));
         let started = command.process_group(0).spawn();
         let program = command.get_program().to_string_lossy();
         let child = started.map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
         let pid = child.id();
-        spawned.add(proc.clone(), child);
+        spawned.add(proc.clone(), child)?;
         server.describe_process(&proc, pid, &program).wait().map_err(io::Error::other)?;
     }
     Ok(pipe.map(|(_, own)| own))

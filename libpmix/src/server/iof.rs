@@ -50,11 +50,11 @@ pub extern "C-unwind" fn PMIx_server_IOF_deliver<'a>(
     })
 }
 
-/// Asks a source of standard input to pause (`xoff`) or to go on; all sources for NULL or an empty namespace. The last call for a source decides. The sources are processes that push
-/// input through this server, and the server's own reading of standard input. A source pauses after its present piece; tools of
-/// released OpenPMIx push on. An
-/// answer `PMIX_ERR_IOF_XOFF` of the host to a push is a pause, too. See the reference implementation's function of the same
-/// name.
+/// Asks a source of standard input to pause (`xoff`) or to go on; all sources for NULL or an empty namespace.
+///
+/// The last call for a source decides. The sources are processes that push input through this server, and the server's own
+/// standard input. A process that pushes pauses after its present piece; tools of released OpenPMIx push on. An answer
+/// `PMIX_ERR_IOF_XOFF` of the host to a push is a pause, too. See the reference implementation's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

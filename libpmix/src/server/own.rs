@@ -1,5 +1,7 @@
 //! The server's own process in the place of a client: the parts that need C.
 
+use std::sync::Arc;
+
 use modex::Server;
 use modex::gds::qualified;
 use modex::keys;
@@ -7,6 +9,7 @@ use modex::topo::TopologyError;
 use modex::types::{Info, Key, ProcId, Value};
 
 use super::state::ServerProcess;
+use crate::child_input::ChildInput;
 use crate::client::KeptValues;
 use crate::hwloc::{self, RawTopology};
 use crate::output::Stream;
@@ -32,6 +35,18 @@ impl ServerRole for ServerProcess {
 
     fn write_log(&self, stream: Stream, text: &[u8]) {
         self.output.log(Self::server(self).proc(), stream, text);
+    }
+
+    fn take_child_inputs(&self, targets: &mut Vec<ProcId>) -> Vec<(ProcId, Arc<ChildInput>)> {
+        self.forked.take_inputs(targets)
+    }
+
+    fn close_child_input(&self, proc: &ProcId) {
+        self.forked.close_input(proc);
+    }
+
+    fn pauses_own_input(&self) -> bool {
+        self.bridge.flow.pauses(Self::server(self).proc())
     }
 
     fn topology_object(&self) -> Result<&'static RawTopology, TopologyError> {

@@ -7,7 +7,7 @@ use crate::server::interface::{
     Capabilities, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello, ToolKind,
     ToolUpcall, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS, Upcall, set,
 };
-use crate::server::state::{Presence, Purpose, RegisteredClient, ServerCore};
+use crate::server::state::{Peer, Presence, Purpose, RegisteredClient, ServerCore};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
@@ -43,6 +43,9 @@ impl<S: Datastore> ServerCore<S> {
         let claimed = hello.claimed.clone();
         self.tools.insert(id, hello);
         self.admit_tool(now, id, claimed, true);
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.note_parent();
+        }
     }
 
     fn examine_tool(&self, id: PeerId, hello: &ToolHello) -> Result<(), Refusal> {
@@ -141,7 +144,7 @@ impl<S: Datastore> ServerCore<S> {
             return Err(unproven());
         }
         // A server may start a forking tool, like any other process.
-        if (client.is_guest() || !hello.is_started) && !client.connections().is_empty() {
+        if (client.is_guest() || !hello.is_started) && !self.permits_another(client) {
             return Err(taken());
         }
         let expected = client.credentials();
@@ -149,6 +152,11 @@ impl<S: Datastore> ServerCore<S> {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
         Ok(())
+    }
+
+    /// Whether a tool may connect under this name. The tool that started this process is served already, and may attach as well.
+    fn permits_another(&self, client: &RegisteredClient) -> bool {
+        client.connections().iter().all(|&id| self.peers.get(id).is_some_and(Peer::is_parent))
     }
 
     /// Whether this is the name of the server itself.
@@ -210,7 +218,7 @@ impl<S: Datastore> ServerCore<S> {
         let credentials = hello.credentials;
         if let Some(client) = self.registry.client(proc) {
             // The host may have announced it during the upcall; then the host also reports its end.
-            if !client.connections().is_empty() || client.credentials() != credentials {
+            if !self.permits_another(client) || client.credentials() != credentials {
                 return Err(Refusal::NameTaken { proc: proc.clone() });
             }
         }

@@ -29,6 +29,7 @@ pub(crate) struct Peer {
     stage: PeerStage,
     is_tool: bool,
     may_serve: bool,
+    is_parent: bool,
     reads_entries: bool,
     /// Processes with large data whose complete values it has got once.
     fully_described: BTreeSet<ProcId>,
@@ -39,8 +40,8 @@ impl Peer {
     fn client(hello: Hello) -> Self {
         let Hello { proc, credentials, store, version, .. } = hello;
         let (stage, fully_described) = (PeerStage::Arriving, BTreeSet::new());
-        let (is_tool, may_serve, reads_entries) = (false, false, true);
-        Self { proc, credentials, store, version, stage, is_tool, may_serve, reads_entries, fully_described }
+        let (is_tool, may_serve, is_parent, reads_entries) = (false, false, false, true);
+        Self { proc, credentials, store, version, stage, is_tool, may_serve, is_parent, reads_entries, fully_described }
     }
 
     /// A tool. The host has already admitted it, and it gets all data over the socket.
@@ -53,6 +54,7 @@ impl Peer {
             stage: PeerStage::Admitted,
             is_tool: true,
             may_serve: hello.kind == ToolKind::Tool,
+            is_parent: false,
             reads_entries: hello.reads_entries,
             fully_described: BTreeSet::new(),
         }
@@ -93,6 +95,16 @@ impl Peer {
     /// An announced client came as a tool.
     pub(crate) const fn note_tool(&mut self) {
         self.may_serve = true;
+    }
+
+    /// Whether this process has made the connection, to the tool that started it.
+    pub(crate) const fn is_parent(&self) -> bool {
+        self.is_parent
+    }
+
+    /// This process has made the connection, to the tool that started it.
+    pub(crate) const fn note_parent(&mut self) {
+        self.is_parent = true;
     }
 
     /// Whether its process is one of this job.

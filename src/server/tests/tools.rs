@@ -123,8 +123,6 @@ fn the_tool_that_started_this_process_is_admitted_without_the_host_and_gets_outp
     let proc = ProcId::new(namespace("t"), 0);
     let admitted = rig.input(Input::ParentConnected(PeerId(1), named("t", 0)));
     assert_eq!(admitted, [Output::AdmitTool(PeerId(1), 1, proc.clone())]);
-    let refused = rig.input(Input::ParentConnected(PeerId(2), named("t", 0)));
-    assert_eq!(refused, [Output::Refuse(PeerId(2), Refusal::NameTaken { proc: proc.clone() })]);
     let forward = |tool: ProcId| {
         let channels = iof_channel::FWD_STDOUT_CHANNEL;
         HostCall::ForwardOutput { tool, job: namespace("job"), channels }
@@ -138,6 +136,27 @@ fn the_tool_that_started_this_process_is_admitted_without_the_host_and_gets_outp
     let unknown = rig.host(forward(source.clone()));
     let refusal = HostResult::Status(Status::ERR_NOT_FOUND);
     assert!(matches!(&unknown[..], [Output::Complete(_, result)] if *result == refusal), "{unknown:?}");
+}
+
+/// Regression: the tool that started a launcher was refused when it attached to the launcher by itself. A tool of
+/// OpenPMIx 4.2 takes a refusal for success, and its next request failed.
+#[test]
+fn the_tool_that_started_this_process_may_attach_to_it_once_more() {
+    for is_later_lost_first in [false, true] {
+        let mut rig = rig(Capabilities::empty(), ToolAdmission::Assigned);
+        let proc = ProcId::new(namespace("t"), 0);
+        let taken = |id| [Output::Refuse(PeerId(id), Refusal::NameTaken { proc: proc.clone() })];
+        rig.input(Input::ParentConnected(PeerId(1), named("t", 0)));
+        assert_eq!(arrive(&mut rig, 2, named("t", 0)), [Output::AdmitTool(PeerId(2), 2, proc.clone())]);
+        assert_eq!(arrive(&mut rig, 3, named("t", 0)), taken(3));
+        rig.lose(PeerId(if is_later_lost_first { 2 } else { 1 }));
+        let next = arrive(&mut rig, 4, named("t", 0));
+        if is_later_lost_first {
+            assert_eq!(next, [Output::AdmitTool(PeerId(4), 3, proc.clone())]);
+        } else {
+            assert_eq!(next, taken(4));
+        }
+    }
 }
 
 /// A tool took the name of a job that this server did not know. It was then that job's process: the host was asked to

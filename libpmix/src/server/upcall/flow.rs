@@ -65,6 +65,11 @@ impl FlowControl {
         self.change(|state| state.rule(source, is_paused));
     }
 
+    /// Whether a source pauses.
+    pub(in crate::server) fn pauses(&self, source: &ProcId) -> bool {
+        self.0.lock().is_paused(source)
+    }
+
     /// Forgets a process that has ended.
     pub(in crate::server) fn forget(&self, source: &ProcId) {
         self.change(|state| state.rules.retain(|proc, _| proc != source));
