@@ -141,10 +141,14 @@ fn read_and_push(shared: &Shared, wakened: &UnixStream) {
             state.targets.clone()
         };
         let bytes = piece.get(..size_bytes).unwrap_or_default();
-        let Some(targets) = write_to_children(targets, bytes, wakened) else { return };
-        if targets.is_empty() {
-            continue;
+        let Some((others, reader_count)) = write_to_children(targets.clone(), bytes, wakened) else { return };
+        if others.is_empty() {
+            if size_bytes > 0 && (reader_count > 0 || has_others(shared, &targets)) {
+                continue;
+            }
+            return;
         }
+        let targets = others;
         let is_single = matches!(targets.as_slice(), [target] if target.rank != Rank::Wildcard);
         let pushed = call::run(IofPush::new(targets, shared.directives.clone(), bytes.to_vec()).into()).map(drop);
         if size_bytes == 0 {
@@ -168,14 +172,22 @@ fn take_children(targets: &mut Vec<ProcId>) -> Vec<(ProcId, Arc<ChildInput>)> {
     server.map_or_else(Vec::new, |server| server.take_child_inputs(targets))
 }
 
-/// Writes to the processes that this tool has started itself. No bytes end their input. Returns the other targets. `None`: nobody
-/// reads any more, or nothing more is wanted.
-fn write_to_children(mut targets: Vec<ProcId>, bytes: &[u8], wakened: &UnixStream) -> Option<Vec<ProcId>> {
-    let mut readers = 0_u32;
+/// Forgets targets that read no more. Returns whether others have come meanwhile; if not, a later push begins anew.
+fn has_others(shared: &Shared, gone: &[ProcId]) -> bool {
+    let mut state = shared.state.lock();
+    state.targets.retain(|target| !gone.contains(target));
+    state.is_closed = state.targets.is_empty();
+    !state.is_closed
+}
+
+/// Writes to the processes that this tool has started itself. No bytes end their input. Returns the other targets, and the
+/// number of processes that have taken the bytes. `None`: nothing more is wanted.
+fn write_to_children(mut targets: Vec<ProcId>, bytes: &[u8], wakened: &UnixStream) -> Option<(Vec<ProcId>, usize)> {
+    let mut reader_count = 0;
     for (proc, input) in take_children(&mut targets) {
         match input.write(bytes, wakened) {
             Written::Stopped => return None,
-            Written::All if !bytes.is_empty() => readers += 1,
+            Written::All if !bytes.is_empty() => reader_count += 1,
             Written::All | Written::Gone => {
                 if let Some(server) = process::read(|state| state.server.clone()) {
                     server.close_child_input(&proc);
@@ -183,7 +195,7 @@ fn write_to_children(mut targets: Vec<ProcId>, bytes: &[u8], wakened: &UnixStrea
             }
         }
     }
-    (readers > 0 || !targets.is_empty()).then_some(targets)
+    Some((targets, reader_count))
 }
 
 /// The way on after a push.

@@ -25,8 +25,7 @@ macro_rules! handler_functions {
             /// Handlers run on
             #[doc = concat!($thread, ",")]
             /// one at a time; they may call any function. When the result is there, events are delivered; events that
-            /// the server has kept follow. The callback of [`Pending::then`] runs on the thread of the handlers, before
-            /// any event.
+            /// the server has kept follow. The callback of [`Pending::then`] returns before any event comes.
             #[doc = $waits]
             ///
             /// `directives`: `PMIX_EVENT_HDLR_*`, `PMIX_RANGE` with `PMIX_EVENT_CUSTOM_RANGE` (restrict by source),

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
-use rustix::fs::statfs;
+use rustix::fs::{Advice, fadvise, statfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -73,7 +73,8 @@ const OF_MODES: [u64; 10] = [
 ];
 
 /// Pages of a file that are looked at.
-const PAGES_MAX: u64 = 64;
+const PAGES_MAX: u64 = RANDOM_COUNT as u64;
+const RANDOM_COUNT: usize = 64;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -147,8 +148,8 @@ struct Residence {
 
 impl Residence {
     /// Reads a byte of some pages without a wait for the storage: the kernel refuses that for a page that is not in memory. A mapping
-    /// of the file would show more. But a file that is shortened meanwhile would end this process. The kernel reads the refused pages, so
-    /// another look is at other ones.
+    /// of the file would show more. But a file that is shortened meanwhile would end this process. The kernel reads the refused pages,
+    /// without those beside them. Each look is at random pages.
     fn of(path: &Path) -> Option<Self> {
         let file = open(path)?;
         let found = file.metadata().ok()?;
@@ -157,13 +158,13 @@ impl Residence {
         let device = (u32::try_from(device.0).ok()?, u32::try_from(device.1).ok()?);
         let all = size_bytes.div_ceil(PAGE_BYTES);
         let pages = all.min(PAGES_MAX);
-        let mut bits = [0; 8];
-        getrandom(&mut bits, GetRandomFlags::empty()).ok()?;
-        let first = u64::from_le_bytes(bits).checked_rem(all).unwrap_or_default();
+        fadvise(&file, 0, None, Advice::Random).ok()?;
+        let mut bits = [[0; 8]; RANDOM_COUNT];
+        getrandom(bits.as_flattened_mut(), GetRandomFlags::empty()).ok()?;
         let mut hot = 0;
-        for number in 0..pages {
+        for (number, bits) in (0..pages).zip(bits) {
             let mut byte = [0];
-            let at = place_of(number, pages, first, all).checked_mul(PAGE_BYTES)?;
+            let at = place_of(number, pages, u64::from_le_bytes(bits), all).checked_mul(PAGE_BYTES)?;
             match preadv2(&file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
                 Ok(_) => hot += 1,
                 Err(Errno::AGAIN) => {}
@@ -187,10 +188,11 @@ impl Residence {
     }
 }
 
-/// The page of a file that is looked at with a number: they are spread evenly over all, from a first one on.
-fn place_of(number: u64, pages: u64, first: u64, all: u64) -> u64 {
-    let place = u128::from(first) + u128::from(all) * u128::from(number) / u128::from(pages.max(1));
-    u64::try_from(place % u128::from(all.max(1))).unwrap_or(u64::MAX)
+/// The page of a file that is looked at with a number: a random one of its part. The parts are `pages` equal ones.
+fn place_of(number: u64, pages: u64, random: u64, all: u64) -> u64 {
+    let start = |number: u64| u128::from(all) * u128::from(number) / u128::from(pages.max(1));
+    let (first, next) = (start(number), start(number + 1));
+    u64::try_from(first + u128::from(random) % (next - first).max(1)).unwrap_or(u64::MAX)
 }
 
 /// Seconds for the parts that are not in memory, one file after the other.
@@ -371,15 +373,14 @@ mod tests {
     /// Only the first 64 of 127 pages were looked at.
     #[test]
     fn the_pages_that_are_looked_at_are_spread_over_the_file() {
-        let places = |all| -> Vec<u64> { (0..64).map(|number| place_of(number, 64, 0, all)).collect() };
+        let places_at = |all, random| -> Vec<u64> { (0..64).map(|number| place_of(number, 64, random, all)).collect() };
+        let places = |all| places_at(all, 0);
         assert_eq!(places(64), (0..64).collect::<Vec<_>>());
         assert_eq!(places(127)[62..], [123, 125]);
         assert_eq!(places(u64::MAX)[63], u64::MAX / 64 * 63 + 62);
-        let mut others: Vec<u64> = (0..64).map(|number| place_of(number, 64, 70, 100)).collect();
-        assert_eq!(others[..2], [70, 71]);
-        others.sort_unstable();
-        others.dedup();
-        assert_eq!((others.len(), others.last()), (64, Some(&99)));
+        // Each part has four pages.
+        let of_random = |random| places_at(256, random)[..2].to_vec();
+        assert_eq!([0, 3, 4, u64::MAX].map(of_random), [[0, 4], [3, 7], [0, 4], [3, 7]]);
     }
 
     #[test]

@@ -114,8 +114,8 @@ fn rows_of(asked: Level, info: &Info) -> Vec<Row> {
     for inner in infos(&info.value) {
         let (level, function) = match Level::of(&inner.key) {
             _ if is_of_level => (asked, &inner.key),
-            Some(level) => (level, &info.key),
-            None => continue,
+            Some(level) if level == asked => (level, &info.key),
+            _ => continue,
         };
         rows.extend(elements(&inner.value).iter().filter_map(|value| match value {
             Value::Regattr(attribute) => Some(row(function, level, attribute)),

@@ -435,8 +435,8 @@ impl App {
         if self.program.as_bytes().contains(&b'/') {
             return Some(directory.join(&self.program));
         }
-        let places = self.variable("PATH", lookup).unwrap_or_default();
-        let places = std::env::split_paths(&places).take(DIRECTORIES_MAX);
+        let path = self.variable("PATH", lookup);
+        let places = path.iter().flat_map(std::env::split_paths).take(DIRECTORIES_MAX);
         let found = places.map(|place| directory.join(place).join(&self.program)).find(|path| path.is_file());
         found.or_else(|| Some(directory.join(self.local_program())).filter(|path| is_executable(path)))
     }

@@ -354,6 +354,7 @@ impl Hold {
     fn notify(&self, client: &Client, status: Status, range: u8, infos: &[Info]) {
         let unanswered = self.unanswered.sender.clone();
         let log = move |error: &dyn Display| {
+            // The answer drops the sender with this closure.
             let _unanswered = &unanswered;
             tracing::debug!(%status, %error, "the launcher cannot tell its tool of an event");
         };

@@ -277,8 +277,14 @@ fn get(
     val.place()?;
     let Wanted { proc, key, directives } = wanted(&member, proc, key, infos)?;
     let place = Place::of(val, &directives)?;
+    let number = number_of(proc.as_ref(), key.as_ref());
     if let Some(value) = known_here(&member, proc.as_ref(), key.as_ref()) {
-        return Ok(place.take(&value)?);
+        match (place, &member) {
+            (Place::Kept(val), Member::Client(membership)) => *val = membership.kept.pointer_to_value(number, value)?,
+            (Place::Kept(val), Member::Server(role)) => *val = role.kept().pointer_to_value(number, value)?,
+            (place, _) => place.take(&value)?,
+        }
+        return Ok(());
     }
     match member {
         Member::Client(membership) => {
@@ -291,7 +297,6 @@ fn get(
             Ok(())
         }
         Member::Server(role) => {
-            let number = number_of(proc.as_ref(), key.as_ref());
             let value = match role.topology_value(proc.as_ref(), key.as_ref(), &directives) {
                 Some(value) => value,
                 None => role.server().find(proc, key, directives).wait()?,

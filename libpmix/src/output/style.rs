@@ -88,9 +88,9 @@ impl OutputStyle {
         style
     }
 
-    /// Whether any directive was given.
+    /// Whether any directive was given that needs no other one.
     pub(crate) fn is_set(&self) -> bool {
-        *self != Self::default()
+        Self { is_file_only: None, ..self.clone() } != Self::default()
     }
 
     /// The style of output that this process asked for. Without directives each piece is written as it comes.

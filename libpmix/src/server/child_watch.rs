@@ -119,7 +119,7 @@ impl Watch {
         self.raise(Status::EVENT_PROC_TERMINATED, proc.clone(), code, None);
     }
 
-    /// Raises an event in this process alone. Each of its servers has handlers of its own.
+    /// Raises an event in this process alone. The server inside has handlers of its own, beside those of the connections.
     fn raise(&self, status: Status, whose: ProcId, code: i32, more: Option<Info>) {
         if self.forked.is_ending() {
             return;
@@ -137,7 +137,8 @@ impl Watch {
         if let Err(error) = process.server().notify_event(status, Some(own), RANGE_PROC_LOCAL, &infos).wait() {
             tracing::warn!(job = %self.name, %error, "the tool does not hear of the end of its job");
         }
-        for client in process::read(|state| state.attached.clone()) {
+        // The connections of a tool share its handlers.
+        if let Some(client) = process::read(|state| state.attached.first().cloned()) {
             client.deliver_locally(status, Some(own), &infos);
         }
     }

@@ -117,12 +117,6 @@ impl LocalOutput {
         }
     }
 
-    /// As [`LocalOutput::deliver`] without infos, and never waits. Returns false if there is no room.
-    pub(super) fn offer(&self, source: &ProcId, stream: Stream, bytes: &[u8]) -> bool {
-        let job = self.job(&source.namespace);
-        !self.is_local(&job) || self.writer.offer(job, source.clone(), stream, bytes.to_vec())
-    }
-
     fn job(&self, namespace: &Namespace) -> Arc<JobOutput> {
         let job = self.jobs.lock().get(namespace).filter(|job| job.is_own).map(Arc::clone);
         job.unwrap_or_else(|| Arc::clone(&self.default))
@@ -136,16 +130,26 @@ impl LocalOutput {
     pub(super) fn log(&self, source: &ProcId, stream: Stream, text: &[u8]) {
         // No bytes would be the end of the stream.
         if !text.is_empty() {
-            let mut job = JobOutput::default();
-            job.style.is_raw = true;
-            self.writer.write(Arc::new(job), source.clone(), stream, text.to_vec());
+            self.writer.write(raw(), source.clone(), stream, text.to_vec());
         }
+    }
+
+    /// As [`LocalOutput::log`], unless this server writes no output, and never waits. Returns false if there is no room.
+    pub(super) fn offer_log(&self, source: &ProcId, stream: Stream, text: &[u8]) -> bool {
+        !self.is_local_by_default() || self.writer.offer(raw(), source.clone(), stream, text.to_vec())
     }
 
     /// Writes everything that waits, at the end of the server.
     pub(super) fn finish(&self) {
         self.writer.finish();
     }
+}
+
+/// Texts as they are. Nothing waits for the end of a line.
+fn raw() -> Arc<JobOutput> {
+    let mut job = JobOutput::default();
+    job.style.is_raw = true;
+    Arc::new(job)
 }
 
 fn concerns_output(name: &str) -> bool {

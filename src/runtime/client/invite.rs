@@ -78,12 +78,12 @@ impl Session {
     /// Runs an operation with a callback and waits for its result.
     ///
     /// # Errors
-    /// [`GroupError`]; `WouldBlock` on the thread of the callbacks.
+    /// [`GroupError`]; `WouldBlock` on the thread of the callbacks, and in an event handler.
     pub fn wait_for_group<T: Send + 'static>(
         &self,
         begin: impl FnOnce(GroupCallback<T>) -> Result<(), GroupError>,
     ) -> Result<T, GroupError> {
-        if self.progress.is_current() {
+        if self.progress.is_current() || self.events().is_handling() {
             return Err(GroupError::WouldBlock);
         }
         let (give, take) = mpsc::sync_channel(1);

@@ -163,8 +163,7 @@ impl FileDesk {
         self.threads.run(requester.uid, number, Box::new(work));
     }
 
-    /// Ends requests: those that wait now, and those that run after their next piece.
-    /// Ends requests. Returns whether there was one.
+    /// Ends requests: those that wait now, and those that run after their next piece. Returns whether there was one.
     fn end(&self, is_meant: impl Fn(&OpenRequest) -> bool, status: Status) -> bool {
         let ended = self.open.end(is_meant, status);
         self.threads.withdraw(&ended);

@@ -320,18 +320,21 @@ fn is_about_support(key: &Text) -> bool {
 
 /// A responder that takes these infos for those that the host does not give.
 fn with_substitutes(substitutes: Vec<Info>, asked: &[Query], reply: Responder<Vec<Info>>) -> Responder<Vec<Info>> {
-    let is_all = asked.iter().flat_map(|query| &query.keys).all(is_about_support);
+    let keys: Vec<Text> = asked.iter().flat_map(|query| &query.keys).cloned().collect();
     Responder::new(Taker::Caller(Box::new(move |answer| {
         let (status, mut infos) = status_and_infos(answer);
         let is_given = |info: &Info| infos.iter().any(|given| given.key == info.key);
         let missing: Vec<Info> = substitutes.into_iter().filter(|info| !is_given(info)).collect();
-        let status = match status {
-            _ if missing.is_empty() => status,
-            _ if is_all => Status::SUCCESS,
-            Status::SUCCESS => status,
-            _ => Status::ERR_PARTIAL_SUCCESS,
-        };
+        let is_helped = !missing.is_empty();
         infos.extend(missing);
+        let is_answered = |key: &Text| infos.iter().any(|info| info.key.as_str().as_bytes() == key.as_bytes());
+        let status = match status {
+            failure if is_helped && failure != Status::SUCCESS => match keys.iter().all(is_answered) {
+                true => Status::SUCCESS,
+                false => Status::ERR_PARTIAL_SUCCESS,
+            },
+            status => status,
+        };
         reply.partial(status, infos);
     })))
 }
@@ -439,15 +442,18 @@ mod tests {
         facts.register_attributes("PMIx_Spawn", vec!["PMIX_WDIR".to_owned()]).unwrap();
         let own = Info::new(Key::from_static(keys::QUERY_SPAWN_SUPPORT.name()), "pmix.cospawn");
         let of_attributes = Info::new(own.key.clone(), "pmix.wdir");
-        for (said, given, expected) in [
-            (Status::SUCCESS, vec![own.clone()], (Status::SUCCESS, vec![own])),
-            (Status::ERR_NOT_FOUND, Vec::new(), (Status::SUCCESS, vec![of_attributes])),
+        let (spawn, debug) = (keys::QUERY_SPAWN_SUPPORT.name(), keys::QUERY_DEBUG_SUPPORT.name());
+        for (asked, said, given, expected) in [
+            (&[spawn][..], Status::SUCCESS, vec![own.clone()], (Status::SUCCESS, vec![own])),
+            (&[spawn], Status::ERR_NOT_FOUND, Vec::new(), (Status::SUCCESS, vec![of_attributes.clone()])),
+            // The attributes say nothing about debuggers.
+            (&[spawn, debug], Status::ERR_NOT_FOUND, Vec::new(), (Status::ERR_PARTIAL_SUCCESS, vec![of_attributes])),
         ] {
             let (send, receive) = mpsc::channel();
             let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
             let requester = Requester { proc, object: 0, uid: 0, gid: 0 };
             let taker = Taker::Caller(Box::new(move |reply| send.send(reply).unwrap()));
-            let queries = ask(&[keys::QUERY_SPAWN_SUPPORT.name()], Vec::new());
+            let queries = ask(asked, Vec::new());
             let (rest, reply) =
                 facts.answer(&requester, QueryInfo::new(queries.clone()), Responder::new(taker)).unwrap();
             assert_eq!(rest.queries, queries);

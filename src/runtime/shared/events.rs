@@ -116,7 +116,7 @@ pub(crate) struct EventHub {
 }
 
 /// The number of one conversation of the handlers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OutsideId(usize);
 
 impl OutsideId {
@@ -129,20 +129,23 @@ struct HubState {
     /// The conversations of the process, the oldest first; never empty. A tool has one with each of its servers.
     outsides: Vec<(OutsideId, Box<dyn Outside>)>,
     next_outside: usize,
-    /// The codes that the server has confirmed; default handlers by their marker.
-    confirmed: BTreeSet<Status>,
+    /// The codes that the server of a conversation has confirmed; default handlers by their marker.
+    confirmed: BTreeSet<(OutsideId, Status)>,
     /// Handlers that run now.
     running: Vec<(usize, ThreadId)>,
     /// Jobs that wait until a handler returns.
     waiting: Vec<(usize, Job)>,
     /// The handler thread makes calls and will look for more.
     is_pumping: bool,
+    /// Callbacks of registrations that run now. No handler is called before they have returned.
+    callbacks: usize,
 }
 
 /// A registration under way.
 #[derive(Clone, Debug)]
 pub(in crate::runtime) struct Begun {
     pub(in crate::runtime) id: usize,
+    by: OutsideId,
     needed: Vec<Status>,
     upward: Vec<Info>,
 }
@@ -168,6 +171,7 @@ impl EventHub {
             running: Vec::new(),
             waiting: Vec::new(),
             is_pumping: false,
+            callbacks: 0,
         };
         Arc::new(Self { state: Mutex::new(state), returned: Condvar::new(), clock })
     }
@@ -180,7 +184,6 @@ impl EventHub {
         let id = OutsideId(state.next_outside);
         state.next_outside += 1;
         state.outsides.push((id, outside));
-        state.confirmed.clear();
         id
     }
 
@@ -189,29 +192,29 @@ impl EventHub {
         let mut state = self.state.lock();
         let is_last = state.outsides.len() == 1;
         let parted: Vec<_> = state.outsides.extract_if(.., |(other, _)| !is_last && *other == id).collect();
-        // The server that is gone may be the one that has confirmed them.
-        state.confirmed.clear();
+        state.confirmed.retain(|(by, _)| *by != id);
         drop(state);
         drop(parted);
     }
 
-    /// Takes a handler in and lets `ask` send a request to the server. `ask` runs under the lock, so the server gets
-    /// registrations and deregistrations in their order. Other conversations do not ask, as in OpenPMIx: their servers would send older
-    /// events that the handler is not for.
+    /// Takes a handler in and lets `ask` send a request to the server of the conversation `by`. `ask` runs under the lock, so
+    /// the server gets registrations and deregistrations in their order. Other conversations do not ask, as in OpenPMIx:
+    /// their servers would send older events that the handler is not for.
     pub(in crate::runtime) fn begin<R>(
         &self,
+        by: OutsideId,
         registration: Registration,
         handler: Handler,
         ask: impl FnOnce(&Begun) -> R,
     ) -> Result<(Begun, R), RegistrationError> {
         let mut state = self.state.lock();
         let upward = registration.upward().to_vec();
-        let needed = state.unconfirmed(registration.codes());
+        let needed = state.unconfirmed(by, registration.codes());
         let id = state.dispatcher.insert(registration, handler)?;
         if state.dispatcher.handler_count() == 1 {
             state.outsides().for_each(|outside| outside.listen(true));
         }
-        let begun = Begun { id, needed, upward };
+        let begun = Begun { id, by, needed, upward };
         let asked = ask(&begun);
         Ok((begun, asked))
     }
@@ -231,8 +234,9 @@ impl EventHub {
         done: impl FnOnce(Result<usize, E>),
     ) {
         let confirmed = self.confirm(begun, answer);
-        // `done` may let another thread raise an event at once, so the handler must be active before. Cached events
-        // still come after `done`: they wait for the handler thread, which runs this function.
+        // `done` may let another thread raise an event at once, so the handler must be active before. Its events still come
+        // after `done`, on the thread of any conversation.
+        let _callback = RunningCallback::begin(self);
         if let Ok(id) = &confirmed {
             self.activate(*id);
         }
@@ -240,13 +244,14 @@ impl EventHub {
     }
 
     fn confirm<E>(&self, begun: Begun, answer: Result<(), E>) -> Result<usize, E> {
-        let Begun { id, needed, .. } = begun;
+        let Begun { id, by, needed, .. } = begun;
         match answer {
             Ok(()) => {
                 let mut state = self.state.lock();
                 // If the handler is gone already, the server has been asked to drop these codes.
                 let unwanted = state.dispatcher.unwanted(&needed);
-                state.confirmed.extend(needed.into_iter().filter(|code| !unwanted.contains(code)));
+                let wanted = needed.into_iter().filter(|code| !unwanted.contains(code));
+                state.confirmed.extend(wanted.map(|code| (by, code)));
                 Ok(id)
             }
             Err(error) => {
@@ -349,9 +354,15 @@ impl EventHub {
         self.schedule(&state);
     }
 
+    /// Whether a handler of this process has called this function.
+    pub(in crate::runtime) fn is_handling(&self) -> bool {
+        let own = acting_id();
+        self.state.lock().running.iter().any(|(_, thread)| *thread == own)
+    }
+
     /// Schedules the possible calls on the handler thread, unless it looks for calls anyway.
     fn schedule(self: &Arc<Self>, state: &HubState) {
-        if !state.is_pumping && state.dispatcher.has_calls() {
+        if !state.is_pumping && state.callbacks == 0 && state.dispatcher.has_calls() {
             let hub = Arc::downgrade(self);
             // Without a handler thread no handler is called.
             let _ = state.defer(Box::new(move || hub.upgrade().iter().for_each(Self::pump)));
@@ -365,7 +376,9 @@ impl EventHub {
         if std::mem::replace(&mut state.is_pumping, true) {
             return;
         }
-        while let Some(call) = state.dispatcher.poll_call() {
+        while state.callbacks == 0
+            && let Some(call) = state.dispatcher.poll_call()
+        {
             self.make(&mut state, call);
         }
         state.tell_decisions();
@@ -402,13 +415,31 @@ impl EventHub {
     /// Deregisters codes at the server that no handler wants any more, after a handler of these codes has gone.
     fn settle(&self, state: &mut HubState, codes: &[Status]) {
         let unwanted = state.dispatcher.unwanted(codes);
-        state.confirmed.retain(|code| !unwanted.contains(code));
+        state.confirmed.retain(|(_, code)| !unwanted.contains(code));
         if !unwanted.is_empty() {
             state.outsides().for_each(|outside| outside.deregister(unwanted.clone()));
         }
         if state.dispatcher.handler_count() == 0 {
             state.outsides().for_each(|outside| outside.listen(false));
         }
+    }
+}
+
+/// A callback of a registration that runs. Its end lets handlers be called.
+struct RunningCallback<'a>(&'a Arc<EventHub>);
+
+impl<'a> RunningCallback<'a> {
+    fn begin(hub: &'a Arc<EventHub>) -> Self {
+        hub.state.lock().callbacks += 1;
+        Self(hub)
+    }
+}
+
+impl Drop for RunningCallback<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.callbacks -= 1;
+        self.0.schedule(&state);
     }
 }
 
@@ -423,12 +454,10 @@ fn run(job: Job) {
 }
 
 impl HubState {
-    /// The codes that the server has not confirmed; no codes mean default handlers.
-    fn unconfirmed(&self, codes: &[Status]) -> Vec<Status> {
+    /// The codes that the server of a conversation has not confirmed; no codes mean default handlers.
+    fn unconfirmed(&self, by: OutsideId, codes: &[Status]) -> Vec<Status> {
         let codes = if codes.is_empty() { &[DEFAULT_HANDLER] } else { codes };
-        // Another conversation may have asked for the confirmed ones.
-        let is_known = |code: &Status| self.outsides.len() == 1 && self.confirmed.contains(code);
-        codes.iter().copied().filter(|code| !is_known(code)).collect()
+        codes.iter().copied().filter(|code| !self.confirmed.contains(&(by, *code))).collect()
     }
 
     fn is_running(&self, id: usize) -> bool {
@@ -469,6 +498,7 @@ impl HubState {
 mod tests {
     use super::*;
     use crate::types::Namespace;
+    use crate::types::codes::range;
 
     const CODE: Status = Status::from_raw(-9000);
 
@@ -495,10 +525,14 @@ mod tests {
     }
 
     /// The number of a new handler, and whether the server is asked for its code.
-    fn register(hub: &Arc<EventHub>) -> (usize, bool) {
+    fn register_by(hub: &Arc<EventHub>, by: OutsideId) -> (usize, bool) {
         let registration = Registration::parse(&[CODE], &[]).unwrap();
-        let (begun, request) = hub.begin(registration, Arc::new(|_| {}), Begun::request).unwrap();
+        let (begun, request) = hub.begin(by, registration, Arc::new(|_| {}), Begun::request).unwrap();
         (hub.finish(begun, Ok::<(), Status>(())).unwrap(), request.is_some())
+    }
+
+    fn register(hub: &Arc<EventHub>) -> (usize, bool) {
+        register_by(hub, OutsideId::FIRST)
     }
 
     #[test]
@@ -530,9 +564,33 @@ mod tests {
         let recorder = || Box::new(Recorder(Arc::default()));
         let hub = EventHub::new(own.clone(), 1, Clock::start(), recorder());
         assert_eq!([register(&hub).1, register(&hub).1], [true, false]);
-        hub.join(own, recorder());
-        assert_eq!([register(&hub).1, register(&hub).1], [true, true], "any of two servers");
+        let second = hub.join(own, recorder());
+        assert_eq!([register(&hub).1, register_by(&hub, second).1], [false, true]);
+        // OpenPMIx's servers send their kept events again with each request.
+        assert!(!register_by(&hub, second).1, "the second server is asked once");
         hub.part(OutsideId::FIRST);
-        assert_eq!([register(&hub).1, register(&hub).1], [true, false]);
+        assert_eq!([register(&hub).1, register_by(&hub, second).1], [true, false]);
+    }
+
+    /// Regression: a handler could run on the thread of another conversation before its caller had its number.
+    #[test]
+    fn no_handler_runs_before_the_callback_of_its_registration_has_returned() {
+        let recorded = Arc::new(Recorded::default());
+        let own = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let hub = EventHub::new(own.clone(), 1, Clock::start(), Box::new(Recorder(Arc::clone(&recorded))));
+        let calls = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&calls);
+        let registration = Registration::parse(&[CODE], &[]).unwrap();
+        let handler: Handler = Arc::new(move |_| *counted.lock() += 1);
+        let (begun, _) = hub.begin(OutsideId::FIRST, registration, handler, |_| ()).unwrap();
+        let run_jobs = || std::mem::take(&mut *recorded.jobs.lock()).into_iter().for_each(|job| job());
+        let event = Event { status: CODE, source: Some(own), range: range::RANGE_PROC_LOCAL, info: Vec::new() };
+        hub.finish_with(begun, Ok::<(), Status>(()), |_| {
+            hub.raise(event);
+            run_jobs();
+            assert_eq!(*calls.lock(), 0);
+        });
+        run_jobs();
+        assert_eq!(*calls.lock(), 1);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::event_error::EventError;
-use super::events::{Begun, EventHub, Handler, Job, WantedEvents};
+use super::events::{Begun, EventHub, Handler, Job, OutsideId, WantedEvents};
 use crate::events::Registration;
 use crate::types::{Info, Status};
 
@@ -14,6 +14,9 @@ pub(crate) trait Conversation {
     type Asked;
 
     fn events(&self) -> &Arc<EventHub>;
+
+    /// Its number among the conversations of the handlers.
+    fn outside(&self) -> OutsideId;
 
     /// Runs `begin` after making sure that handlers and callbacks have a thread.
     ///
@@ -46,7 +49,8 @@ pub(crate) fn register(
     let registration = Registration::parse(codes, directives)?;
     let hub = conversation.events();
     let ask = |begun: &Begun| begun.request().map(|wanted| conversation.ask(wanted));
-    let (begun, asked) = conversation.begin(codes, true, || hub.begin(registration, handler, ask))??;
+    let by = conversation.outside();
+    let (begun, asked) = conversation.begin(codes, true, || hub.begin(by, registration, handler, ask))??;
     let answer = match asked.transpose().map(Option::flatten) {
         Ok(None) => Ok(()),
         Ok(Some(asked)) => conversation.wait(asked),
@@ -83,7 +87,8 @@ pub(crate) fn enter_with(
             None => conversation.defer(Box::new(|| finish(Ok(())))),
         }
     };
-    let (begun, asked) = conversation.begin(&codes, false, || hub.begin(registration, handler, ask))??;
+    let by = conversation.outside();
+    let (begun, asked) = conversation.begin(&codes, false, || hub.begin(by, registration, handler, ask))??;
     asked.inspect_err(|_| {
         hub.remove(begun.id);
     })

@@ -86,11 +86,11 @@ impl<S: Datastore> ServerCore<S> {
         let (is_given, otherwise) = (status.is_none(), status.unwrap_or(Status::ERR_NOT_FOUND));
         self.held_gets.note_settled(id, Settlement { is_given, otherwise, fetched });
         let stored = about(&fetch.proc).into_iter().filter(|_| is_known);
-        self.review(now, std::iter::once(Concerned::Upcall(id)).chain(stored));
-        // A missed fence may have waited for the end of this request.
+        // A missed fence may have waited for the end of this request. Gets that wait join its request.
         if self.config.one_fetch_per_process {
             self.go_on_catching_up(now);
         }
+        self.review(now, std::iter::once(Concerned::Upcall(id)).chain(stored));
     }
 
     /// Ends a wait for the host: with the data if it is here now. Returns the size of the answer's values for a peer, in

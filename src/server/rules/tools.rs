@@ -41,6 +41,10 @@ impl<S: Datastore> ServerCore<S> {
     /// This process has chosen the tool, so no host decides about it.
     pub(in crate::server) fn connect_parent(&mut self, now: Time, id: PeerId, hello: ToolHello) {
         let claimed = hello.claimed.clone();
+        let client = claimed.as_ref().and_then(|proc| self.registry.client(proc));
+        if let Some(proc) = claimed.clone().filter(|_| client.is_some_and(|client| !client.connections().is_empty())) {
+            return self.outputs.push(Output::Refuse(id, Refusal::NameTaken { proc }));
+        }
         self.tools.insert(id, hello);
         self.admit_tool(now, id, claimed, true);
         if let Some(peer) = self.peers.get_mut(id) {
@@ -201,8 +205,8 @@ impl<S: Datastore> ServerCore<S> {
         if let Err(refusal) = self.admit_as(id, &hello, &proc) {
             return self.refuse_tool(id, refusal);
         }
-        if let Some(client) = self.registry.client_mut(&proc) {
-            client.vouch(is_vouched_for);
+        if let Some(client) = self.registry.client_mut(&proc).filter(|_| is_vouched_for) {
+            client.vouch();
         }
         self.tools.remove(id);
         tracing::info!(%proc, kind = ?hello.kind, "tool connected");

@@ -80,9 +80,9 @@ impl RegisteredClient {
         }
     }
 
-    /// The host admits a guest under its name, or does not.
-    pub(crate) const fn vouch(&mut self, is_vouched_for: bool) {
-        self.is_vouched_for = is_vouched_for;
+    /// The host admits a guest under its name.
+    pub(crate) const fn vouch(&mut self) {
+        self.is_vouched_for = true;
     }
 
     /// The host describes it.

@@ -149,6 +149,7 @@ fn the_tool_that_started_this_process_may_attach_to_it_once_more() {
         rig.input(Input::ParentConnected(PeerId(1), named("t", 0)));
         assert_eq!(arrive(&mut rig, 2, named("t", 0)), [Output::AdmitTool(PeerId(2), 2, proc.clone())]);
         assert_eq!(arrive(&mut rig, 3, named("t", 0)), taken(3));
+        assert_eq!(rig.input(Input::ParentConnected(PeerId(5), named("t", 0))), taken(5));
         rig.lose(PeerId(if is_later_lost_first { 2 } else { 1 }));
         let next = arrive(&mut rig, 4, named("t", 0));
         if is_later_lost_first {

@@ -137,8 +137,9 @@ impl Host for ModuleHost {
 fn answer_log(requester: &Requester, request: &Log, reply: Responder<()>) {
     let source = &requester.proc;
     let process = state::current().ok();
-    let write_output =
-        |stream: Stream, text: &[u8]| process.as_ref().is_some_and(|process| pass(process, source, stream, text));
+    let write_output = |stream: Stream, text: &[u8]| {
+        process.as_ref().is_some_and(|process| deliver_log(process, source, stream, text))
+    };
     let request = LogRequest { has_global_syslog: true, source, data: &request.data, directives: &request.directives };
     match own_log::write(request, write_output) {
         Ok(()) => reply.succeed(()),
@@ -147,7 +148,7 @@ fn answer_log(requester: &Requester, request: &Log, reply: Responder<()>) {
 }
 
 /// Passes a text on as output of a process. Returns false if there is no room.
-fn pass(process: &ServerProcess, source: &ProcId, stream: Stream, text: &[u8]) -> bool {
+fn deliver_log(process: &ServerProcess, source: &ProcId, stream: Stream, text: &[u8]) -> bool {
     // No bytes would be the end of the stream.
     if text.is_empty() {
         return true;
@@ -157,7 +158,8 @@ fn pass(process: &ServerProcess, source: &ProcId, stream: Stream, text: &[u8]) -
         _ => iof_channel::FWD_STDERR_CHANNEL,
     };
     let output = IofOutput { source: source.clone(), channel, bytes: text.to_vec(), info: Vec::new() };
-    process.output.offer(source, stream, text) && process.server().iof_deliver(output).then(drop).is_ok()
+    process.output.offer_log(process.server().proc(), stream, text)
+        && process.server().iof_deliver(output).then(drop).is_ok()
 }
 
 impl From<Responder<()>> for Due {

@@ -84,6 +84,10 @@ impl Conversation for Session {
         &self.handlers().hub
     }
 
+    fn outside(&self) -> OutsideId {
+        self.handlers().outside
+    }
+
     fn begin<R>(&self, _: &[Status], _: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
         self.progress.begin(&self.link, |_| begin()).map_err(|error| EventError::Thread(error.kind()))
     }
@@ -113,8 +117,8 @@ impl Conversation for Session {
 }
 
 impl Session {
-    /// Makes the handlers of another session those of this one, too. Both are sessions of this process. Each may get its
-    /// own end, so that the handlers are called on the thread of either.
+    /// Makes the handlers of another session those of this one, too. Both are sessions of this process, and each is closed on
+    /// its own. Handlers run on the thread of any of them, one at a time.
     ///
     /// # Errors
     /// A thread could not be started.

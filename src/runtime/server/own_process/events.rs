@@ -8,7 +8,7 @@ use super::OwnProcess;
 use crate::events::is_of_environment;
 use crate::runtime::server::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use crate::runtime::shared::event_error::{EventError, Stopped};
-use crate::runtime::shared::events::{EventHub, Job, Outside, WantedEvents};
+use crate::runtime::shared::events::{EventHub, Job, Outside, OutsideId, WantedEvents};
 use crate::runtime::shared::handler_calls::{Conversation, EventAnswer};
 use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, HostCall, HostData, HostResult, RegisterEvents};
@@ -39,6 +39,10 @@ impl Conversation for OwnProcess {
 
     fn events(&self) -> &Arc<EventHub> {
         &self.events
+    }
+
+    fn outside(&self) -> OutsideId {
+        OutsideId::FIRST
     }
 
     fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
