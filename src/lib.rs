@@ -61,6 +61,10 @@ mod os_error_hint;
 #[cfg(feature = "unstable-internals")]
 pub mod os_error_hint;
 #[cfg(not(feature = "unstable-internals"))]
+mod output;
+#[cfg(feature = "unstable-internals")]
+pub mod output;
+#[cfg(not(feature = "unstable-internals"))]
 mod pmi;
 #[cfg(feature = "unstable-internals")]
 pub mod pmi;

@@ -50,20 +50,6 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// Characters with a meaning in XML, and those that can't be printed, become references.
-pub fn escape_xml(bytes: &[u8], to: &mut Vec<u8>) {
-    for &byte in bytes {
-        match byte {
-            b'&' => to.extend_from_slice(b"&amp;"),
-            b'<' => to.extend_from_slice(b"&lt;"),
-            b'>' => to.extend_from_slice(b"&gt;"),
-            b'"' => to.extend_from_slice(b"&quot;"),
-            b' '..=b'~' => to.push(byte),
-            byte => to.extend_from_slice(format!("&#{byte:03};").as_bytes()),
-        }
-    }
-}
-
 /// Whether a character changes the direction or the line of a text and is invisible itself (Unicode, categories Cf, Zl
 /// and Zp).
 pub const fn is_format(c: char) -> bool {

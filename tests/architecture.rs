@@ -59,6 +59,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("topo", &["shmem", "types", "keys"]),
+    ("output", &["types", "keys"]),
     ("stderr_log", &[]),
     ("syslog", &["stderr_log"]),
 ];

@@ -86,6 +86,7 @@ pub const AREAS: [Area; 12] = [
         name: "iof",
         subject: "output and input of processes",
         modules: &[
+            "modex::output",
             "modex::runtime::client::forwarding",
             "modex::server::rules::forwarding",
             "modex::server::state::kept_output",

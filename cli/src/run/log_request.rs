@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use modex::keys;
+use modex::output::XmlElement;
 use modex::syslog::Priority;
 use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 use modex::{Log, stderr_log};
@@ -199,24 +200,17 @@ impl LogRequest {
 
     /// An element for each line, as OpenPMIx writes output: `<stdout nspace="job" rank="3" timestamp="...">text</stdout>`.
     fn elements(&self, text: &[u8], marks: LineMarks, source: &ProcId, channel: Channel) -> Vec<u8> {
-        let name = channel.name();
-        let mut start = format!("<{name}").into_bytes();
+        let mut element = XmlElement::new(channel.name());
         if marks.has_tag {
-            start.extend_from_slice(b" nspace=\"");
-            stderr_log::escape_xml(source.namespace.as_str().as_bytes(), &mut start);
-            start.push(b'"');
+            element = element.with("nspace", source.namespace.as_str());
         }
-        start.extend_from_slice(format!(" rank=\"{}\"", source.rank.to_raw()).as_bytes());
+        element = element.with("rank", &source.rank.to_raw().to_string());
         if marks.has_time {
-            let time = self.time.unwrap_or_else(since_epoch);
-            start.extend_from_slice(format!(" timestamp=\"{}\"", universal_time(time)).as_bytes());
+            element = element.with("timestamp", &universal_time(self.time.unwrap_or_else(since_epoch)));
         }
-        start.push(b'>');
         let mut elements = Vec::new();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            elements.extend_from_slice(&start);
-            stderr_log::escape_xml(line.strip_suffix(b"\n").unwrap_or(line), &mut elements);
-            elements.extend_from_slice(format!("</{name}>\n").as_bytes());
+            element.write(line.strip_suffix(b"\n").unwrap_or(line), &mut elements);
         }
         elements
     }

@@ -1,27 +1,20 @@
 //! The files that get the output of processes.
-//!
-//! Names are predictable, and other users may have put something in their place. So only a regular file of this user is
-//! written. Links are not followed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use modex::output::{self, NamedStream};
 use modex::runtime::hostname;
 use modex::types::{Namespace, ProcId};
 use nix::errno::Errno;
-use nix::libc;
 use nix::sys::resource::{Resource, getrlimit};
-use nix::unistd::geteuid;
 use parking_lot::Mutex;
 
 use super::stream::{Channel, Stream};
-use super::style::{Destination, OutputStyle};
+use super::style::OutputStyle;
 
 /// A job's style, and what names of its files need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,8 +36,16 @@ impl JobOutput {
 
     /// The files of a process.
     pub(super) fn paths(&self, source: &ProcId) -> Vec<PathBuf> {
-        let streams = [Stream::Stdout, Stream::Stderr].map(|stream| self.stream_of_file(stream));
-        streams.into_iter().filter_map(|stream| path_of(self, source, stream)).collect()
+        let streams: &[Stream] =
+            if self.style.is_merged { &[Stream::Stdout] } else { &[Stream::Stdout, Stream::Stderr] };
+        streams.iter().filter_map(|stream| self.path(source, *stream)).collect()
+    }
+
+    /// The file for a stream of a process.
+    fn path(&self, source: &ProcId, stream: Stream) -> Option<PathBuf> {
+        let is_stdout = stream == Stream::Stdout;
+        let (process_count, host) = (self.process_count, &hostname());
+        self.style.files.path(&NamedStream { proc: source, is_stdout, process_count, host })
     }
 }
 
@@ -99,7 +100,7 @@ impl OutputFiles {
         if self.failed.contains(&channel) {
             return None;
         }
-        let path = path_of(job, source, stream)?;
+        let path = job.path(source, stream)?;
         self.make_room();
         match shared(&self.paths, &path, source) {
             Ok(file) => {
@@ -181,165 +182,51 @@ fn shared(paths: &OpenedPaths, path: &Path, source: &ProcId) -> io::Result<Arc<F
 }
 
 /// Opens a file, which is emptied unless this process has written it before.
-fn open_named(path: &Path, is_again: bool) -> io::Result<File> {
-    path.parent().map_or(Ok(()), make_directory)?;
-    let mut options = OpenOptions::new();
-    // A pipe without a reader gives an error instead of a wait.
-    options.append(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    // A new file is this user's, whatever owner its file system shows.
-    match options.clone().create_new(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        created => return created,
+fn open_named(path: &Path, is_known: bool) -> io::Result<File> {
+    let file = output::open(path, is_known, &mut Vec::new())?;
+    if !is_known {
+        file.set_len(0)?;
     }
-    let file = options.open(path)?;
-    let metadata = file.metadata()?;
-    // The owner may have changed since.
-    if is_again && metadata.is_file() {
-        return Ok(file);
-    }
-    check_file(path, &metadata)?;
-    file.set_len(0)?;
     Ok(file)
 }
 
-/// Checks that a file that this process has not made is a regular one of its user.
-pub(super) fn check_file(path: &Path, metadata: &Metadata) -> io::Result<()> {
-    if !metadata.is_file() {
-        return Err(io::Error::other(format!("{} is no regular file", path.display())));
-    }
-    if metadata.uid() != geteuid().as_raw() {
-        return Err(io::Error::other(format!("{} belongs to user {}", path.display(), metadata.uid())));
-    }
-    Ok(())
-}
-
-fn make_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
-}
-
-/// Names of files are those of OpenPMIx: the rank has as many digits as the job's size.
-fn path_of(job: &JobOutput, source: &ProcId, stream: Stream) -> Option<PathBuf> {
-    let digits = job.process_count.to_string().len();
-    let (namespace, rank) = (as_component(source.namespace.as_str()), source.rank.to_raw());
-    let end = if stream == Stream::Stdout { "out" } else { "err" };
-    Some(match job.style.destination.as_ref()? {
-        Destination::Directory(directory) => {
-            let name = if stream == Stream::Stdout { "stdout" } else { "stderr" };
-            directory.join(namespace).join(format!("rank.{rank:0digits$}")).join(name)
-        }
-        Destination::File(file) => {
-            let padded = format!("{rank:0digits$}");
-            let mut name = match job.style.is_file_pattern {
-                true => filled_pattern(file, &namespace, &rank.to_string(), &padded),
-                false => OsString::from_iter([file.as_os_str(), format!(".{namespace}.{padded}").as_ref()]),
-            };
-            name.push(format!(".{end}"));
-            name.into()
-        }
-    })
-}
-
-/// A pattern for the name of a file, with the names of a process in it, as OpenPMIx 7 fills it. Other signs `%` stay.
-fn filled_pattern(pattern: &Path, namespace: &str, rank: &str, padded_rank: &str) -> OsString {
-    let host = as_component(&hostname());
-    let mut name = Vec::new();
-    let mut rest = pattern.as_os_str().as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let filled = match (byte, after.first()) {
-            (b'%', Some(b'n')) => Some(namespace),
-            (b'%', Some(b'r')) => Some(rank),
-            (b'%', Some(b'R')) => Some(padded_rank),
-            (b'%', Some(b'h')) => Some(host.as_str()),
-            (b'%', Some(b'%')) => Some("%"),
-            _ => None,
-        };
-        name.extend_from_slice(filled.map_or(std::slice::from_ref(&byte), str::as_bytes));
-        rest = after.get(usize::from(filled.is_some())..).unwrap_or_default();
-    }
-    OsString::from_vec(name)
-}
-
-/// A name of a job as one component of a path, which does not leave its directory.
-fn as_component(name: &str) -> String {
-    match name {
-        "." | ".." => name.replace('.', "%2E"),
-        name => name.replace('/', "%2F"),
-    }
-}
-
-const FILE_MODE: u32 = 0o644;
-const DIRECTORY_MODE: u32 = 0o750;
 /// The share of the process's descriptors for open files: the host and its connections need others.
 const DESCRIPTORS_PART: u64 = 8;
 
 #[cfg(test)]
 pub(super) mod tests {
+    use modex::output::{FileDirectives, Place};
+
     use super::*;
 
     pub(in crate::output) fn source(rank: u32) -> ProcId {
         ProcId::new(Namespace::new("job").unwrap(), rank)
     }
 
-    pub(in crate::output) fn job(destination: Destination) -> JobOutput {
-        let style = OutputStyle { destination: Some(destination), ..OutputStyle::default() };
+    pub(in crate::output) fn job(place: Place) -> JobOutput {
+        let files = FileDirectives { place: Some(place), ..FileDirectives::default() };
+        let style = OutputStyle { files, ..OutputStyle::default() };
         JobOutput { style, process_count: 16, ..JobOutput::default() }
     }
 
-    fn open(job: &JobOutput) -> Option<Arc<File>> {
-        OutputFiles::new(OpenedPaths::default()).open(job, &source(3), Stream::Stdout)
-    }
-
     #[test]
-    fn files_have_the_names_of_the_reference() {
-        let path = |job: &JobOutput, stream| path_of(job, &source(3), stream).unwrap();
-        let directory = job(Destination::Directory("/d".into()));
-        assert_eq!(path(&directory, Stream::Stdout), Path::new("/d/job/rank.03/stdout"));
-        let mut file = job(Destination::File("/d/f".into()));
-        assert_eq!(path(&file, Stream::Stderr), Path::new("/d/f.job.03.err"));
-        file.style.is_file_pattern = true;
-        assert_eq!(path(&file, Stream::Stdout), Path::new("/d/f.out"));
-        for (pattern, expected) in [
-            ("/d/%n/100%-%r%", "/d/job/100%-3%.err".to_owned()),
-            ("/d/%R%%r", "/d/03%r.err".to_owned()),
-            ("/d/%h", format!("/d/{}.err", hostname())),
-        ] {
-            file.style.destination = Some(Destination::File(pattern.into()));
-            assert_eq!(path(&file, Stream::Stderr), Path::new(&expected));
-        }
-    }
-
-    #[test]
-    fn names_of_jobs_do_not_leave_the_directory() {
-        let path = |name: &str| {
-            let source = ProcId::new(Namespace::new(name).unwrap(), 3);
-            path_of(&job(Destination::Directory("/d".into())), &source, Stream::Stdout).unwrap()
-        };
-        assert_eq!(path("../x/y"), Path::new("/d/..%2Fx%2Fy/rank.03/stdout"));
-        assert_eq!(path(".."), Path::new("/d/%2E%2E/rank.03/stdout"));
-        assert_eq!(path("."), Path::new("/d/%2E/rank.03/stdout"));
-        assert_eq!(path("/etc"), Path::new("/d/%2Fetc/rank.03/stdout"));
-    }
-
-    #[test]
-    fn links_are_not_followed() {
-        let directory = tempfile::tempdir().unwrap();
-        let other = directory.path().join("other");
-        std::os::unix::fs::symlink(&other, directory.path().join("f.job.03.out")).unwrap();
-        let job = job(Destination::File(directory.path().join("f")));
-        assert!(open(&job).is_none());
-        assert!(!other.exists());
+    fn an_output_has_the_file_of_its_stream() {
+        let mut job = job(Place::File("/d/f".into()));
+        assert_eq!(job.paths(&source(3)), ["/d/f.job.03.out", "/d/f.job.03.err"].map(PathBuf::from));
+        job.style.is_merged = true;
+        assert_eq!(job.paths(&source(3)), [PathBuf::from("/d/f.job.03.out")]);
+        assert_eq!(job.path(&source(3), Stream::Stddiag).unwrap(), Path::new("/d/f.job.03.err"));
     }
 
     /// Regression: the thread that writes output hung at a pipe in the place of a file.
     #[test]
-    fn output_is_written_to_regular_files_only() {
+    fn a_file_that_can_not_be_opened_gets_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let job = job(Destination::File(directory.path().join("f")));
-        let path = directory.path().join("f.job.03.out");
-        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(open(&job).is_none(), "without a reader");
-        let _reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
-        assert!(open(&job).is_none(), "with a reader");
+        let job = job(Place::File(directory.path().join("f")));
+        nix::unistd::mkfifo(&directory.path().join("f.job.03.out"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mut files = OutputFiles::new(OpenedPaths::default());
+        assert!(files.open(&job, &source(3), Stream::Stdout).is_none());
+        assert!(files.open(&job, &source(3), Stream::Stderr).is_some());
     }
 
     /// Regression: each stream took a descriptor until its end.
@@ -347,7 +234,7 @@ pub(super) mod tests {
     fn few_files_are_open_at_a_time_and_each_goes_on() {
         use std::io::Write;
         let directory = tempfile::tempdir().unwrap();
-        let job = job(Destination::File(directory.path().join("f")));
+        let job = job(Place::File(directory.path().join("f")));
         let mut files = OutputFiles { open_max: 2, ..OutputFiles::new(OpenedPaths::default()) };
         for round in 0..2 {
             for rank in 0..5 {

@@ -6,25 +6,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use modex::AsStatus;
-use modex::keys;
-use modex::types::{Info, InfoFlags, Namespace, ProcId, Status, Value};
+use modex::output::{FileDirectives, Place, UnmetFile, check_file};
+use modex::types::{Info, InfoFlags, Namespace, ProcId, Status};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, PROC_SUPER_MAGIC, SYSFS_MAGIC, statfs};
 use nix::unistd::{AccessFlags, eaccess};
 
-use super::files::{JobOutput, check_file};
-use super::style::{Destination, OutputStyle, is_file_only, names_destination};
+use super::files::JobOutput;
+use super::style::OutputStyle;
 
 /// Why a required directive is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnmetOutput {
-    #[error("{key} is required, but no file gets the output; add PMIX_IOF_OUTPUT_TO_FILE or leave the directive out")]
-    NoFile { key: String },
-    #[error("{key} is required, but another directive names another place; leave one of them out")]
-    OtherPlace { key: String },
-    #[error("the value of the required {key} is no path")]
-    NoPath { key: String },
-    #[error("the value of the required {key} is neither true nor false")]
-    NoFlag { key: String },
+    #[error(transparent)]
+    Unmet(#[from] UnmetFile),
     #[error("output is required in {}, which can't be written: {reason}; name another place", .path.display())]
     Unwritable { path: PathBuf, reason: io::Error },
 }
@@ -32,8 +26,7 @@ pub(crate) enum UnmetOutput {
 impl AsStatus for UnmetOutput {
     fn status(&self) -> Status {
         match self {
-            Self::NoFile { .. } | Self::OtherPlace { .. } => Status::ERR_NOT_SUPPORTED,
-            Self::NoPath { .. } | Self::NoFlag { .. } => Status::ERR_BAD_PARAM,
+            Self::Unmet(unmet) => unmet.status(),
             Self::Unwritable { .. } => Status::ERR_FILE_OPEN_FAILURE,
         }
     }
@@ -54,48 +47,42 @@ impl OutputStyle {
 
     fn check_met(&self, info: &Info) -> Result<(), UnmetOutput> {
         let name = info.key.as_str();
-        let key = || name.to_owned();
-        let has_file = matches!(self.destination, Some(Destination::File(_)));
-        if names_destination(name) {
-            let Value::String(_) = info.value else { return Err(UnmetOutput::NoPath { key: key() }) };
-            // PMIX_IOF_LOCAL_OUTPUT = false: this process writes nothing.
-            if self.is_local == Some(false) {
-                return Err(UnmetOutput::NoFile { key: key() });
+        if FileDirectives::KEYS.contains(&name) {
+            self.files.check(info)?;
+        } else if Self::is_directive(name) && info.value.as_bool().is_none() {
+            return Err(UnmetFile::NoFlag { key: name.to_owned() }.into());
+        }
+        match &self.files.place {
+            Some(place) if FileDirectives::names_place(name) => self.check_place(name, place),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that files can be made in a place.
+    fn check_place(&self, directive: &str, place: &Place) -> Result<(), UnmetOutput> {
+        // PMIX_IOF_LOCAL_OUTPUT = false: this process writes nothing.
+        if self.is_local == Some(false) {
+            return Err(UnmetFile::NoFile { key: directive.to_owned() }.into());
+        }
+        let unwritable = |path: PathBuf| |reason| UnmetOutput::Unwritable { path, reason };
+        let directory = self.directory_of(place);
+        check_directory(&directory).map_err(unwritable(directory))?;
+        match place {
+            Place::File(file) if self.files.is_pattern => {
+                files_of_pattern(file).try_for_each(|path| check_existing(&path).map_err(unwritable(path)))
             }
-            let named = Self::of([info]).destination;
-            let Some(place) = named.filter(|named| self.destination.as_ref() == Some(named)) else {
-                return Err(UnmetOutput::OtherPlace { key: key() });
-            };
-            let unwritable = |path: PathBuf| |reason| UnmetOutput::Unwritable { path, reason };
-            let directory = self.directory_of(&place);
-            check_directory(&directory).map_err(unwritable(directory))?;
-            return match place {
-                Destination::File(file) if self.is_file_pattern => {
-                    files_of_pattern(&file).try_for_each(|path| check_existing(&path).map_err(unwritable(path)))
-                }
-                _ => Ok(()),
-            };
+            _ => Ok(()),
         }
-        if !OutputStyle::is_directive(name) {
-            return Ok(());
-        }
-        let is_set = info.value.as_bool().ok_or_else(|| UnmetOutput::NoFlag { key: key() })?;
-        let is_met = match name {
-            _ if !is_set => true,
-            name if is_file_only(name) => self.destination.is_some(),
-            name if name == keys::IOF_FILE_PATTERN.name() => has_file,
-            _ => true,
-        };
-        if is_met { Ok(()) } else { Err(UnmetOutput::NoFile { key: key() }) }
     }
 
     /// The directory of the files, as far as it is the same for all processes.
-    fn directory_of(&self, place: &Destination) -> PathBuf {
-        let varies =
-            |part: &&std::path::Component<'_>| self.is_file_pattern && part.as_os_str().to_string_lossy().contains('%');
+    fn directory_of(&self, place: &Place) -> PathBuf {
+        let varies = |part: &&std::path::Component<'_>| {
+            self.files.is_pattern && part.as_os_str().to_string_lossy().contains('%')
+        };
         match place {
-            Destination::Directory(directory) => directory.clone(),
-            Destination::File(file) => {
+            Place::Directory(directory) => directory.clone(),
+            Place::File(file) => {
                 let components: Vec<_> = file.parent().unwrap_or(Path::new("")).components().collect();
                 components.iter().take_while(|part| !varies(part)).collect()
             }
@@ -110,7 +97,7 @@ impl JobOutput {
     /// The first such file. A line of the log says it, too.
     pub(crate) fn refuse_unwritable(&self, namespace: &Namespace, infos: &[Info]) -> Result<(), UnmetOutput> {
         let is_required =
-            |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && names_destination(info.key.as_str());
+            |info: &Info| info.flags().contains(InfoFlags::REQUIRED) && FileDirectives::names_place(info.key.as_str());
         if !infos.iter().any(is_required) {
             return Ok(());
         }
@@ -172,7 +159,8 @@ fn check_directory(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use modex::types::Key;
+    use modex::keys;
+    use modex::types::{Key, Value};
 
     use super::*;
 

@@ -1,19 +1,16 @@
 //! The directives for a job's output, and their effect on a line.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 
 use modex::keys;
+use modex::output::{FileDirectives, XmlElement};
 use modex::runtime::{TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT, parameter_flag};
-use modex::stderr_log::escape_xml;
 use modex::types::{Info, ProcId, Value};
 
 use super::stream::Stream;
 use crate::stand_in;
 
-/// The form of a job's output, and its destination.
+/// The form of a job's output, and its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutputStyle {
     /// Whether this process writes it; `None` if no directive says so.
@@ -25,12 +22,7 @@ pub(crate) struct OutputStyle {
     pub(crate) is_raw: bool,
     /// Standard error goes where standard output goes.
     pub(crate) is_merged: bool,
-    pub(crate) destination: Option<Destination>,
-    /// Nothing beside the file; `None` if no directive says so.
-    pub(super) is_file_only: Option<bool>,
-    /// The name of the file is a pattern: `%n` stands for the namespace, `%r` for the rank, `%R` for the rank with zeros in front,
-    /// `%h` for this node, and `%%` for `%`.
-    pub(crate) is_file_pattern: bool,
+    pub(super) files: FileDirectives,
 }
 
 /// The source of a line, as its prefix names it.
@@ -40,15 +32,6 @@ pub(super) struct Label {
     has_full_name: bool,
     has_origin: bool,
     has_rank: bool,
-}
-
-/// A place for output beside this process's own streams.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Destination {
-    /// A file for each rank and stream, with this beginning of its name.
-    File(PathBuf),
-    /// A directory for each rank, in this one.
-    Directory(PathBuf),
 }
 
 /// Node and process number of a source.
@@ -100,12 +83,13 @@ impl OutputStyle {
 
     /// The style of output that this process shows while another process writes the files.
     pub(crate) fn for_own_output(self) -> Self {
-        Self { destination: None, ..self.of_request() }
+        let files = FileDirectives { place: None, ..self.files.clone() };
+        Self { files, ..self.of_request() }
     }
 
     /// Whether the output goes to its file alone.
     pub(crate) fn is_file_only(&self) -> bool {
-        self.is_file_only.unwrap_or_else(|| self.destination.is_some() && stand_in::keeps_files_alone())
+        self.files.is_alone.unwrap_or_else(|| self.files.place.is_some() && stand_in::keeps_files_alone())
     }
 
     /// Whether a directive needs the node and process number of a source. Only servers know them.
@@ -115,27 +99,22 @@ impl OutputStyle {
 
     /// Whether a key is a directive for the form of lines, which every process can honour. Directives for files are not.
     pub(crate) fn is_form(key: &str) -> bool {
-        let is_of_files = key == keys::IOF_FILE_PATTERN.name();
-        Self::default().place_of(key).is_some() && !is_of_files && !Self::is_of_origin(key)
+        Self::default().place_of(key).is_some() && !Self::is_of_origin(key)
     }
 
     /// Whether a key is one of these directives.
     pub(crate) fn is_directive(key: &str) -> bool {
-        Self::default().place_of(key).is_some() || names_destination(key) || is_file_only(key)
+        Self::default().place_of(key).is_some() || FileDirectives::KEYS.contains(&key)
     }
 
     /// Takes a directive. Other keys are ignored.
     pub(crate) fn take(&mut self, key: &str, value: &Value) {
-        if names_destination(key) {
-            let Value::String(path) = value else { return };
-            let path = PathBuf::from(OsString::from_vec(path.as_bytes().to_vec()));
-            let is_directory = [keys::IOF_OUTPUT_TO_DIRECTORY.name(), keys::OUTPUT_TO_DIRECTORY.name()].contains(&key);
-            self.destination = Some(if is_directory { Destination::Directory(path) } else { Destination::File(path) });
-            self.is_local = Some(true);
+        if self.files.take(key, value) {
+            if FileDirectives::names_place(key) {
+                self.is_local = Some(true);
+            }
         } else if key == keys::IOF_LOCAL_OUTPUT.name() {
             self.is_local = Some(is_true(value));
-        } else if is_file_only(key) {
-            self.is_file_only = Some(is_true(value));
         } else if let Some(flag) = self.place_of(key) {
             *flag = is_true(value);
         }
@@ -151,7 +130,6 @@ impl OutputStyle {
             (keys::IOF_XML_OUTPUT, &mut self.is_xml),
             (keys::IOF_OUTPUT_RAW, &mut self.is_raw),
             (keys::IOF_MERGE_STDERR_STDOUT, &mut self.is_merged),
-            (keys::IOF_FILE_PATTERN, &mut self.is_file_pattern),
         ];
         let name = OLD_NAMES.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new);
         flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
@@ -228,49 +206,30 @@ impl OutputStyle {
 
     fn xml(&self, source: &ProcId, stream: Stream, origin: Option<&Origin>, time: &str, bytes: &[u8]) -> Vec<u8> {
         let whole = source.namespace.as_str();
-        let mut line = format!("<{stream}").into_bytes();
-        let mut attribute = |name: &str, value: &str| {
-            line.extend_from_slice(format!(" {name}=\"").as_bytes());
-            escape_xml(value.as_bytes(), &mut line);
-            line.push(b'"');
+        let mut element = XmlElement::new(&stream.to_string());
+        element = match whole.rsplit_once('@') {
+            Some((_, job)) if self.label.has_job => element.with("jobid", job),
+            _ if self.label.has_job || self.label.has_full_name || self.label.has_origin => {
+                element.with("nspace", whole)
+            }
+            _ => element,
         };
-        match whole.rsplit_once('@') {
-            Some((_, job)) if self.label.has_job => attribute("jobid", job),
-            _ if self.label.has_job || self.label.has_full_name || self.label.has_origin => attribute("nspace", whole),
-            _ => {}
-        }
-        attribute("rank", &source.rank.to_raw().to_string());
+        element = element.with("rank", &source.rank.to_raw().to_string());
         if self.needs_origin() {
-            attribute("host", origin.map_or(UNKNOWN, |origin| &origin.host));
-            attribute("pid", origin.map_or(UNKNOWN, |origin| &origin.pid));
+            element = element.with("host", origin.map_or(UNKNOWN, |origin| &origin.host));
+            element = element.with("pid", origin.map_or(UNKNOWN, |origin| &origin.pid));
         }
         if self.has_time {
-            attribute("timestamp", time);
+            element = element.with("timestamp", time);
         }
-        line.push(b'>');
-        escape_xml(bytes, &mut line);
-        line.extend_from_slice(format!("</{stream}>\n").as_bytes());
+        let mut line = Vec::new();
+        element.write(bytes, &mut line);
         line
     }
 }
 
 fn is_true(value: &Value) -> bool {
     value.as_bool() == Some(true)
-}
-
-/// Whether a key says that output goes to its file alone.
-pub(super) fn is_file_only(key: &str) -> bool {
-    [keys::IOF_FILE_ONLY.name(), keys::OUTPUT_NOCOPY.name()].contains(&key)
-}
-
-pub(super) fn names_destination(key: &str) -> bool {
-    let names = [
-        keys::IOF_OUTPUT_TO_FILE.name(),
-        keys::OUTPUT_TO_FILE.name(),
-        keys::IOF_OUTPUT_TO_DIRECTORY.name(),
-        keys::OUTPUT_TO_DIRECTORY.name(),
-    ];
-    names.contains(&key)
 }
 
 /// Names of 2.1 to 4.1, and their successors.
@@ -284,6 +243,7 @@ const UNKNOWN: &str = "unknown";
 
 #[cfg(test)]
 mod tests {
+    use modex::output::Place;
     use modex::types::{Key, Namespace};
 
     use super::*;
@@ -344,11 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_makes_the_output_local_and_other_keys_say_nothing() {
+    fn a_place_makes_the_output_local_and_other_keys_say_nothing() {
         let infos =
             [Info::new(Key::from_static("pmix.outdir"), "/tmp/d"), Info::new(Key::from_static("pmix.nocopy"), true)];
         let style = OutputStyle::of(&infos);
-        assert_eq!(style.destination, Some(Destination::Directory("/tmp/d".into())));
+        assert_eq!(style.files.place, Some(Place::Directory("/tmp/d".into())));
         assert!(style.is_local == Some(true) && style.is_file_only() && style.is_set() && !style.changes_lines());
         assert!(!OutputStyle::of(&[Info::new(Key::from_static("pmix.job.size"), 4_u32)]).is_set());
         assert!(OutputStyle::is_form("pmix.tagout") && !OutputStyle::is_form("pmix.iof.fonly"));

@@ -196,7 +196,7 @@ impl Sinks {
     fn put(&mut self, job: &JobOutput, channel: &Channel, formed: &[u8]) {
         let (source, stream) = channel;
         let stream = job.stream_of_file(*stream);
-        if job.style.destination.is_some() {
+        if job.style.files.place.is_some() {
             let file = self.files.open(job, source, stream);
             if let Some(Err(error)) = file.map(|file| write_to(file.as_fd(), formed)) {
                 self.files.give_up(source, stream, error);
@@ -294,16 +294,17 @@ const QUEUE_BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {
+    use modex::output::Place;
+
     use super::*;
     use crate::output::files::tests::{job, source};
-    use crate::output::style::Destination;
 
     /// Regression: with a pattern that names no rank each process emptied the file of the others.
     #[test]
     fn processes_may_share_a_file() {
         let directory = tempfile::tempdir().unwrap();
-        let mut job = job(Destination::File(directory.path().join("all")));
-        job.style.is_file_pattern = true;
+        let mut job = job(Place::File(directory.path().join("all")));
+        job.style.files.is_pattern = true;
         let (job, writer) = (Arc::new(job), OutputWriter::new(|_| None));
         for rank in 0..3 {
             writer.write(Arc::clone(&job), source(rank), Stream::Stdout, format!("{rank}\n").into_bytes());
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn a_file_that_can_not_be_written_is_given_up_until_the_end_of_its_stream() {
         let directory = tempfile::tempdir().unwrap();
-        let job = Arc::new(job(Destination::File(directory.path().join("f"))));
+        let job = Arc::new(job(Place::File(directory.path().join("f"))));
         let mut sinks = Sinks::new(OpenedPaths::default(), |_| None);
         sinks.write(&job, (source(3), Stream::Stdout), b"first\n");
         sinks.files.give_up(&source(3), Stream::Stdout, Errno::ENOSPC);
@@ -332,7 +333,7 @@ mod tests {
     #[test]
     fn a_file_is_open_until_the_end_of_its_stream_and_goes_on_in_later_streams_of_the_job() {
         let directory = tempfile::tempdir().unwrap();
-        let mut job = job(Destination::File(directory.path().join("f")));
+        let mut job = job(Place::File(directory.path().join("f")));
         job.style.is_merged = true;
         let job = Arc::new(job);
         let mut sinks = Sinks::new(OpenedPaths::default(), |_| None);
@@ -354,7 +355,7 @@ mod tests {
     #[test]
     fn nothing_is_written_after_the_end() {
         let directory = tempfile::tempdir().unwrap();
-        let (job, writer) = (Arc::new(job(Destination::File(directory.path().join("f")))), OutputWriter::new(|_| None));
+        let (job, writer) = (Arc::new(job(Place::File(directory.path().join("f")))), OutputWriter::new(|_| None));
         for text in [b"first\n", b"later\n"] {
             writer.write(Arc::clone(&job), source(3), Stream::Stdout, text.to_vec());
             writer.finish();
@@ -375,7 +376,7 @@ mod tests {
     fn everything_is_in_the_files_at_the_end() {
         let directory = tempfile::tempdir().unwrap();
         let writer = OutputWriter::new(|_| None);
-        let job = Arc::new(job(Destination::Directory(directory.path().join("made"))));
+        let job = Arc::new(job(Place::Directory(directory.path().join("made"))));
         for number in 0..1000 {
             writer.write(Arc::clone(&job), source(number % 2), Stream::Stdout, format!("{number}\n").into_bytes());
         }
