@@ -1,4 +1,4 @@
-//! The destinations of the ranks' output: the launcher's own outputs, or a file for each rank and channel (`--output`).
+//! The usual destinations of the ranks' output: the launcher's own outputs, or a file for each rank and channel (`--output`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -23,21 +23,29 @@ pub(super) enum Destination {
     Error,
     /// The file with this index.
     File(usize),
+    /// None: only files that directives name get the output.
+    Nowhere,
 }
 
-/// A file for the output of a rank.
+/// A file for output.
 #[derive(Debug)]
-pub(super) struct RankFile {
-    output: (RankId, Channel),
+pub(super) struct OutputFile {
     pub(super) path: PathBuf,
     pub(super) file: File,
+}
+
+/// A file for an output of a rank.
+#[derive(Clone, Debug)]
+struct RankFile {
+    output: (RankId, Channel),
+    file: Arc<OutputFile>,
 }
 
 /// The files of the jobs' ranks, or none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OutputFiles {
     place: Option<Place>,
-    open: BTreeMap<usize, Arc<RankFile>>,
+    open: BTreeMap<usize, RankFile>,
     /// The index of the file for each output.
     of_output: BTreeMap<(RankId, Channel), usize>,
     /// The index of the next file.
@@ -85,7 +93,8 @@ impl OutputFiles {
                 Ok(file) => file,
                 Err(reason) => return Err(OutputFilesError { path, reason }),
             };
-            self.open.insert(self.next, Arc::new(RankFile { output: (id, channel), path, file }));
+            let file = Arc::new(OutputFile { path, file });
+            self.open.insert(self.next, RankFile { output: (id, channel), file });
             self.of_output.insert((id, channel), self.next);
             self.next += 1;
         }
@@ -107,28 +116,28 @@ impl OutputFiles {
     }
 
     /// The file with this index.
-    pub(super) fn get(&self, index: usize) -> Option<&Arc<RankFile>> {
-        self.open.get(&index)
+    pub(super) fn get(&self, index: usize) -> Option<&Arc<OutputFile>> {
+        self.open.get(&index).map(|open| &open.file)
     }
 
     /// Hands a file out to be closed.
-    pub(super) fn close(&mut self, index: usize) -> Option<Arc<RankFile>> {
-        let file = self.open.remove(&index)?;
-        self.of_output.remove(&file.output);
+    pub(super) fn close(&mut self, index: usize) -> Option<Arc<OutputFile>> {
+        let RankFile { output, file } = self.open.remove(&index)?;
+        self.of_output.remove(&output);
         Some(file)
     }
 
     /// Hands the files of a job out to be closed.
-    pub(super) fn take_job(&mut self, job: u32) -> Vec<Arc<RankFile>> {
+    pub(super) fn take_job(&mut self, job: u32) -> Vec<Arc<OutputFile>> {
         let of_job: Vec<usize> =
-            self.open.iter().filter(|(_, file)| file.output.0.job == job).map(|(index, _)| *index).collect();
+            self.open.iter().filter(|(_, open)| open.output.0.job == job).map(|(index, _)| *index).collect();
         of_job.into_iter().filter_map(|index| self.close(index)).collect()
     }
 
     /// Hands all files out to be closed.
-    pub(super) fn take(&mut self) -> Vec<Arc<RankFile>> {
+    pub(super) fn take(&mut self) -> Vec<Arc<OutputFile>> {
         self.of_output.clear();
-        std::mem::take(&mut self.open).into_values().collect()
+        std::mem::take(&mut self.open).into_values().map(|open| open.file).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -11,10 +12,9 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
 use super::children::Channel;
-use super::destination::Destination;
+use super::destination::{Destination, OutputFile};
 use super::job_processes::is_in_background;
-use super::line_prefix::LinePrefix;
-use super::lines::LineBuffer;
+use super::line_form::{FormedLines, LineForm};
 use super::rank_id::RankId;
 use super::rank_input::InputPipe;
 
@@ -33,8 +33,9 @@ pub(super) const LAST_TURNS_MAX: usize = 17;
 pub(super) struct ForwardedStream {
     source: OwnedFd,
     destination: Destination,
-    prefix: LinePrefix,
-    lines: LineBuffer,
+    lines: FormedLines,
+    /// The file that directives of the job name.
+    file: Option<StreamFile>,
     origin: (RankId, Channel),
     proc: ProcId,
     /// Whether processes may want this output (`PMIx_IOF_pull`).
@@ -46,6 +47,15 @@ pub(super) struct ForwardedStream {
     /// Whether this process has pulled it.
     pub(super) is_redirected: bool,
     last_turns_left: usize,
+}
+
+/// A file that gets all of a stream, whatever happens to the stream's lines for the destination.
+#[derive(Debug)]
+struct StreamFile {
+    file: Arc<OutputFile>,
+    lines: FormedLines,
+    /// The lines that no writer has yet.
+    ready: Vec<u8>,
 }
 
 /// Whether a stream may have more.
@@ -60,20 +70,20 @@ pub(super) enum ForwardProgress {
 }
 
 impl ForwardedStream {
-    /// A rank's output. Each line gets this beginning.
+    /// A rank's output. Each line gets this form.
     pub(super) fn new(
         source: OwnedFd,
         destination: Destination,
-        prefix: LinePrefix,
+        form: LineForm,
         origin: (RankId, Channel),
         proc: ProcId,
     ) -> Self {
-        let (lines, last_turns_left) = (LineBuffer::default(), LAST_TURNS_MAX);
+        let (lines, last_turns_left) = (FormedLines::new(form, false), LAST_TURNS_MAX);
         Self {
             source,
             destination,
-            prefix,
             lines,
+            file: None,
             origin,
             proc,
             is_pulled: false,
@@ -82,6 +92,12 @@ impl ForwardedStream {
             is_redirected: false,
             last_turns_left,
         }
+    }
+
+    /// Gives a file all of the output, too. `is_alone`: no other output goes there.
+    pub(super) fn copy_to(&mut self, file: Arc<OutputFile>, is_alone: bool) {
+        let lines = FormedLines::new(self.lines.form().clone(), is_alone);
+        self.file = Some(StreamFile { file, lines, ready: Vec::new() });
     }
 
     /// The rank as a process.
@@ -124,7 +140,7 @@ impl ForwardedStream {
 
     /// Notes that other ranks may write to the launcher's outputs.
     pub(super) const fn note_others(&mut self) {
-        if !matches!(self.destination, Destination::File(_)) {
+        if matches!(self.destination, Destination::Out | Destination::Error) {
             self.set_alone(false);
         }
     }
@@ -145,8 +161,8 @@ impl ForwardedStream {
         Ok(progress)
     }
 
-    /// Reads the output that has arrived.
-    pub(super) fn read_bytes(&self) -> io::Result<(Vec<u8>, ForwardProgress)> {
+    /// Reads the output that has arrived. The file gets it.
+    pub(super) fn read_bytes(&mut self) -> io::Result<(Vec<u8>, ForwardProgress)> {
         let mut bytes = Vec::with_capacity(READ_BYTES_MAX);
         let progress = match rustix::io::read(&self.source, spare_capacity(&mut bytes)) {
             Ok(0) => ForwardProgress::Ended,
@@ -158,19 +174,59 @@ impl ForwardedStream {
         if bytes.len() < READ_BYTES_MAX / 2 {
             bytes.shrink_to_fit();
         }
+        if let Some(StreamFile { lines, ready, .. }) = &mut self.file {
+            lines.feed(&bytes, ready);
+        }
         Ok((bytes, progress))
     }
 
     /// Appends the whole lines to `ready` that these bytes complete.
     pub(super) fn feed(&mut self, bytes: &[u8], ready: &mut Vec<u8>) {
-        if !bytes.is_empty() {
-            self.lines.feed(bytes, &self.prefix.bytes(), ready);
+        if self.destination != Destination::Nowhere {
+            self.lines.feed(bytes, ready);
         }
     }
 
     /// Hands out an unfinished line after the last writer of the job has closed the pipe.
     pub(super) fn finish(&mut self, ready: &mut Vec<u8>) {
-        self.lines.finish(&self.prefix.bytes(), ready);
+        self.break_off(ready);
+        if let Some(StreamFile { lines, ready, .. }) = &mut self.file {
+            lines.finish(ready);
+        }
+    }
+
+    /// Hands out an unfinished line because the destination does not get its rest.
+    pub(super) fn break_off(&mut self, ready: &mut Vec<u8>) {
+        self.lines.finish(ready);
+    }
+
+    /// Gives the file whole lines of another source, which stand behind those of the rank.
+    pub(super) fn add_to_file(&mut self, text: &[u8]) {
+        if let Some(StreamFile { lines, ready, .. }) = &mut self.file {
+            ready.extend_from_slice(lines.cut().as_bytes());
+            ready.extend_from_slice(text);
+        }
+    }
+
+    /// The lines for the file since the last call.
+    pub(super) fn take_for_file(&mut self) -> Option<(Arc<OutputFile>, Vec<u8>)> {
+        let StreamFile { file, ready, .. } = self.file.as_mut()?;
+        Some((Arc::clone(file), std::mem::take(ready)))
+    }
+
+    /// Hands the file out to be closed.
+    pub(super) fn take_file(&mut self) -> Option<Arc<OutputFile>> {
+        self.file.take().map(|copy| copy.file)
+    }
+
+    /// Lets the file alone get the further output. Returns false if there is none.
+    pub(super) fn leave_to_file(&mut self) -> bool {
+        let has_file = self.file.is_some();
+        if has_file {
+            self.destination = Destination::Nowhere;
+            let _ = self.cut();
+        }
+        has_file
     }
 
     /// Whether the last output was the beginning of a line that is too long to keep.
@@ -225,19 +281,45 @@ mod tests {
     use modex::types::Namespace;
 
     use super::*;
-    use crate::run::line_prefix::LineMarks;
+    use crate::run::line_form::LineMarks;
+
+    fn stream() -> (ForwardedStream, io::PipeWriter) {
+        let origin = (RankId { job: 0, rank: 0 }, Channel::Out);
+        let (source, rank_output) = io::pipe().unwrap();
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let form = LineForm::new(LineMarks::default(), &proc, "0", Channel::Out);
+        (ForwardedStream::new(source.into(), Destination::Out, form, origin, proc), rank_output)
+    }
 
     /// A queue of many small pieces took hundreds of times the memory that it counted.
     #[test]
     fn a_small_piece_takes_little_memory() {
-        let rank = RankId { job: 0, rank: 0 };
-        let (source, mut rank_output) = io::pipe().unwrap();
-        let prefix = LinePrefix::new(LineMarks::default(), rank, Channel::Out);
-        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
-        let stream = ForwardedStream::new(source.into(), Destination::Out, prefix, (rank, Channel::Out), proc);
+        let (mut stream, mut rank_output) = stream();
         rank_output.write_all(b"a line\n").unwrap();
         let (bytes, _) = stream.read_bytes().unwrap();
         assert_eq!(bytes, b"a line\n");
         assert!(bytes.capacity() < 2 * 16, "{}", bytes.capacity());
+    }
+
+    #[test]
+    fn a_file_gets_whole_lines_also_of_output_that_its_destination_does_not_get() {
+        let (mut stream, mut rank_output) = stream();
+        assert!(!stream.leave_to_file(), "it has none");
+        stream.copy_to(Arc::new(OutputFile { path: "f".into(), file: tempfile::tempfile().unwrap() }), true);
+        let mut shown = Vec::new();
+        rank_output.write_all(b"one\ntw").unwrap();
+        stream.read(&mut shown).unwrap();
+        rank_output.write_all(b"o\n").unwrap();
+        let (_redirected, _) = stream.read_bytes().unwrap();
+        stream.break_off(&mut shown);
+        assert_eq!(stream.take_for_file().unwrap().1, b"one\ntwo\n");
+        assert!(stream.leave_to_file() && stream.destination() == Destination::Nowhere);
+        rank_output.write_all(b"three\nfour").unwrap();
+        drop(rank_output);
+        stream.read(&mut shown).unwrap();
+        stream.add_to_file(b"logged\n");
+        assert_eq!(stream.read(&mut shown).unwrap(), ForwardProgress::Ended);
+        assert_eq!(String::from_utf8(shown).unwrap(), "one\ntw\n");
+        assert_eq!(stream.take_for_file().unwrap().1, b"three\nlogged\nfour");
     }
 }

@@ -1,5 +1,6 @@
 //! The attributes that the launcher honours as a host, for queries (`PMIX_QUERY_ATTRIBUTE_SUPPORT`).
 
+use modex::output::FileDirectives;
 use modex::{HostFacts, keys};
 
 use super::launcher_query::Fact;
@@ -33,6 +34,7 @@ fn functions() -> [(&'static str, Vec<&'static str>); 12] {
                 &spawn_request::KNOWN[..],
                 &spawn_request::KNOWN_OF_JOB,
                 &spawn_output::KNOWN,
+                &FileDirectives::KEYS,
                 &spawn_request::KNOWN_OF_SPAWN,
                 &debug_daemons::KNOWN,
             ]

@@ -39,6 +39,7 @@ use super::clock::Clock;
 use super::cores::Helper;
 use super::debug_stops::AwaitedStops;
 use super::destination::{Destination, OutputFiles, OutputFilesError};
+use super::directed_files::{DirectedFiles, DirectedFilesError};
 use super::fair_queue::FairQueue;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
@@ -47,7 +48,7 @@ use super::host::{LauncherHost, News, ProcessNews, TimedJob};
 use super::job_record::JobRecord;
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
-use super::line_prefix::{LineMarks, LinePrefix};
+use super::line_form::{LineForm, LineMarks};
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
@@ -131,6 +132,9 @@ pub(crate) enum JobError {
     /// No files for the ranks' output.
     #[error(transparent)]
     Files(#[from] OutputFilesError),
+    /// No files as directives name them.
+    #[error(transparent)]
+    DirectedFiles(#[from] DirectedFilesError),
     /// No file for a report.
     #[error(transparent)]
     Report(#[from] ReportFileError),
@@ -186,6 +190,7 @@ pub(super) struct LaunchedJob {
     /// When to look for ended children and for news, even without a wake-up.
     look_at: Time,
     output_writer: OutputWriter,
+    directed_files: DirectedFiles,
     output_locks: OutputLocks,
     /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
@@ -284,6 +289,7 @@ impl LaunchedJob {
             poller,
             look_at: Time::ZERO + LOOKS_AFTER,
             output_writer: OutputWriter::new(bell, std::mem::take(&mut settings.files)),
+            directed_files: DirectedFiles::default(),
             output_locks: OutputLocks::default(),
             is_paused: false,
             tool_pace: ToolPace::default(),
@@ -335,6 +341,7 @@ impl LaunchedJob {
             app.check_environment(&self.set_up(&first, mpi_setup, None)?.environment)?;
         }
         self.has_paused_ranks |= plan.stops.on_exec.is_some();
+        self.open_files(&plan)?;
         self.start_ranks(&plan, &mpi_setups)?;
         if let Some(limit) = plan.run_limit.take().into_iter().chain(self.settings.timeout).min() {
             self.verdict.limit_time(self.clock.now(), limit);
@@ -348,6 +355,19 @@ impl LaunchedJob {
             .iter()
             .map(|app| MpiSetup::of(app, app.program_path(variable).as_deref(), self.settings.pmi, variable))
             .collect()
+    }
+
+    /// Makes the files for a job's output, and announces its ranks.
+    fn open_files(&mut self, plan: &Plan) -> Result<(), JobError> {
+        let is_merged = self.settings.is_merged || plan.io.form.is_merged;
+        self.directed_files.open(plan, self.server.hostname(), is_merged)?;
+        // Those of the first job are there since the launcher's start.
+        if plan.job != FIRST_JOB && !plan.io.files.are_alone() {
+            self.output_writer.open_files(plan.job, plan.rank_count())?;
+        }
+        let file_count = self.output_writer.file_count() + self.directed_files.count();
+        self.children.expect(plan.app_of_rank.len(), file_count);
+        Ok(())
     }
 
     fn register(&self, plan: &Plan) -> Result<(), JobError> {
@@ -393,7 +413,6 @@ impl LaunchedJob {
 
     /// Starts all ranks of a registered job.
     fn start_ranks(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), JobError> {
-        self.children.expect(plan.app_of_rank.len(), self.output_writer.file_count());
         let mut inputs = Vec::new();
         for (id, app) in plan.ranks() {
             let (Some(app), Some(mpi_setup)) = (plan.apps.get(app), mpi_setups.get(app)) else { continue };
@@ -452,13 +471,18 @@ impl LaunchedJob {
     }
 
     fn watch(&mut self, source: OwnedFd, rank: RankId, channel: Channel, plan: &Plan) -> Result<(), JobError> {
-        let prefix = LinePrefix::new(plan.io.form.marks(self.settings.marks), rank, channel);
-        let destination = self.output_writer.destination(rank, channel);
+        let proc = ProcId::new(plan.namespace.clone(), rank.rank);
+        let form = LineForm::new(plan.io.form.marks(self.settings.marks), &proc, &rank.tag(), channel);
+        let files = &plan.io.files;
+        let usual = || self.output_writer.destination(rank, channel);
+        let destination = if files.are_alone() { Destination::Nowhere } else { usual() };
         let index = self.next_stream;
         self.next_stream += 1;
         self.stream_of.insert((rank, channel), index);
-        let proc = ProcId::new(plan.namespace.clone(), rank.rank);
-        let mut stream = ForwardedStream::new(source, destination, prefix, (rank, channel), proc);
+        let mut stream = ForwardedStream::new(source, destination, form, (rank, channel), proc);
+        if let Some(file) = self.directed_files.take(rank, channel) {
+            stream.copy_to(file, !files.is_pattern);
+        }
         stream.is_kept = plan.io.keeps(channel);
         stream.redirected_to = plan.parent.clone().filter(|_| stream.is_kept && plan.io.is_redirected);
         let is_file = matches!(destination, Destination::File(_));
@@ -822,7 +846,9 @@ impl LaunchedJob {
     }
 
     fn push(&mut self, index: usize, destination: Destination, lines: Vec<u8>) -> Result<(), JobError> {
-        let pushed = self.output_writer.push(index, destination, lines);
+        let stream = self.streams.get_mut(&index);
+        let to_file = stream.map_or(Ok(()), |stream| self.output_writer.push_to_file(index, stream));
+        let pushed = to_file.and_then(|()| self.output_writer.push(index, destination, lines));
         pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })
     }
 
@@ -842,12 +868,12 @@ impl LaunchedJob {
     }
 
     fn close(&mut self, index: usize) -> Result<(), JobError> {
-        let Some(stream) = self.streams.remove(&index) else { return Ok(()) };
+        let Some(mut stream) = self.streams.remove(&index) else { return Ok(()) };
         self.stream_of.remove(&stream.origin());
         complete(&stream, &self.server);
         // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
         let _ = self.poller.forget(stream.fd());
-        self.output_writer.close_file(stream.destination());
+        self.output_writer.close_files_of(&mut stream);
         self.hand_on(index, stream.destination(), false)
     }
 
@@ -874,11 +900,17 @@ impl LaunchedJob {
         self.tool_pace.look(self.clock.now(), unread_bytes);
     }
 
-    /// A rank whose output can't be passed on loses its pipe, as in a shell. The loop listens to the others when there
-    /// is room.
+    /// A rank whose output can't be passed on loses its pipe, as in a shell, unless a file gets the output, too. The loop
+    /// listens to the others when there is room.
     fn settle_output(&mut self) -> Result<(), JobError> {
         for index in self.output_writer.take_failed() {
-            self.close(index)?;
+            let Some(stream) = self.streams.get_mut(&index) else { continue };
+            let destination = stream.destination();
+            if stream.leave_to_file() {
+                self.hand_on(index, destination, false)?;
+            } else {
+                self.close(index)?;
+            }
         }
         if self.is_paused && self.output_writer.has_room() && !self.tool_pace.is_waiting() {
             self.is_paused = false;

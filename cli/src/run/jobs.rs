@@ -29,6 +29,8 @@ pub(super) struct Job {
     pub(super) app_of_rank: Vec<usize>,
     /// Whether its output is kept for the process that spawned it.
     keeps_output: bool,
+    /// Whether its ranks have one output.
+    is_merged: bool,
     /// The process that spawned it and wants to hear of its end.
     awaited_by: Option<ProcId>,
     /// The tool that has its input.
@@ -51,6 +53,7 @@ impl Job {
             apps,
             app_of_rank,
             keeps_output,
+            is_merged: plan.io.form.is_merged,
             awaited_by: parent.filter(|_| is_awaited),
             fed_by,
             node_ranks,
@@ -115,6 +118,11 @@ impl Jobs {
     /// Whether the output of a job is kept for the process that spawned it.
     pub(super) fn keeps_output(&self, number: u32) -> bool {
         self.running.get(&number).is_some_and(|job| job.keeps_output)
+    }
+
+    /// Whether directives give the ranks of a job one output.
+    pub(super) fn is_merged(&self, number: u32) -> bool {
+        self.running.get(&number).is_some_and(|job| job.is_merged)
     }
 
     /// The process that spawned a job and wants to hear of its end.

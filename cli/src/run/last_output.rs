@@ -71,6 +71,7 @@ impl LastOutput {
                 let mut lines = Vec::new();
                 let progress = stream.read(&mut lines);
                 // The output is lost as with every earlier line: its reader does not want it.
+                let _ = self.output_writer.push_to_file(index, &mut stream);
                 let pushed = self.output_writer.push(index, stream.destination(), lines);
                 if pushed.is_err()
                     || progress.is_err()
@@ -81,7 +82,9 @@ impl LastOutput {
             }
             let mut lines = Vec::new();
             stream.finish(&mut lines);
+            let _ = self.output_writer.push_to_file(index, &mut stream);
             let _ = self.output_writer.push(index, stream.destination(), lines);
+            self.output_writer.close_files_of(&mut stream);
         }
         Ok(())
     }

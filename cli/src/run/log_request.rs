@@ -5,14 +5,12 @@
 use std::time::Duration;
 
 use modex::keys;
-use modex::output::XmlElement;
 use modex::syslog::Priority;
 use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 use modex::{Log, stderr_log};
 
-use super::super::universal_time::universal_time;
 use super::children::Channel;
-use super::line_prefix::{LineMarks, LinePrefix, since_epoch};
+use super::line_form::{LineForm, LineMarks, since_epoch};
 
 /// Bytes of all texts of a request. Marks make each line longer.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -63,10 +61,8 @@ pub(super) struct LogRequest {
     pub(super) is_once: bool,
     /// The time of the entries, since 1970.
     time: Option<Duration>,
-    /// The marks that the requester wants at the beginning of each line.
+    /// The marks that the requester wants.
     marks: LineMarks,
-    /// Whether each line becomes an element of XML.
-    is_xml: bool,
     pub(super) priority: Priority,
 }
 
@@ -140,6 +136,7 @@ impl LogRequest {
         let marks = LineMarks {
             has_time: flag(log, keys::LOG_TIMESTAMP_OUTPUT.name())?,
             has_tag: flag(log, keys::LOG_TAG_OUTPUT.name())?,
+            is_xml: flag(log, keys::LOG_XML_OUTPUT.name())?,
         };
         let priority = match find(log, keys::LOG_SYSLOG_PRI.name()) {
             None => Priority::default(),
@@ -156,8 +153,7 @@ impl LogRequest {
                 Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero())
             }
         };
-        let [is_once, is_xml] = [keys::LOG_ONCE, keys::LOG_XML_OUTPUT].map(|key| flag(log, key.name()));
-        Ok(Self { entries, is_once: is_once?, time, marks, is_xml: is_xml?, priority })
+        Ok(Self { entries, is_once: flag(log, keys::LOG_ONCE.name())?, time, marks, priority })
     }
 
     /// The texts for the job's record, and their time if the requester gave one.
@@ -180,39 +176,13 @@ impl LogRequest {
         (source, tag): (&ProcId, &str),
         channel: Channel,
     ) -> Vec<u8> {
-        let marks =
-            LineMarks { has_time: self.marks.has_time || ours.has_time, has_tag: self.marks.has_tag || ours.has_tag };
-        if self.is_xml {
-            return self.elements(text, marks, source, channel);
-        }
-        let prefix = LinePrefix::of_source(marks, &stderr_log::printable(tag), channel);
-        let prefix = self.time.map_or_else(|| prefix.bytes(), |time| prefix.bytes_at(time));
+        let form = LineForm::new(self.marks.or(ours), source, &stderr_log::printable(tag), channel);
+        let time = self.time.unwrap_or_else(since_epoch);
         let mut lines = Vec::new();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            lines.extend_from_slice(&prefix);
-            lines.extend_from_slice(line);
-        }
-        if !text.is_empty() && !text.ends_with(b"\n") {
-            lines.push(b'\n');
+            form.write_at(time, line.strip_suffix(b"\n").unwrap_or(line), &mut lines);
         }
         lines
-    }
-
-    /// An element for each line, as OpenPMIx writes output: `<stdout nspace="job" rank="3" timestamp="...">text</stdout>`.
-    fn elements(&self, text: &[u8], marks: LineMarks, source: &ProcId, channel: Channel) -> Vec<u8> {
-        let mut element = XmlElement::new(channel.name());
-        if marks.has_tag {
-            element = element.with("nspace", source.namespace.as_str());
-        }
-        element = element.with("rank", &source.rank.to_raw().to_string());
-        if marks.has_time {
-            element = element.with("timestamp", &universal_time(self.time.unwrap_or_else(since_epoch)));
-        }
-        let mut elements = Vec::new();
-        for line in text.split_inclusive(|byte| *byte == b'\n') {
-            element.write(line.strip_suffix(b"\n").unwrap_or(line), &mut elements);
-        }
-        elements
     }
 }
 
@@ -339,7 +309,7 @@ mod tests {
 
     #[test]
     fn each_line_has_the_marks_and_an_end() {
-        let marks = |has_time, has_tag| LineMarks { has_time, has_tag };
+        let marks = |has_time, has_tag| LineMarks { has_time, has_tag, is_xml: false };
         let lines = |directives: Vec<Info>, text: &[u8], ours| {
             let request = read(Vec::new(), directives).unwrap();
             let source = ProcId::new(Namespace::new("a&b").unwrap(), 3);

@@ -22,6 +22,7 @@ mod cores;
 mod debug_daemons;
 mod debug_stops;
 mod destination;
+mod directed_files;
 mod exec_stop;
 mod fair_queue;
 mod forward;
@@ -37,7 +38,7 @@ mod jobs;
 mod last_output;
 mod launcher_query;
 mod life_events;
-mod line_prefix;
+mod line_form;
 mod lines;
 mod log_request;
 mod mpi_library;
@@ -76,7 +77,7 @@ use hold::ToolStart;
 pub(super) use job::JobError;
 use job_record::JobRecord;
 pub(super) use launcher_query::{OPERATIONS, REQUEST_COUNTS};
-use line_prefix::LineMarks;
+use line_form::LineMarks;
 pub(super) use lines::LineBuffer;
 use modex::{Interfaces, InterfacesError};
 pub(super) use mpi_library::PmiChoice;
@@ -296,7 +297,7 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         None => OutputFiles::default(),
     };
     let settings = job::Settings {
-        marks: LineMarks { has_time: options.timestamp, has_tag: options.tag_output },
+        marks: LineMarks { has_time: options.timestamp, has_tag: options.tag_output, is_xml: false },
         is_merged: options.merge,
         files,
         input: options.stdin,

@@ -24,7 +24,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::children::Channel;
-use super::destination::{Destination, OutputFiles, OutputFilesError, RankFile};
+use super::destination::{Destination, OutputFile, OutputFiles, OutputFilesError};
+use super::forward::ForwardedStream;
 use super::poller::Bell;
 use super::rank_id::RankId;
 
@@ -43,7 +44,7 @@ enum Order {
     /// Write these lines.
     Write { target: Target, lines: Vec<u8>, source: Source },
     /// Close these files, and report what their file system has not reported before.
-    Close(Vec<Arc<RankFile>>),
+    Close(Vec<Arc<OutputFile>>),
     /// Wake the launcher up.
     Ring,
 }
@@ -53,7 +54,7 @@ enum Order {
 enum Target {
     Out,
     Error,
-    File(Arc<RankFile>),
+    File(Arc<OutputFile>),
 }
 
 /// The source of the lines.
@@ -127,16 +128,29 @@ impl OutputWriter {
         self.push_from(Source::Log, destination, lines)
     }
 
+    /// Queues what a stream has for the file that directives name.
+    pub(super) fn push_to_file(&mut self, index: usize, stream: &mut ForwardedStream) -> io::Result<()> {
+        let Some((file, lines)) = stream.take_for_file() else { return Ok(()) };
+        self.queue_lines(Source::Stream(index), Target::File(file), lines)
+    }
+
     fn push_from(&mut self, source: Source, destination: Destination, lines: Vec<u8>) -> io::Result<()> {
         let target = match destination {
-            _ if lines.is_empty() => return Ok(()),
             Destination::Out => Target::Out,
             Destination::Error => Target::Error,
             Destination::File(number) => match self.files.get(number) {
                 Some(file) => Target::File(Arc::clone(file)),
                 None => return Ok(()),
             },
+            Destination::Nowhere => return Ok(()),
         };
+        self.queue_lines(source, target, lines)
+    }
+
+    fn queue_lines(&mut self, source: Source, target: Target, lines: Vec<u8>) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
         let cost = cost(&lines);
         self.queue(Order::Write { target, lines, source }, cost)
     }
@@ -159,12 +173,13 @@ impl OutputWriter {
         self.close(files);
     }
 
-    /// Closes the file of a stream that has ended.
-    pub(super) fn close_file(&mut self, destination: Destination) {
-        if let Destination::File(index) = destination {
-            let file = self.files.close(index);
-            self.close(file.into_iter().collect());
-        }
+    /// Closes the files of a stream that has ended.
+    pub(super) fn close_files_of(&mut self, stream: &mut ForwardedStream) {
+        let usual = match stream.destination() {
+            Destination::File(index) => self.files.close(index),
+            _ => None,
+        };
+        self.close(usual.into_iter().chain(stream.take_file()).collect());
     }
 
     /// Closes the files of a job that could not be started.
@@ -174,7 +189,7 @@ impl OutputWriter {
     }
 
     /// Closes files after everything that is queued. A network file system may report a full disk only then.
-    fn close(&mut self, files: Vec<Arc<RankFile>>) {
+    fn close(&mut self, files: Vec<Arc<OutputFile>>) {
         if self.writer.is_some() && !files.is_empty() {
             // The thread lives as long as the channel.
             let _ = self.queue(Order::Close(files), ORDER_BYTES);
@@ -328,14 +343,16 @@ impl Losses {
     }
 
     /// Closes a file. Returns whether output was lost.
-    fn close(&mut self, file: Arc<RankFile>) -> bool {
-        let Some(RankFile { path, file, .. }) = Arc::into_inner(file) else { return false };
+    fn close(&mut self, file: Arc<OutputFile>) -> bool {
+        // Other streams may write to it.
+        let Some(OutputFile { path, file }) = Arc::into_inner(file) else { return false };
+        self.files.remove(&path);
         let Err(error) = nix::unistd::close(file) else { return false };
         self.report(&format!(" to {}", path.display()), &error.into());
         true
     }
 
-    fn lose(&mut self, file: &RankFile, error: &io::Error) {
+    fn lose(&mut self, file: &OutputFile, error: &io::Error) {
         self.report(&format!(" to {}", file.path.display()), error);
         self.files.insert(file.path.clone());
     }

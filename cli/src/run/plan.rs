@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use modex::output::FileDirectives;
 use modex::types::{Info, Namespace, NamespaceError, ProcId};
 
 use super::apps::{App, RANK_COUNT_MAX};
@@ -42,13 +43,15 @@ pub(super) enum InputTargets {
 }
 
 /// Standard input and output of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobIo {
     pub(super) input: InputTargets,
     /// Whether the tool that spawned the job is the only one that feeds them: its end is theirs.
     pub(super) is_of_tool: bool,
     /// The form of its output.
     pub(super) form: OutputForm,
+    /// The files that directives name for its output.
+    pub(super) files: FileDirectives,
     /// Whether standard output and standard error are kept for the process that spawned the job.
     pub(super) kept_channels: [bool; 2],
     /// Whether this process gets them in place of the launcher's user.

@@ -1,18 +1,18 @@
-//! The form of a spawned job's output, as the directives of the spawn ask for it.
-//!
-//! Tags have the launcher's own form. Files are refused: only the command line names some (`--output`).
+//! The form of a spawned job's output, as the directives of the spawn ask for it. Tags have the launcher's own form.
 
 use modex::keys::{self, TypedKey};
 use modex::types::Info;
 
-use super::line_prefix::LineMarks;
+use super::line_form::LineMarks;
 
 const TAGS: [TypedKey<bool>; 3] = [keys::IOF_TAG_OUTPUT, keys::TAG_OUTPUT, keys::IOF_RANK_OUTPUT];
 const TIMES: [TypedKey<bool>; 2] = [keys::IOF_TIMESTAMP_OUTPUT, keys::TIMESTAMP_OUTPUT];
 const MERGES: [TypedKey<bool>; 2] = [keys::IOF_MERGE_STDERR_STDOUT, keys::MERGE_STDERR_STDOUT];
 
+const XML: [TypedKey<bool>; 1] = [keys::IOF_XML_OUTPUT];
+
 /// The directives that are honoured.
-pub(super) const KNOWN: [&str; 7] = [
+pub(super) const KNOWN: [&str; 8] = [
     TAGS[0].name(),
     TAGS[1].name(),
     TAGS[2].name(),
@@ -20,14 +20,7 @@ pub(super) const KNOWN: [&str; 7] = [
     TIMES[1].name(),
     MERGES[0].name(),
     MERGES[1].name(),
-];
-
-/// The directives for files.
-const DESTINATIONS: [&str; 4] = [
-    keys::IOF_OUTPUT_TO_FILE.name(),
-    keys::OUTPUT_TO_FILE.name(),
-    keys::IOF_OUTPUT_TO_DIRECTORY.name(),
-    keys::OUTPUT_TO_DIRECTORY.name(),
+    XML[0].name(),
 ];
 
 /// The form that a job's directives ask for; `None` where they say nothing.
@@ -35,23 +28,25 @@ const DESTINATIONS: [&str; 4] = [
 pub(super) struct OutputForm {
     has_tag: Option<bool>,
     has_time: Option<bool>,
+    is_xml: Option<bool>,
     /// Whether standard error goes where standard output goes.
     pub(super) is_merged: bool,
 }
 
 impl OutputForm {
-    /// Reads directives. Fails with the key of the first one that asks for a file.
-    pub(super) fn read(job: &[Info]) -> Result<Self, &str> {
-        let destination = job.iter().map(|info| info.key.as_str()).find(|key| DESTINATIONS.contains(key));
-        destination.map_or(Ok(()), Err)?;
+    /// Reads directives.
+    pub(super) fn of(job: &[Info]) -> Self {
         let is_merged = wish(job, &MERGES).unwrap_or_default();
-        Ok(Self { has_tag: wish(job, &TAGS), has_time: wish(job, &TIMES), is_merged })
+        Self { has_tag: wish(job, &TAGS), has_time: wish(job, &TIMES), is_xml: wish(job, &XML), is_merged }
     }
 
     /// The marks of the job's lines. `general` are those of the command line.
     pub(super) fn marks(self, general: LineMarks) -> LineMarks {
-        let has_time = self.has_time.unwrap_or(general.has_time);
-        LineMarks { has_time, has_tag: self.has_tag.unwrap_or(general.has_tag) }
+        LineMarks {
+            has_time: self.has_time.unwrap_or(general.has_time),
+            has_tag: self.has_tag.unwrap_or(general.has_tag),
+            is_xml: self.is_xml.unwrap_or(general.is_xml),
+        }
     }
 }
 

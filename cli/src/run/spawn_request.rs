@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use modex::keys::{self, TypedKey};
+use modex::output::{FileDirectives, UnmetFile};
 use modex::types::{self, Envar, Info, InfoFlags, Key, Rank, Status, Text, Value};
 use modex::{OutputSettings, Spawn};
 use nix::fcntl::OFlag;
@@ -128,12 +129,9 @@ pub(crate) enum SpawnRefusal {
     /// Redirected output, and none that is forwarded.
     #[error("it requires PMIX_IOF_REDIRECT, and asks for neither PMIX_FWD_STDOUT nor PMIX_FWD_STDERR")]
     NothingRedirected,
-    /// Files for its output.
-    #[error("{key} asks for files with its output; modex run --output DIR writes files for all jobs")]
-    Files {
-        /// The directive.
-        key: String,
-    },
+    /// Directives for files that have no effect.
+    #[error(transparent)]
+    Files(UnmetFile),
     /// Standard error that is a part of standard output.
     #[error("it requires PMIX_FWD_STDERR, and its directives or modex run --merge give ranks one output")]
     Merged,
@@ -155,10 +153,10 @@ impl SpawnRefusal {
             Self::Required { .. }
             | Self::Unread { .. }
             | Self::NothingRedirected
-            | Self::Files { .. }
             | Self::Merged
             | Self::NoInit { .. } => Status::ERR_NOT_SUPPORTED,
             Self::Daemons(refusal) => refusal.status(),
+            Self::Files(unmet) => unmet.status(),
             Self::WrongType { .. }
             | Self::NoTime { .. }
             | Self::StoppedRank { .. }
@@ -430,7 +428,8 @@ pub(super) fn stops(request: &Spawn, rank_count: u32) -> Result<DebugStops, Spaw
 /// these write standard error to standard output.
 pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<JobIo, SpawnRefusal> {
     let job = &request.job;
-    let form = OutputForm::read(job).map_err(|key| SpawnRefusal::Files { key: key.to_owned() })?;
+    let (form, files) = (OutputForm::of(job), FileDirectives::of(job));
+    files.check_all(job).map_err(SpawnRefusal::Files)?;
     let target = find(job, keys::STDIN_TGT).next().map(|info| stdin_target(&info.value)).transpose()?;
     let is_of_tool = is_set(job, keys::REQUESTOR_IS_TOOL);
     let wants_input = find(job, keys::FWD_STDIN).next().and_then(|info| info.value.as_bool());
@@ -458,7 +457,7 @@ pub(super) fn io(request: &Spawn, rank_count: u32, is_merged: bool) -> Result<Jo
     if is_required(job, keys::FWD_STDERR) && (is_merged || form.is_merged) {
         return Err(SpawnRefusal::Merged);
     }
-    Ok(JobIo { input, is_of_tool, form, kept_channels, is_redirected })
+    Ok(JobIo { input, is_of_tool, form, files, kept_channels, is_redirected })
 }
 
 /// The receiver of standard input: a process of the job, its rank, or a word of other launchers.
@@ -488,7 +487,7 @@ fn stdin_target(value: &Value) -> Result<InputTargets, SpawnRefusal> {
 
 /// Whether this is a directive for a job alone.
 fn is_of_job(key: &str) -> bool {
-    KNOWN_OF_JOB.contains(&key) || spawn_output::KNOWN.contains(&key)
+    [&KNOWN_OF_JOB[..], &spawn_output::KNOWN, &FileDirectives::KEYS].iter().any(|known| known.contains(&key))
 }
 
 /// Whether this is a directive for an application.
@@ -942,10 +941,14 @@ mod tests {
         assert!(read(vec![set(redirect)], false).is_ok() && read(vec![set(error)], true).is_ok());
         assert!(read(vec![required(error)], false).is_ok());
         let merge = required(keys::IOF_MERGE_STDERR_STDOUT);
+        let no_path = info(keys::IOF_OUTPUT_TO_FILE, 1_u32);
         let file = info(keys::IOF_OUTPUT_TO_FILE, "/tmp/f");
+        let alone = required(keys::IOF_FILE_ONLY);
+        assert!(read(vec![alone.clone(), file], false).unwrap().files.are_alone());
         for (job, is_merged, expected) in [
             (vec![required(error), merge], false, Status::ERR_NOT_SUPPORTED),
-            (vec![file], false, Status::ERR_NOT_SUPPORTED),
+            (vec![alone], false, Status::ERR_NOT_SUPPORTED),
+            (vec![no_path], false, Status::ERR_BAD_PARAM),
             (vec![required(redirect)], false, Status::ERR_NOT_SUPPORTED),
             (vec![required(error)], true, Status::ERR_NOT_SUPPORTED),
             (vec![set(redirect), set(copy), set(out)], false, Status::ERR_BAD_PARAM),

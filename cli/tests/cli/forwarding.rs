@@ -439,12 +439,17 @@ fn rank_zero_of_a_tools_job_reads_what_the_tool_pushes_until_it_goes() {
     launcher.kill_launcher();
 }
 
-/// The directives did nothing, and output that was to go to a file alone was lost.
+/// A tool at a launcher.
+fn tool_at(launcher: &Running) -> Tool {
+    Tool::builder().pid(launcher.child.id()).env([("TMPDIR", launcher.temporary())]).connect().unwrap()
+}
+
+/// The directives did nothing.
 #[test]
-fn a_spawn_gives_the_output_of_its_job_a_form_and_asks_for_no_files() {
+fn a_spawn_gives_the_output_of_its_job_a_form() {
     let mut launcher = script(&["-n", "1", "--stdin", "tools", "--tag-output"], "echo ready; read a").start();
     assert_eq!(launcher.line(), "[0,stdout] ready\n");
-    let tool = Tool::builder().pid(launcher.child.id()).env([("TMPDIR", launcher.temporary())]).connect().unwrap();
+    let tool = tool_at(&launcher);
     let client = tool.client().unwrap();
     let script = "test $PMIX_RANK = 1 || echo err >&2";
     let set = |key: &'static str, value: bool| required(info(key, value));
@@ -455,11 +460,80 @@ fn a_spawn_gives_the_output_of_its_job_a_form_and_asks_for_no_files() {
     spawn(&client, script, full).unwrap();
     let line = launcher.error_line();
     assert!(line.starts_with("20") && line.ends_with("Z [2:0,stderr] err\n"), "{line}");
-    for key in [keys::IOF_OUTPUT_TO_FILE.name(), keys::OUTPUT_TO_DIRECTORY.name()] {
-        assert_eq!(spawn(&client, script, vec![info(key, "place")]), Err(Status::ERR_NOT_SUPPORTED));
-    }
+    let xml = vec![set(keys::IOF_XML_OUTPUT.name(), true)];
+    let job = spawn(&client, "test $PMIX_RANK = 1 || echo \"<$PMIX_RANK>\"", xml).unwrap();
+    assert_eq!(launcher.line(), format!("<stdout nspace=\"{job}\" rank=\"0\">&lt;0&gt;&#010;</stdout>\n"));
     tool.finalize().unwrap();
     launcher.kill_launcher();
+}
+
+/// The launcher refused such a spawn.
+#[test]
+fn a_spawn_writes_the_output_of_its_job_to_files() {
+    let mut launcher = started(&["-n", "1", "--stdin", "tools"], "read a");
+    let tool = tool_at(&launcher);
+    let client = tool.client().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let at = |key: &'static str, name: &str| required(info(key, directory.path().join(name).to_str().unwrap()));
+    let set = |key: &'static str| required(info(key, true));
+    let await_file = |name: String, text: &str| {
+        wait_until(|| std::fs::read_to_string(directory.path().join(&name)).is_ok_and(|found| found == text));
+    };
+    let script = "test $PMIX_RANK = 1 || { echo out; echo err >&2; printf end; }";
+    let alone = [set(keys::OUTPUT_NOCOPY.name()), set(keys::IOF_TAG_OUTPUT.name())];
+    let job = [&[at(keys::OUTPUT_TO_DIRECTORY.name(), "new")], &alone[..]].concat();
+    let job = spawn(&client, script, job).unwrap();
+    await_file(format!("new/{job}/rank.0/stdout"), "[1:0,stdout] out\n[1:0,stdout] end\n");
+    await_file(format!("new/{job}/rank.0/stderr"), "[1:0,stderr] err\n");
+    await_file(format!("new/{job}/rank.1/stdout"), "");
+    let copied = [set(keys::IOF_MERGE_STDERR_STDOUT.name()), at(keys::IOF_OUTPUT_TO_FILE.name(), "f")];
+    let job = spawn(&client, script, copied.into()).unwrap();
+    assert_eq!([launcher.line(), launcher.line(), launcher.line()], ["out\n", "err\n", "end\n"]);
+    await_file(format!("f.{job}.0.out"), "out\nerr\nend");
+    assert!(!directory.path().join(format!("f.{job}.0.err")).exists(), "it is merged");
+    let unwritable = vec![info(keys::OUTPUT_TO_FILE.name(), "/proc/none/f")];
+    assert_eq!(spawn(&client, script, unwritable), Err(Status::ERR_FILE_OPEN_FAILURE));
+    assert_eq!(spawn(&client, script, alone.into()), Err(Status::ERR_NOT_SUPPORTED), "no file");
+    tool.finalize().unwrap();
+    launcher.kill_launcher();
+}
+
+/// Text that a rank logs went to the launcher's output alone.
+#[test]
+fn the_file_of_a_spawned_rank_holds_its_logged_lines() {
+    let mut launcher = started(&["-n", "1", "--stdin", "tools"], "read a; echo end");
+    let tool = tool_at(&launcher);
+    let client = tool.client().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let place = info(keys::IOF_OUTPUT_TO_FILE.name(), directory.path().join("%n").to_str().unwrap());
+    let job = [place]
+        .into_iter()
+        .chain([keys::IOF_FILE_PATTERN.name(), keys::IOF_FILE_ONLY.name()].map(|key| required(info(key, true))));
+    let this = std::env::current_exe().unwrap();
+    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"].map(Text::from);
+    let app = App {
+        command: Some(words[0].clone()),
+        argv: words.into(),
+        environment: vec![Text::from(format!("{ROLE}=log and print").as_str())],
+        working_directory: None,
+        processes_max: 2,
+        info: Vec::new(),
+    };
+    let job = client.spawn(job.collect(), vec![app]).wait().unwrap();
+    let text = || std::fs::read_to_string(directory.path().join(format!("{job}.out"))).unwrap();
+    wait_until(|| text().matches("test result: ok").count() == 2);
+    let mut numbers: Vec<u32> = text().lines().filter_map(|line| line.strip_prefix('#')?.parse().ok()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..200).flat_map(|number| [number; 2]).collect::<Vec<_>>());
+    push(&client, &rank_zero(&launcher), Vec::new(), b"go\n").unwrap();
+    assert_eq!(launcher.line(), "end\n");
+    tool.finalize().unwrap();
+    assert_eq!(launcher.finish().success(), "");
+}
+
+/// The first rank of a launcher's first job.
+fn rank_zero(launcher: &Running) -> ProcId {
+    ProcId::new(Namespace::new(&format!("modex-{}", launcher.child.id())).unwrap(), 0)
 }
 
 pub(crate) fn spawn_and_do_not_listen() {

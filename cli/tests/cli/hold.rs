@@ -102,11 +102,13 @@ fn value<'a>(infos: &'a [Info], key: &str) -> Option<&'a Value> {
 fn a_launcher_waits_for_its_tool_and_starts_its_job_as_the_tool_directs() {
     let text = |text: &str| Some(Text::from(text));
     let word = Envar { name: text("WORD"), value: text("hello"), separator: b':' };
+    let place = tempfile::tempdir().unwrap();
     let debugger = Debugger::new(vec![
         info(keys::SET_ENVAR.name(), Value::Envar(Box::new(word))),
         info(keys::DEBUG_STOP_ON_EXEC.name(), true),
+        info(keys::IOF_OUTPUT_TO_FILE.name(), place.path().join("copy").to_str().unwrap()),
+        info(keys::IOF_FILE_PATTERN.name(), true),
     ]);
-    let place = tempfile::tempdir().unwrap();
     let started = place.path().join("started");
     let words = format!("touch {}; echo \"$WORD, $PMIX_LAUNCHER_RNDZ_URI\"", started.display());
     let running =
@@ -125,7 +127,9 @@ fn a_launcher_waits_for_its_tool_and_starts_its_job_as_the_tool_directs() {
     tool.client().unwrap().job_control(vec![job], resume).wait().unwrap();
     debugger.hears(Status::EVENT_JOB_END);
     tool.finalize().unwrap();
-    assert_eq!(running.finish().success(), "hello, \nhello, \n");
+    let both = "hello, \nhello, \n";
+    assert_eq!(running.finish().success(), both);
+    assert_eq!(std::fs::read_to_string(place.path().join("copy.out")).unwrap(), both);
 }
 
 /// Regression: a tool of OpenPMIx sent its requests to the launcher that it had started, and waited for ever.

@@ -288,7 +288,7 @@ pub(super) fn read_and_offer(
         let output = piece_of(stream, bytes);
         if offer(stream, &output, server) == Delivery::Redirected {
             // A line that began before is not continued here.
-            stream.finish(lines);
+            stream.break_off(lines);
         } else {
             stream.feed(&output.bytes, lines);
         }

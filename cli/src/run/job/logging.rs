@@ -5,6 +5,7 @@
 //! requests wait. The server bounds the requests of a process that wait. Logs and the ranks' own output fill the queue
 //! in turns.
 
+use std::io;
 use std::path::Path;
 
 use modex::types::{ProcId, Status};
@@ -14,7 +15,7 @@ use super::{JobError, LaunchedJob};
 use crate::run::children::Channel;
 use crate::run::destination::Destination;
 use crate::run::forward::LAST_TURNS_MAX;
-use crate::run::line_prefix::since_epoch;
+use crate::run::line_form::since_epoch;
 use crate::run::log_request::{LogEntry, LogRefusal, LogRequest};
 use crate::run::rank_id::RankId;
 
@@ -96,7 +97,7 @@ impl LaunchedJob {
         // Nothing of a request may be written twice, so all of its outputs must be free before.
         for entry in &request.entries {
             if let LogEntry::Lines(channel, _) = entry
-                && !self.is_free(rank, self.channel(*channel))?
+                && !self.is_free(rank, self.channel(rank, *channel))?
             {
                 return Ok(Outcome::Blocked);
             }
@@ -121,10 +122,11 @@ impl LaunchedJob {
     fn log_entry(&mut self, source: &ProcId, request: &LogRequest, entry: &LogEntry) -> Result<EntryOutcome, JobError> {
         match entry {
             LogEntry::Lines(channel, text) => {
-                let (rank, channel) = (self.jobs.rank(source), self.channel(*channel));
+                let rank = self.jobs.rank(source);
+                let channel = self.channel(rank, *channel);
                 let tag = rank.map_or_else(|| source.to_string(), RankId::tag);
                 let lines = request.lines(text, self.settings.marks, (source, &tag), channel);
-                let pushed = self.output_writer.push_log(self.log_destination(rank, channel), lines);
+                let pushed = self.push_log(rank, channel, lines);
                 pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })?;
                 Ok(EntryOutcome::Done)
             }
@@ -141,6 +143,18 @@ impl LaunchedJob {
             LogEntry::Record(own) => Ok(self.record(source, request, own.as_ref())),
             LogEntry::Unsupported => Ok(EntryOutcome::Unsupported),
         }
+    }
+
+    /// Queues whole lines for an output, and for the file that directives name.
+    fn push_log(&mut self, rank: Option<RankId>, channel: Channel, lines: Vec<u8>) -> io::Result<()> {
+        let destination = self.log_destination(rank, channel);
+        if let Some(index) = self.stream_of_log(rank, channel)
+            && let Some(stream) = self.streams.get_mut(&index)
+        {
+            stream.add_to_file(&lines);
+            self.output_writer.push_to_file(index, stream)?;
+        }
+        self.output_writer.push_log(destination, lines)
     }
 
     /// Adds texts to the job's record.
@@ -160,7 +174,7 @@ impl LaunchedJob {
     /// Passes on what the rank has written so far. Returns whether its output is free for a line now.
     fn is_free(&mut self, rank: Option<RankId>, channel: Channel) -> Result<bool, JobError> {
         let destination = self.log_destination(rank, channel);
-        let index = rank.and_then(|rank| self.stream_of.get(&(rank, channel)).copied());
+        let index = self.stream_of_log(rank, channel);
         let is_holder = index.is_some() && self.output_locks.holder(destination) == index;
         if !is_holder && !self.output_locks.admits(NO_STREAM, destination) {
             return Ok(false);
@@ -181,12 +195,21 @@ impl LaunchedJob {
         Ok(true)
     }
 
-    /// With `--merge` a rank has one output.
-    const fn channel(&self, channel: Channel) -> Channel {
-        if self.settings.is_merged { Channel::Out } else { channel }
+    /// With `--merge`, or if a spawn asks for it, a rank has one output.
+    fn channel(&self, rank: Option<RankId>, channel: Channel) -> Channel {
+        let is_merged = self.settings.is_merged || rank.is_some_and(|rank| self.jobs.is_merged(rank.job));
+        if is_merged { Channel::Out } else { channel }
+    }
+
+    /// The stream of a rank that logs.
+    fn stream_of_log(&self, rank: Option<RankId>, channel: Channel) -> Option<usize> {
+        self.stream_of.get(&(rank?, channel)).copied()
     }
 
     fn log_destination(&self, rank: Option<RankId>, channel: Channel) -> Destination {
+        if let Some(stream) = self.stream_of_log(rank, channel).and_then(|index| self.streams.get(&index)) {
+            return stream.destination();
+        }
         match (rank, channel) {
             (Some(rank), _) => self.output_writer.destination(rank, channel),
             (None, Channel::Out) => Destination::Out,

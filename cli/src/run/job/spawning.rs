@@ -56,6 +56,7 @@ impl JobError {
         match self {
             Self::Spawn(error) => error.status(),
             Self::Hold(HoldError::Directed(refusal)) => refusal.status(),
+            Self::DirectedFiles(_) => Status::ERR_FILE_OPEN_FAILURE,
             _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
         }
     }
@@ -202,8 +203,7 @@ impl LaunchedJob {
             Ok(Some(namespace)) => spawn.reply.succeed(namespace),
             Err(failure) => {
                 if let Stage::Ranks(starting) = &spawn.stage {
-                    self.output_writer.close_job(starting.plan.job);
-                    self.remove(starting.plan.job);
+                    self.discard(starting.plan.job);
                     if starting.started > 0 {
                         self.report_failed_start(&starting.plan.namespace, failure.status());
                     }
@@ -281,8 +281,7 @@ impl LaunchedJob {
         match self.prepare(&plan, &mpi_setups) {
             Ok(()) => Ok(StartingJob { plan, mpi_setups, started: 0 }),
             Err(error) => {
-                self.output_writer.close_job(number);
-                self.remove(number);
+                self.discard(number);
                 Err(error)
             }
         }
@@ -316,9 +315,8 @@ impl LaunchedJob {
 
     fn prepare(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), SpawnFailure> {
         self.expect_stops(plan, mpi_setups)?;
-        self.output_writer.open_files(plan.job, plan.rank_count()).map_err(JobError::from)?;
+        self.open_files(plan)?;
         self.register(plan)?;
-        self.children.expect(plan.app_of_rank.len(), self.output_writer.file_count());
         Ok(())
     }
 
@@ -439,6 +437,13 @@ impl LaunchedJob {
             self.close(index)?;
         }
         Ok(true)
+    }
+
+    /// Forgets a job that can't be started.
+    fn discard(&mut self, number: u32) {
+        self.output_writer.close_job(number);
+        self.directed_files.discard(number);
+        self.remove(number);
     }
 
     fn remove(&mut self, number: u32) {
