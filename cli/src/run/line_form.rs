@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use modex::output::XmlElement;
+use modex::runtime::{TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT, parameter_flag};
 use modex::types::ProcId;
 
 use super::super::universal_time::universal_time;
@@ -20,6 +21,13 @@ pub(super) struct LineMarks {
 }
 
 impl LineMarks {
+    /// The marks that the user's parameters of OpenPMIx ask for.
+    pub(super) fn of_parameters() -> Self {
+        let [has_time, has_tag, is_xml] =
+            [TIMESTAMP_OUTPUT, TAG_OUTPUT, XML_OUTPUT].map(|name| parameter_flag(name).unwrap_or_default());
+        Self { has_time, has_tag, is_xml }
+    }
+
     /// The marks that one of two requests asks for.
     pub(super) const fn or(self, other: Self) -> Self {
         Self {

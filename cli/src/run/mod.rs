@@ -297,7 +297,8 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         None => OutputFiles::default(),
     };
     let settings = job::Settings {
-        marks: LineMarks { has_time: options.timestamp, has_tag: options.tag_output, is_xml: false },
+        marks: LineMarks { has_time: options.timestamp, has_tag: options.tag_output, is_xml: false }
+            .or(LineMarks::of_parameters()),
         is_merged: options.merge,
         files,
         input: options.stdin,

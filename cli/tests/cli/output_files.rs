@@ -47,6 +47,16 @@ fn files_of_several_programs_are_numbered_as_the_ranks_with_equal_length() {
     assert_eq!(entries(Path::new(&path)).len(), 22);
 }
 
+/// The launcher overlooked these parameters of OpenPMIx, which servers in C read.
+#[test]
+fn parameters_ask_for_marks_as_options_do() {
+    let said = |name: &str, job: &str| script(&["-n", "1"], job).env(name, "true").run().success();
+    assert_eq!(said("PMIX_MCA_iof_tag_output", "echo said"), "[0,stdout] said\n");
+    assert_eq!(said("PMIX_MCA_iof_xml_output", "printf '&'"), "<stdout rank=\"0\">&amp;</stdout>\n");
+    let stamped = said("PMIX_MCA_iof_timestamp_output", "echo said");
+    assert!(stamped.starts_with("20") && stamped.ends_with("Z said\n"), "{stamped}");
+}
+
 /// One pipe for both outputs keeps the order in which the rank wrote.
 #[test]
 fn merged_outputs_keep_their_order() {

@@ -105,9 +105,9 @@ pub const PARAMETERS: &[Parameter] = &[
     log("bfrops_base_verbose", "ptl"),
     setting(FORWARD_ENVARS, "server: variables of its environment that every job gets whose setup asks for variables"),
     log("gds_base_verbose", "gds"),
-    flag(TAG_OUTPUT, "server and tool: output that they write has the name of its rank"),
-    flag(TIMESTAMP_OUTPUT, "server and tool: output that they write has the time"),
-    flag(XML_OUTPUT, "server and tool: output that they write is XML"),
+    flag(TAG_OUTPUT, "server, tool and modex run: output that they write has the name of its rank"),
+    flag(TIMESTAMP_OUTPUT, "server, tool and modex run: output that they write has the time"),
+    flag(XML_OUTPUT, "server, tool and modex run: output that they write is XML"),
     setting(
         FILES,
         "the files of parameters, in the order of precedence, with commas; none: no files (environment only)",
