@@ -71,9 +71,9 @@ impl OutputStyle {
         style
     }
 
-    /// Whether any directive was given that needs no other one.
+    /// Whether any directive was given. Those about a file mean nothing without one.
     pub(crate) fn is_set(&self) -> bool {
-        Self { is_file_only: None, ..self.clone() } != Self::default()
+        self.files.place.is_some() || Self { files: FileDirectives::default(), ..self.clone() } != Self::default()
     }
 
     /// The style of output that this process asked for. Without directives each piece is written as it comes.
