@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::keys;
 use crate::proto::{Abort, Collective, Request};
 use crate::runtime::{FindRequest, OwnProcess};
+use crate::server::{HostCall, ProcessFacts};
 use crate::types::{Info, Key, ProcId, Status, Text, Value};
 
 use super::options::FenceOptions;
@@ -32,7 +34,16 @@ impl Server {
     /// # Errors
     /// [`ServerError::Refused`] with `BAD_PARAM` for a damaged qualified value.
     pub fn store_internal(&self, proc: &ProcId, key: Key, value: impl Into<Value>) -> Result<(), ServerError> {
-        let stored = self.handle.own_process().values().store(proc, key, value.into());
+        let value = value.into();
+        if let Value::Pid(pid) = value
+            && key.as_str() == keys::PROC_PID.name()
+        {
+            // Tools ask the server for it. PRRTE says it nowhere else.
+            let facts = ProcessFacts { proc: proc.clone(), pid, executable: None };
+            // A server that has stopped has no tools.
+            let _ = self.call("describe the process", HostCall::DescribeProcess(facts)).then(drop);
+        }
+        let stored = self.handle.own_process().values().store(proc, key, value);
         stored.map_err(|status| ServerError::Refused {
             doing: "store the value",
             status,

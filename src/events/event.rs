@@ -4,6 +4,9 @@ use crate::keys::{self, TypedKey};
 use crate::types::codes::range;
 use crate::types::{Info, ProcId, Rank, Status, Value};
 
+/// An info of modex's own: a process with a handler for the event's code does not get the event.
+pub const FOR_DEFAULT_ALONE: &str = "modex.event.default";
+
 /// Default handlers in a list of codes to deregister.
 ///
 /// Source: OpenPMIx wire protocol (`PMIX_MAX_ERR_CONSTANT`).
@@ -50,6 +53,12 @@ impl Event {
     #[must_use]
     pub fn is_non_default(&self) -> bool {
         self.flag(keys::EVENT_NON_DEFAULT)
+    }
+
+    /// Whether a process with a handler for its code does not get it.
+    #[must_use]
+    pub fn is_for_default_alone(&self) -> bool {
+        self.info.iter().any(|info| info.key.as_str() == FOR_DEFAULT_ALONE && info.value.as_bool() == Some(true))
     }
 
     /// Whether it may be kept for later registrations.

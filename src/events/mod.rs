@@ -31,7 +31,7 @@ mod table;
 
 pub use cache::{EventCache, EventCacheLimits, Kept};
 pub use dispatcher::{CallToken, ChainId, Dispatcher, HandlerCall, HandlerDecision};
-pub use event::{DEFAULT_HANDLER, DEVICE_FOUND, DEVICE_LOST, Event, is_of_programs};
+pub use event::{DEFAULT_HANDLER, DEVICE_FOUND, DEVICE_LOST, Event, FOR_DEFAULT_ALONE, is_of_programs};
 pub use loss_window::LossWindow;
 pub use registration::{Registration, RegistrationError, is_of_environment, is_system};
 

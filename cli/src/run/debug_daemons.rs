@@ -97,7 +97,7 @@ impl DebugDaemons {
             [None, None] if request.apps.iter().any(|app| app.processes_max != 0) => None,
             // Tools that use the old key want one for each node: their `PMIX_MAPBY` says `ppr:1:node`.
             [None, None] if info.key.as_str() == keys::DEBUG_JOB.name() => Some(1),
-            [None, None] => Some(processes),
+            [None, None] => Some(mapped_per_node(request).unwrap_or(processes)),
         };
         Ok(Self { are_daemons: true, target: Some(info.clone()), count })
     }
@@ -129,6 +129,14 @@ fn target(request: &Spawn) -> Result<Option<(&Info, ProcId)>, DaemonsRefusal> {
         Some(target) => Ok(Some(target)),
         None => Ok(Some((info, ProcId { namespace, rank: Rank::Wildcard }))),
     }
+}
+
+/// The number of processes for each node in a directive of PRRTE: `PMIX_MAPBY` is `ppr:NUMBER:node`.
+fn mapped_per_node(request: &Spawn) -> Option<u32> {
+    let infos = request.job.iter().chain(request.apps.iter().flat_map(|app| &app.info));
+    let mut mappings = infos.filter(|info| info.key.as_str() == keys::MAPBY.name());
+    let number = mappings.find_map(|info| info.value.as_str()?.strip_prefix("ppr:")?.strip_suffix(":node"))?;
+    number.parse().ok().filter(|number| *number > 0)
 }
 
 /// Whether these infos mark daemons.
@@ -218,6 +226,14 @@ mod tests {
         assert_eq!(of(info(keys::DEBUG_JOB.name(), 1_u32), 0), Err(Status::ERR_BAD_PARAM));
         assert_eq!(count(vec![target(), job("job")], 0), Ok(3), "both names of one job");
         assert_eq!(count(vec![target(), job("other")], 0), Err(Status::ERR_NOT_SUPPORTED));
+    }
+
+    /// PRRTE's example `direct` asks for one daemon for each node in this way, and got one for each process.
+    #[test]
+    fn a_mapping_names_the_number_of_daemons_for_each_node() {
+        let mapped = |policy: &str| count(vec![target(), info(keys::MAPBY.name(), policy)], 0);
+        assert_eq!(["ppr:1:node", "ppr:2:node"].map(mapped), [Ok(1), Ok(2)]);
+        assert_eq!(["slot", "ppr:0:node", "ppr:1:core"].map(mapped), [Ok(3); 3]);
     }
 
     #[test]

@@ -333,6 +333,11 @@ impl Hold {
         !self.ways.clients().is_empty()
     }
 
+    /// Whether this is the tool that has started the launcher, and the launcher's server serves it.
+    pub(super) fn is_tool(&self, proc: &ProcId) -> bool {
+        self.ways.served.as_ref().is_some_and(|tool| tool.server() == proc)
+    }
+
     /// Raises an event at all servers to which the launcher is connected.
     pub(super) fn tell_all(&self, event: &LifeEvent) {
         let clients = self.ways.clients();

@@ -4,6 +4,7 @@
 //! these. A process that spawns a job may ask for the job's end in its default handler. The server keeps those about a job for processes that register later. It does not keep those about a rank,
 //! because the ranks of a large job would push out all other events.
 
+use modex::events::FOR_DEFAULT_ALONE;
 use modex::keys;
 use modex::types::codes::proc_state;
 use modex::types::codes::range::{RANGE_CUSTOM, RANGE_SESSION};
@@ -164,8 +165,8 @@ pub(super) fn of_rank(proc: &ProcId, end: RankEnd, time: u64) -> Vec<LifeEvent> 
     codes.into_iter().flatten().map(event).collect()
 }
 
-/// A job has ended. The second event is for the process that has spawned the job with `PMIX_NOTIFY_COMPLETION`. That
-/// process may have no handler but a default one, which gets this event alone.
+/// A job has ended. The second event is for the process that has spawned the job with `PMIX_NOTIFY_COMPLETION`, if that process
+/// has no handler but a default one.
 pub(super) fn of_job(namespace: &Namespace, end: &JobEnd, awaited_by: Option<&ProcId>, time: u64) -> Vec<LifeEvent> {
     let mut infos = about_job(namespace, time);
     infos.push(info(keys::JOB_TERM_STATUS.name(), Value::Status(end.status.to_raw())));
@@ -176,6 +177,7 @@ pub(super) fn of_job(namespace: &Namespace, end: &JobEnd, awaited_by: Option<&Pr
         let mut infos = infos.clone();
         infos.retain(|info| info.key.as_str() != keys::EVENT_NON_DEFAULT.name());
         infos.push(info(keys::EVENT_CUSTOM_RANGE.name(), proc.clone().into()));
+        infos.push(info(FOR_DEFAULT_ALONE, true.into()));
         LifeEvent { status: Status::EVENT_JOB_END, range: RANGE_CUSTOM, infos }
     });
     let of_all = LifeEvent { status: Status::EVENT_JOB_END, range: RANGE_SESSION, infos };

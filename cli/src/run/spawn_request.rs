@@ -396,6 +396,11 @@ pub(super) fn is_awaited(request: &Spawn) -> bool {
     is_set(&request.job, keys::NOTIFY_COMPLETION)
 }
 
+/// Whether the launcher has to show output that the requester gets.
+pub(super) fn is_copied(request: &Spawn) -> bool {
+    is_set(&request.job, keys::IOF_COPY)
+}
+
 /// The time that a request gives its job to start, and the time to run.
 pub(super) fn time_limits(request: &Spawn) -> Result<(Option<Duration>, Option<Duration>), SpawnRefusal> {
     let limit = |key: TypedKey<i32>| {

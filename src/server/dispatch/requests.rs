@@ -33,6 +33,7 @@ impl<S: Datastore> ServerCore<S> {
             _ if is_full => self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE),
             Request::Fence(fence) => self.fence(now, ticket, proc, fence),
             Request::Get(get) => self.get(now, ticket, get),
+            Request::RefreshCache(proc) => self.refresh(ticket, proc),
             Request::Abort(abort) => self.abort(now, ticket, proc, abort),
             Request::Notify(notify) => self.notify(now, ticket, proc, notify),
             Request::RegisterEvents(events) => self.register_events(now, ticket, events),

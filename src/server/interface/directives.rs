@@ -83,7 +83,9 @@ impl OwnedRealm {
         ];
         let named = names.into_iter().filter(|(key, _)| flag(directives, *key));
         let name = named.fold(RealmName::Default, |name, (_, other)| name.beside(other));
-        let number = |key| find(directives, key).and_then(|info| info.value.as_u32());
+        // Clients of OpenPMIx send the highest number for one that they don't know.
+        let number =
+            |key| find(directives, key).and_then(|info| info.value.as_u32()).filter(|number| *number != u32::MAX);
         Self {
             name,
             hostname: find(directives, keys::HOSTNAME).and_then(|info| info.value.as_str()).map(str::to_owned),
@@ -134,4 +136,18 @@ impl OwnedRealm {
 pub(crate) fn processes(procs: impl IntoIterator<Item = ProcId>) -> Value {
     let elements = procs.into_iter().map(Value::from).collect();
     Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: clients of OpenPMIx since 6.1 that ask about the node of another job's rank were refused.
+    #[test]
+    fn the_highest_number_names_no_node_application_or_session() {
+        let realm = Info::new(Key::from_static(keys::NODE_INFO.name()), true);
+        let number = |key: TypedKey<u32>| Info::new(Key::from_static(key.name()), u32::MAX);
+        let [node, app, session] = [keys::NODEID, keys::APPNUM, keys::SESSION_ID].map(number);
+        assert_eq!(OwnedRealm::read(&[realm.clone(), node, app, session]), OwnedRealm::read(&[realm]));
+    }
 }

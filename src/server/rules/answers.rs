@@ -79,7 +79,9 @@ impl<S: Datastore> ServerCore<S> {
         match &requested.key {
             _ if is_of_job && peer.expects_whole_job() => Some(false),
             None if is_of_job => Some(true),
-            _ if peer.is_of_job(&requested.proc.namespace) || requested.is_static() => None,
+            _ if peer.is_of_job(&requested.proc.namespace) => None,
+            // Clients of OpenPMIx look for values of nodes, applications and sessions in the arrays of the description.
+            _ if requested.is_static() && requested.directives.realm.is_default() => None,
             _ => (!self.has_segment(id, &requested.proc.namespace)).then_some(false),
         }
     }
@@ -193,7 +195,12 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The posted values that a reader may see.
-    fn posted(&self, requested: &RequestedData, rank: u32, reader: For) -> Result<StoredValues, LookupError> {
+    pub(super) fn posted(
+        &self,
+        requested: &RequestedData,
+        rank: u32,
+        reader: For,
+    ) -> Result<StoredValues, LookupError> {
         self.store.posted_later(&requested.proc.namespace, rank, self.audience(requested, reader), None)
     }
 

@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use super::access::{Action, Object, Subject};
+use super::answers::AT_ONCE_BYTES_MAX;
 use crate::gds::{Audience, Datastore, KeyRef, Lookup, LookupError, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::server::interface::{Capabilities, GetDirectives, HostResult, OwnGet, TOPOLOGY};
+use crate::server::interface::{
+    Answer, AnswerData, Capabilities, GetDirectives, HostResult, JobData, OwnGet, PeerId, TOPOLOGY,
+};
 use crate::server::state::{
     Asker, CallTicket, Concerned, Fetch, HeldGet, HeldGetId, NEXT_STEP_IN, OperationId, Pool, Presence,
     RegisteredClient, RegisteredJob, RequestedData, Review, ServerCore, Ticket, Timer,
 };
-use crate::types::{AsStatus, Key, Namespace, ProcId, Rank, Status, Time, Value};
+use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// Possible handling of a request for data now.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,10 +59,61 @@ impl<S: Datastore> ServerCore<S> {
             let data = RankData { proc: requested.proc, entries: vec![entry] };
             return self.outputs.reply(ticket, Reply::Data(vec![data]));
         }
-        let asker = self.answer_from_hardware(Asker::Peer(ticket), &requested, &directives);
-        if let Some(asker) = asker {
-            self.ask(now, asker, requested);
+        if let Some(number) = self.process_number(&requested).filter(|_| is_by_socket) {
+            let data = RankData { proc: requested.proc, entries: vec![number] };
+            return self.outputs.reply(ticket, Reply::Data(vec![data]));
         }
+        let id = ticket.peer();
+        match self.answer_from_hardware(Asker::Peer(ticket), &requested, &directives) {
+            Some(Asker::Peer(ticket)) if is_by_socket && self.describes_instead(id, &requested) => {
+                let job = JobData { namespace: requested.proc.namespace, is_whole: false, rest: AnswerData::NONE };
+                self.outputs.answer(ticket, Answer::JobData(job));
+            }
+            Some(asker) => self.ask(now, asker, requested),
+            None => {}
+        }
+    }
+
+    /// Sends all that a process has posted. Clients of OpenPMIx since 6.1 ask for it before a Get that demands current values.
+    pub(in crate::server) fn refresh(&mut self, ticket: Ticket, proc: ProcId) {
+        if let Err(status) = self.permit_peer(ticket.peer(), Action::Read, Object::Job(&proc.namespace)) {
+            return self.outputs.reply_status(ticket, status);
+        }
+        let Some(rank) = proc.rank.process() else { return self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND) };
+        if !self.store.posts_at_most(&proc.namespace, rank, AT_ONCE_BYTES_MAX) {
+            tracing::debug!(%proc, "the process has posted too much for a refreshed Get of a client of OpenPMIx");
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let requested = RequestedData { proc, key: None, directives: GetDirectives::default(), reader: None };
+        match self.posted(&requested, rank, For::Peer).and_then(|values| values.read()) {
+            Ok(mut entries) => {
+                entries.retain(|entry| !entry.is_removal());
+                self.outputs.reply(ticket, Reply::Entries(entries));
+            }
+            Err(error) => self.outputs.reply_status(ticket, error.status()),
+        }
+    }
+
+    /// Whether a peer gets the description of another job in place of a refusal, once. Clients of OpenPMIx 4.2 ask about the job for
+    /// values of its ranks, and look for them in the description.
+    fn describes_instead(&mut self, id: PeerId, requested: &RequestedData) -> bool {
+        let RequestedData { proc, key: Some(key), .. } = requested else { return false };
+        let is_missing = proc.rank == Rank::Wildcard
+            && key.is_reserved()
+            && self.registry.registered(&proc.namespace).is_some()
+            && matches!(self.locate(requested, key, For::Peer), Err(LookupError::NotFound { .. }));
+        let Some(peer) = self.peers.get_mut(id).filter(|peer| is_missing && !peer.is_of_job(&proc.namespace)) else {
+            return false;
+        };
+        peer.describe_fully(proc)
+    }
+
+    /// The number of a process, if a Get asks for it and the host has described the process. A registered one has precedence.
+    fn process_number(&self, requested: &RequestedData) -> Option<Kval> {
+        let key = requested.key.as_ref().filter(|key| key.as_str() == keys::PROC_PID.name())?;
+        let pid = self.registry.client(&requested.proc)?.pid()?;
+        let is_registered = self.locate(requested, key, For::Peer).is_ok();
+        (!is_registered).then(|| Kval { key: key.clone(), value: Value::Pid(pid) })
     }
 
     /// A Get of the server's own process. It sees the same values as a local client.

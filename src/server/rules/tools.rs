@@ -245,7 +245,8 @@ impl<S: Datastore> ServerCore<S> {
                 return Err(Refusal::UnknownProcess { proc: proc.clone() });
             }
         } else {
-            let description = if is_lone && kind == ToolKind::Singleton { of_one() } else { universe_of_one() };
+            // With the size of a universe a tool of OpenPMIx would take its own for that of any job.
+            let description = if is_lone && kind == ToolKind::Singleton { of_one() } else { Vec::new() };
             if let Err(error) = self.store.register(namespace, &description) {
                 tracing::warn!(%namespace, %error, "no room for the data of a tool");
                 return Err(Refusal::HostForTool { status: error.status() });
@@ -317,16 +318,10 @@ fn upcall_of(hello: &ToolHello) -> ToolUpcall {
 
 /// The job data of a singleton.
 fn of_one() -> Vec<Info> {
-    let mut known = universe_of_one();
-    let numbers = [keys::JOB_SIZE, keys::MAX_PROCS, keys::NUM_NODES, keys::LOCAL_SIZE];
-    known.extend(numbers.map(one));
+    let numbers = [keys::UNIV_SIZE, keys::JOB_SIZE, keys::MAX_PROCS, keys::NUM_NODES, keys::LOCAL_SIZE];
+    let mut known = numbers.map(one).to_vec();
     known.push(Info::new(Key::from_static(keys::LOCAL_PEERS.name()), "0"));
     known
-}
-
-/// The job data of a tool.
-fn universe_of_one() -> Vec<Info> {
-    vec![one(keys::UNIV_SIZE)]
 }
 
 fn one(key: TypedKey<u32>) -> Info {

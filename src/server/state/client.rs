@@ -87,7 +87,8 @@ impl RegisteredClient {
 
     /// The host describes it.
     pub(crate) fn describe(&mut self, pid: u32, executable: Option<Text>) {
-        (self.pid, self.executable) = (Some(pid), executable);
+        self.pid = Some(pid);
+        self.executable = executable.or(self.executable.take());
     }
 
     /// A connection is admitted.

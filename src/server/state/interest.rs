@@ -56,7 +56,11 @@ impl Codes {
     }
 
     pub(crate) fn matches(&self, event: &Event) -> bool {
-        self.listed.binary_search(&event.status).is_ok() || (self.default && !event.is_non_default())
+        let is_listed = self.listed.binary_search(&event.status).is_ok();
+        if event.is_for_default_alone() {
+            return self.default && !is_listed;
+        }
+        is_listed || (self.default && !event.is_non_default())
     }
 
     pub(crate) fn remove(&mut self, other: &Self) {
@@ -67,7 +71,11 @@ impl Codes {
 
 impl Interest {
     pub(crate) fn wants(&self, event: &Event) -> bool {
-        self.wants_code(event.status) || (self.default == Standing::Wanted && !event.is_non_default())
+        let has_code = self.wants_code(event.status);
+        if event.is_for_default_alone() {
+            return self.default == Standing::Wanted && !has_code;
+        }
+        has_code || (self.default == Standing::Wanted && !event.is_non_default())
     }
 
     pub(crate) fn wants_code(&self, code: Status) -> bool {
@@ -152,5 +160,30 @@ impl Standing {
             Self::Wanted => true,
             Self::Until(last) => number <= last,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::FOR_DEFAULT_ALONE;
+    use crate::types::{Info, Key};
+
+    /// Regression: a process that spawned a job with `PMIX_NOTIFY_COMPLETION` had the end of the job twice in its handler for it.
+    #[test]
+    fn an_event_for_default_handlers_alone_skips_processes_with_a_handler_for_its_code() {
+        let status = Status::EVENT_JOB_END;
+        let info = vec![Info::new(Key::from_static(FOR_DEFAULT_ALONE), true)];
+        let event = Event { status, source: None, range: 0, info };
+        let wants = |registered: &[Vec<Status>]| {
+            let mut interest = Interest::default();
+            let all: Vec<Codes> = registered.iter().cloned().map(Codes::registered).collect();
+            all.iter().for_each(|codes| interest.add(codes));
+            (interest.wants(&event), all.iter().any(|codes| codes.matches(&event)))
+        };
+        assert_eq!(wants(&[Vec::new()]), (true, true));
+        assert_eq!(wants(&[vec![status]]), (false, false));
+        assert!(!wants(&[Vec::new(), vec![status]]).0);
+        assert_eq!(wants(&[vec![Status::LAUNCH_COMPLETE]]), (false, false));
     }
 }

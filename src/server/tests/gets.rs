@@ -2,7 +2,10 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::proto::{Commit, RankData, Reply, Request, Version};
-use crate::server::{Answer, Capabilities, Hello, HostCall, HostReply, HostResult, Input, Output, OwnGet, PeerId};
+use crate::server::{
+    Answer, Capabilities, Hello, HostCall, HostReply, HostResult, Input, Output, OwnGet, PeerId, ProcessFacts,
+    ToolAdmission,
+};
 use crate::types::{DataArray, DataType, Info, InfoFlags, Key, Kval, ProcId, Rank, Scope, Status, Value};
 
 #[test]
@@ -339,6 +342,46 @@ fn peers_before_4_0_get_the_whole_job() {
     }));
     let entries = data(&rig.request(PeerId(50), get(&everybody(), Some("pmix.job.size"), &[])));
     assert_eq!(entries, [kval("pmix.job.size", 1), kval("pmix.univ.size", 9)]);
+}
+
+/// Regression: the request was refused, and clients of OpenPMIx since 6.1 took their old copy for the current value.
+#[test]
+fn a_refresh_sends_all_that_a_process_has_posted() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    rig.put(peers[1], Scope::Global, "a", 1);
+    rig.put(peers[1], Scope::Local, "b", 2);
+    rig.put(peers[1], Scope::Remote, "c", 3);
+    let refreshed = replies(&rig.request(peers[0], Request::RefreshCache(proc(1))));
+    let [(_, Reply::Entries(entries))] = &refreshed[..] else { panic!("{refreshed:?}") };
+    assert_eq!(*entries, [kval("a", 1), kval("b", 2)]);
+    let nobody = rig.request(peers[0], Request::RefreshCache(everybody()));
+    assert_eq!(statuses(&nobody), [(peers[0], Status::ERR_NOT_FOUND)]);
+}
+
+/// Regression: tools of OpenPMIx 4.2 ask about the job for values of its ranks, and look for them in the answer.
+#[test]
+fn the_description_of_another_job_comes_once_in_place_of_a_refusal() {
+    let mut rig = super::tools::rig(Capabilities::empty(), ToolAdmission::Assigned);
+    let member = rig.job(2, 2)[0];
+    let (tool, _) = super::tools::tool(&mut rig, 50);
+    let mut ask = |peer, name| rig.request(peer, get(&everybody(), Some(name), &[]));
+    assert_eq!(data(&ask(tool, "pmix.lrank")), [kval("pmix.job.size", 2)]);
+    // Another one would tell nothing new. Members have it.
+    for (peer, name) in [(tool, "pmix.lrank"), (tool, "pmix.grank"), (member, "pmix.lrank")] {
+        assert_eq!(statuses(&ask(peer, name)), [(peer, Status::ERR_NOT_FOUND)]);
+    }
+}
+
+#[test]
+fn the_process_number_is_that_of_the_hosts_description() {
+    let mut rig = super::tools::rig(Capabilities::empty(), ToolAdmission::Assigned);
+    rig.job(2, 2);
+    let (tool, _) = super::tools::tool(&mut rig, 50);
+    let facts = ProcessFacts { proc: proc(1), pid: 4711, executable: None };
+    rig.host(HostCall::DescribeProcess(facts));
+    let entries = data(&rig.request(tool, get(&proc(1), Some("pmix.ppid"), &[])));
+    assert_eq!(entries[0].value, Value::Pid(4711));
 }
 
 #[test]

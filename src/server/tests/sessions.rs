@@ -1,12 +1,12 @@
 use super::harness::*;
 use crate::gds::Datastore as _;
 use crate::gds::model::MapStore;
-use crate::proto::{Abort, Reply, Request, Tag, Version};
+use crate::proto::{Abort, ComputeDistances, Reply, Request, Tag, Version};
 use crate::server::{
     Answer, Capabilities, ClientFinalized, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output, PeerId,
     Reason, Refusal, RegisterNamespace, ServerConfig, Upcall,
 };
-use crate::types::{Info, ProcId, Scope, Status, Text};
+use crate::types::{Info, ProcId, Scope, Status, Text, Topology};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -275,7 +275,9 @@ fn a_request_without_an_implementation_is_not_supported() {
     rig.register_client(&proc(0));
     let (peer, outputs) = rig.connect(&proc(0), SOCKET);
     rig.complete(upcall(&outputs).0, HostReply::Status(Status::SUCCESS));
-    let outputs = rig.request(peer, Request::RefreshCache(proc(0)));
+    let topology = Topology { xml: None, support: Vec::new() };
+    let distances = ComputeDistances { topology, cpuset: None, directives: Vec::new() };
+    let outputs = rig.request(peer, Request::ComputeDistances(distances));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
     assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), [], "has no reply");
 }

@@ -269,6 +269,8 @@ impl LaunchedJob {
         plan.choose_cores(self.jobs.cores());
         plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
         self.take_directives(&mut plan, request)?;
+        // As under PRRTE, this tool shows the output, and its own output is the launcher's.
+        plan.io.is_redirected |= self.hold.is_tool(requester) && !spawn_request::is_copied(request);
         plan.values.extend(daemons.target.take());
         if daemons.are_daemons {
             plan.stops = DebugStops::default();
