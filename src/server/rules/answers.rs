@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::access::{Action, Object};
 use super::get::For;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::gds::{Audience, Datastore, LookupError, StoredValues};
 use crate::proto::{self, RankData, Reply};
 use crate::server::interface::{
-    Answer, AnswerData, CommittedValues, HostData, HostResult, JobData, PeerId, ProcessAnswer,
+    Answer, AnswerData, CommittedValues, GetDirectives, HostData, HostResult, JobData, PeerId, ProcessAnswer,
 };
 use crate::server::state::{Asker, CallTicket, HeldGet, Peer, RegisteredClient, RequestedData, ServerCore, Ticket};
-use crate::types::{AsStatus, Key, Kval, Namespace, Rank};
+use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Status};
 
 impl<S: Datastore> ServerCore<S> {
     pub(super) fn answer(&mut self, asker: Asker, requested: &RequestedData) {
@@ -192,6 +193,26 @@ impl<S: Datastore> ServerCore<S> {
         let is_qualified = !requested.directives.qualifiers.is_empty();
         let key = if is_qualified { Key::from_static(QUALIFIED_VALUE) } else { key.clone() };
         Ok(Kval { key, value })
+    }
+
+    /// Sends all that a process has posted. Clients of OpenPMIx since 6.1 ask for it before a Get that demands current values.
+    pub(in crate::server) fn refresh(&mut self, ticket: Ticket, proc: ProcId) {
+        if let Err(status) = self.permit_peer(ticket.peer(), Action::Read, Object::Job(&proc.namespace)) {
+            return self.outputs.reply_status(ticket, status);
+        }
+        let Some(rank) = proc.rank.process() else { return self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND) };
+        if !self.store.posts_at_most(&proc.namespace, rank, AT_ONCE_BYTES_MAX) {
+            tracing::debug!(%proc, "the process has posted too much for a refreshed Get of a client of OpenPMIx");
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let requested = RequestedData { proc, key: None, directives: GetDirectives::default(), reader: None };
+        match self.posted(&requested, rank, For::Peer).and_then(|values| values.read()) {
+            Ok(mut entries) => {
+                entries.retain(|entry| !entry.is_removal());
+                self.outputs.reply(ticket, Reply::Entries(entries));
+            }
+            Err(error) => self.outputs.reply_status(ticket, error.status()),
+        }
     }
 
     /// The posted values that a reader may see.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::access::{Action, Object, Subject};
-use super::answers::AT_ONCE_BYTES_MAX;
 use crate::gds::{Audience, Datastore, KeyRef, Lookup, LookupError, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
@@ -71,26 +70,6 @@ impl<S: Datastore> ServerCore<S> {
             }
             Some(asker) => self.ask(now, asker, requested),
             None => {}
-        }
-    }
-
-    /// Sends all that a process has posted. Clients of OpenPMIx since 6.1 ask for it before a Get that demands current values.
-    pub(in crate::server) fn refresh(&mut self, ticket: Ticket, proc: ProcId) {
-        if let Err(status) = self.permit_peer(ticket.peer(), Action::Read, Object::Job(&proc.namespace)) {
-            return self.outputs.reply_status(ticket, status);
-        }
-        let Some(rank) = proc.rank.process() else { return self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND) };
-        if !self.store.posts_at_most(&proc.namespace, rank, AT_ONCE_BYTES_MAX) {
-            tracing::debug!(%proc, "the process has posted too much for a refreshed Get of a client of OpenPMIx");
-            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
-        }
-        let requested = RequestedData { proc, key: None, directives: GetDirectives::default(), reader: None };
-        match self.posted(&requested, rank, For::Peer).and_then(|values| values.read()) {
-            Ok(mut entries) => {
-                entries.retain(|entry| !entry.is_removal());
-                self.outputs.reply(ticket, Reply::Entries(entries));
-            }
-            Err(error) => self.outputs.reply_status(ticket, error.status()),
         }
     }
 
