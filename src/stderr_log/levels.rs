@@ -66,6 +66,7 @@ pub const AREAS: [Area; 12] = [
         modules: &[
             "modex::runtime::client::inflated",
             "modex::runtime::client::received",
+            "modex::server::rules::answers",
             "modex::server::rules::direct_modex",
             "modex::server::rules::get",
         ],

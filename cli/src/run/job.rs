@@ -485,6 +485,8 @@ impl LaunchedJob {
         }
         stream.is_kept = plan.io.keeps(channel);
         stream.redirected_to = plan.parent.clone().filter(|_| stream.is_kept && plan.io.is_redirected);
+        // A tool gets the output of its job without a pull.
+        stream.is_redirected = stream.redirected_to.is_some() && plan.io.is_of_tool;
         let is_file = matches!(destination, Destination::File(_));
         stream.set_alone(is_file || (plan.job == FIRST_JOB && plan.rank_count() == 1));
         if plan.job != FIRST_JOB {
