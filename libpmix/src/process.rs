@@ -158,6 +158,14 @@ impl Member {
         }
     }
 
+    /// Values that callers look at without owning them.
+    pub(super) fn kept(&self) -> &KeptValues {
+        match self {
+            Self::Client(client) => &client.kept,
+            Self::Server(role) => role.kept(),
+        }
+    }
+
     /// Runs a job on the thread of callbacks.
     ///
     /// # Errors

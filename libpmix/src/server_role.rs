@@ -34,7 +34,7 @@ pub(super) trait ServerRole: Send + Sync {
     /// A process that this process has started itself gets no more input.
     fn close_child_input(&self, proc: &ProcId);
 
-    /// Whether the host wants no more of this process's standard input for now.
+    /// Whether the host has asked this process for a pause of its standard input (`PMIx_server_IOF_flow_control`).
     fn pauses_own_input(&self) -> bool;
 
     /// The topology of the node as an object for callers.

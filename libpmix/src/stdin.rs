@@ -24,6 +24,7 @@ use parking_lot::{Condvar, Mutex};
 use super::call;
 use super::child_input::{ChildInput, Written};
 use super::process::{self, Member};
+use super::server_role::ServerRole;
 use super::stdin_reading::{Reading, Shared, State, reading, reading_or_new};
 
 /// The request of a push without data.
@@ -166,10 +167,14 @@ fn read_and_push(shared: &Shared, wakened: &UnixStream) {
     }
 }
 
+/// The server in this process, also of a tool whose primary server is another one.
+fn own_server() -> Option<Arc<dyn ServerRole>> {
+    process::read(|state| state.server.clone())
+}
+
 /// Takes the processes that this tool has started itself out of the targets. Returns their inputs that are open.
 fn take_children(targets: &mut Vec<ProcId>) -> Vec<(ProcId, Arc<ChildInput>)> {
-    let server = process::read(|state| state.server.clone());
-    server.map_or_else(Vec::new, |server| server.take_child_inputs(targets))
+    own_server().map_or_else(Vec::new, |server| server.take_child_inputs(targets))
 }
 
 /// Forgets targets that read no more. Returns whether others have come meanwhile; if not, a later push begins anew.
@@ -189,7 +194,7 @@ fn write_to_children(mut targets: Vec<ProcId>, bytes: &[u8], wakened: &UnixStrea
             Written::Stopped => return None,
             Written::All if !bytes.is_empty() => reader_count += 1,
             Written::All | Written::Gone => {
-                if let Some(server) = process::read(|state| state.server.clone()) {
+                if let Some(server) = own_server() {
                     server.close_child_input(&proc);
                 }
             }
@@ -276,7 +281,7 @@ fn is_wakened(wakened: &UnixStream, time: Duration) -> bool {
 
 /// Whether nothing may be read now: the process is in the background, or its host has asked for a pause.
 fn must_wait(stdin: BorrowedFd<'_>) -> bool {
-    let is_paused = || process::read(|state| state.server.clone()).is_some_and(|server| server.pauses_own_input());
+    let is_paused = || own_server().is_some_and(|server| server.pauses_own_input());
     is_in_background(stdin) || is_paused()
 }
 
@@ -333,6 +338,19 @@ mod tests {
         }
         assert!(!is_wakened(&wakened, Duration::ZERO));
         *reading = None;
+    }
+
+    /// Regression: the reading ended with the last target of its beginning. Targets that came meanwhile got nothing.
+    #[test]
+    fn the_reading_goes_on_for_targets_that_have_come_meanwhile() {
+        let [first, second] =
+            ["first", "second"].map(|name| ProcId::new(modex::types::Namespace::new(name).unwrap(), 0));
+        let state = Mutex::new(State { targets: vec![first.clone(), second.clone()], ..State::default() });
+        let shared = Shared { state, changed: Condvar::new(), directives: Vec::new() };
+        assert!(has_others(&shared, &[first]));
+        assert!(!shared.state.lock().is_closed);
+        assert!(!has_others(&shared, &[second]));
+        assert!(shared.state.lock().is_closed, "a later push begins anew");
     }
 
     #[test]

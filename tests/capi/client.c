@@ -139,6 +139,11 @@ static void ways_to_return_a_value(const pmix_proc_t *peer)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(peer, "blob", &directive, 1, &found));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(peer, "blob", &directive, 1, &again));
     CHECK(found == again && found->data.bo.size == 64);
+    /* Regression: each such Get of a value that the library knows itself left one behind. 4.2.2 has no such value. */
+    if (stock()) return;
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(peer, "pmix.vers.num", &directive, 1, &found));
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(peer, "pmix.vers.num", &directive, 1, &again));
+    CHECK(found == again);
 }
 
 static void ignored(pmix_status_t status, pmix_value_t *value, void *data)

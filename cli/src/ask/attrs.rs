@@ -227,6 +227,9 @@ mod tests {
         assert_eq!(rows_of(&by_query), expected);
         assert_eq!(rows_of(&by_level), expected);
         assert_eq!(rows_of(&by_function), expected);
+        // Regression: an answer with all levels gave each row once for each level that was asked.
+        let of_server = info(function, Value::info_array(vec![info(keys::SERVER_ATTRIBUTES.name(), array.clone())]));
+        assert_eq!(rows_of(&of_server), []);
         assert_eq!(rows_of(&info("a", Value::info_array(vec![info("b", array)]))), []);
         assert_eq!(rows_of(&info(level, Value::from("text"))), []);
     }

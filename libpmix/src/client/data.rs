@@ -11,6 +11,7 @@ use rustc_hash::FxHasher;
 
 use crate::argument::{Count, Counted, In, Items, KeyText, ValueOut};
 use crate::callback::{Bound, Callback};
+use crate::client::KeptValues;
 use crate::error::CError;
 use crate::guard::{Failure, guard};
 use crate::pointer::CallerData;
@@ -277,14 +278,8 @@ fn get(
     val.place()?;
     let Wanted { proc, key, directives } = wanted(&member, proc, key, infos)?;
     let place = Place::of(val, &directives)?;
-    let number = number_of(proc.as_ref(), key.as_ref());
     if let Some(value) = known_here(&member, proc.as_ref(), key.as_ref()) {
-        match (place, &member) {
-            (Place::Kept(val), Member::Client(membership)) => *val = membership.kept.pointer_to_value(number, value)?,
-            (Place::Kept(val), Member::Server(role)) => *val = role.kept().pointer_to_value(number, value)?,
-            (place, _) => place.take(&value)?,
-        }
-        return Ok(());
+        return place.take(member.kept(), number_of(proc.as_ref(), key.as_ref()), value);
     }
     match member {
         Member::Client(membership) => {
@@ -297,15 +292,12 @@ fn get(
             Ok(())
         }
         Member::Server(role) => {
+            let number = number_of(proc.as_ref(), key.as_ref());
             let value = match role.topology_value(proc.as_ref(), key.as_ref(), &directives) {
                 Some(value) => value,
                 None => role.server().find(proc, key, directives).wait()?,
             };
-            match place {
-                Place::Kept(val) => *val = role.kept().pointer_to_value(number, value)?,
-                place => place.take(&value)?,
-            }
-            Ok(())
+            place.take(role.kept(), number, value)
         }
     }
 }
@@ -331,15 +323,14 @@ impl<'a> Place<'a> {
         val.place().map(if is_kept { Self::Kept } else { Self::New })
     }
 
-    /// Takes a value that the library does not keep.
-    fn take(self, value: &Value) -> Result<(), CError> {
+    /// Takes a value that lies in no segment. `number` finds it again among the kept ones.
+    fn take(self, kept: &KeptValues, number: u64, value: Value) -> Result<(), Failure> {
         match self {
-            Self::New(val) | Self::Kept(val) => {
-                *val = to_c::new_value(value)?;
-                Ok(())
-            }
-            Self::Static(storage) => to_c::value(value, storage),
+            Self::New(val) => *val = to_c::new_value(&value)?,
+            Self::Kept(val) => *val = kept.pointer_to_value(number, value)?,
+            Self::Static(storage) => to_c::value(&value, storage)?,
         }
+        Ok(())
     }
 }
 

@@ -311,6 +311,8 @@ mod tests {
         assert_eq!(style.files.place, Some(Place::Directory("/tmp/d".into())));
         assert!(style.is_local == Some(true) && style.is_file_only() && style.is_set() && !style.changes_lines());
         assert!(!OutputStyle::of(&[Info::new(Key::from_static("pmix.job.size"), 4_u32)]).is_set());
+        // Regression: a pull with this alone wrote line by line.
+        assert!(!OutputStyle::of(&[Info::new(Key::from_static("pmix.nocopy"), false)]).is_set());
         assert!(OutputStyle::is_form("pmix.tagout") && !OutputStyle::is_form("pmix.iof.fonly"));
         assert!(
             !OutputStyle::is_form("pmix.iof.tagdet")

@@ -572,6 +572,23 @@ mod tests {
         assert_eq!([register(&hub).1, register_by(&hub, second).1], [true, false]);
     }
 
+    /// Regression: a handler on the thread of another conversation could begin a wait that only its own end would end.
+    #[test]
+    fn a_handler_is_known_by_its_thread() {
+        let recorded = Arc::new(Recorded::default());
+        let own = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let hub = EventHub::new(own.clone(), 1, Clock::start(), Box::new(Recorder(Arc::clone(&recorded))));
+        let (of_handler, seen) = (Arc::downgrade(&hub), Arc::new(Mutex::new(None)));
+        let noted = Arc::clone(&seen);
+        let handler: Handler = Arc::new(move |_| *noted.lock() = of_handler.upgrade().map(|hub| hub.is_handling()));
+        let registration = Registration::parse(&[CODE], &[]).unwrap();
+        let (begun, _) = hub.begin(OutsideId::FIRST, registration, handler, |_| ()).unwrap();
+        hub.finish(begun, Ok::<(), Status>(())).unwrap();
+        hub.raise(Event { status: CODE, source: Some(own), range: range::RANGE_PROC_LOCAL, info: Vec::new() });
+        std::mem::take(&mut *recorded.jobs.lock()).into_iter().for_each(|job| job());
+        assert_eq!((*seen.lock(), hub.is_handling()), (Some(true), false));
+    }
+
     /// Regression: a handler could run on the thread of another conversation before its caller had its number.
     #[test]
     fn no_handler_runs_before_the_callback_of_its_registration_has_returned() {

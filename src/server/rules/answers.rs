@@ -216,12 +216,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The posted values that a reader may see.
-    pub(super) fn posted(
-        &self,
-        requested: &RequestedData,
-        rank: u32,
-        reader: For,
-    ) -> Result<StoredValues, LookupError> {
+    fn posted(&self, requested: &RequestedData, rank: u32, reader: For) -> Result<StoredValues, LookupError> {
         self.store.posted_later(&requested.proc.namespace, rank, self.audience(requested, reader), None)
     }
 

@@ -77,14 +77,13 @@ impl<S: Datastore> ServerCore<S> {
     /// values of its ranks, and look for them in the description.
     fn describes_instead(&mut self, id: PeerId, requested: &RequestedData) -> bool {
         let RequestedData { proc, key: Some(key), .. } = requested else { return false };
-        let is_missing = proc.rank == Rank::Wildcard
+        let is_other = self.peers.get(id).is_some_and(|peer| !peer.is_of_job(&proc.namespace));
+        let is_missing = is_other
+            && proc.rank == Rank::Wildcard
             && key.is_reserved()
             && self.registry.registered(&proc.namespace).is_some()
             && matches!(self.locate(requested, key, For::Peer), Err(LookupError::NotFound { .. }));
-        let Some(peer) = self.peers.get_mut(id).filter(|peer| is_missing && !peer.is_of_job(&proc.namespace)) else {
-            return false;
-        };
-        peer.describe_fully(proc)
+        is_missing && self.peers.get_mut(id).is_some_and(|peer| peer.describe_fully(proc))
     }
 
     /// The number of a process, if a Get asks for it and the host has described the process. A registered one has precedence.

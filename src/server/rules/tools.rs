@@ -41,8 +41,8 @@ impl<S: Datastore> ServerCore<S> {
     /// This process has chosen the tool, so no host decides about it.
     pub(in crate::server) fn connect_parent(&mut self, now: Time, id: PeerId, hello: ToolHello) {
         let claimed = hello.claimed.clone();
-        let client = claimed.as_ref().and_then(|proc| self.registry.client(proc));
-        if let Some(proc) = claimed.clone().filter(|_| client.is_some_and(|client| !client.connections().is_empty())) {
+        let is_here = |proc: &ProcId| self.registry.client(proc).is_some_and(|client| !client.connections().is_empty());
+        if let Some(proc) = claimed.clone().filter(is_here) {
             return self.outputs.push(Output::Refuse(id, Refusal::NameTaken { proc }));
         }
         self.tools.insert(id, hello);
