@@ -73,13 +73,15 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Whether a peer gets the description of another job in place of a refusal, once. Clients of OpenPMIx 4.2 ask about the job for
-    /// values of its ranks, and look for them in the description.
+    /// Whether a peer gets the description of another job in place of a refusal, once. Clients of OpenPMIx 4.2 ask about
+    /// the job for values of its ranks, and look for them in the description. A Get about a node, an application or a
+    /// session is refused: the job's own value of that key would answer another question.
     fn describes_instead(&mut self, id: PeerId, requested: &RequestedData) -> bool {
         let RequestedData { proc, key: Some(key), .. } = requested else { return false };
         let is_other = self.peers.get(id).is_some_and(|peer| !peer.is_of_job(&proc.namespace));
         let is_missing = is_other
             && proc.rank == Rank::Wildcard
+            && requested.directives.realm.is_default()
             && key.is_reserved()
             && self.registry.registered(&proc.namespace).is_some()
             && matches!(self.locate(requested, key, For::Peer), Err(LookupError::NotFound { .. }));

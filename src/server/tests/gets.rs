@@ -365,6 +365,10 @@ fn the_description_of_another_job_comes_once_in_place_of_a_refusal() {
     let mut rig = super::tools::rig(Capabilities::empty(), ToolAdmission::Assigned);
     let member = rig.job(2, 2)[0];
     let (tool, _) = super::tools::tool(&mut rig, 50);
+    // Regression: the description was the answer here too, and a value of the job passed for the node's.
+    let of_node = [Info::new(key("pmix.hname"), "elsewhere")];
+    let answers = rig.request(tool, get(&everybody(), Some("pmix.max.size"), &of_node));
+    assert_eq!(statuses(&answers), [(tool, Status::ERR_NOT_FOUND)]);
     let mut ask = |peer, name| rig.request(peer, get(&everybody(), Some(name), &[]));
     assert_eq!(data(&ask(tool, "pmix.lrank")), [kval("pmix.job.size", 2)]);
     // Another one would tell nothing new. Members have it.
