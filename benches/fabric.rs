@@ -1,5 +1,5 @@
-//! The costs of a large fabric, and the nearest devices of one: 100,000 devices in each structure. Then a job of 1,000,000 ranks on 10,000
-//! nodes with a device in each of 4 planes: the times and sizes of its start, printed once.
+//! The costs of a large fabric, and the nearest devices of one: 100,000 devices in each structure. Then a job of
+//! 1,000,000 ranks on 10,000 nodes with a device in each of 4 planes: the times and sizes of its start, printed once.
 
 mod support;
 

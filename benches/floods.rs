@@ -5,8 +5,8 @@
 //! The first rows are baselines: a server that only echoes messages, without and with a flood, and a server of ours
 //! beside threads that compute.
 //!
-//! The flooding client is a process of its own, as it is in use. As a thread it would stop the server's: the kernel lets
-//! the threads of a process wait while one of them gives memory back.
+//! The flooding client is a process of its own, as it is in use. As a thread it would stop the server's: the kernel
+//! lets the threads of a process wait while one of them gives memory back.
 //!
 //! `cargo bench --bench floods -- NAME` takes the floods whose names contain NAME.
 

@@ -1,8 +1,8 @@
 //! Messages of the library to the user: each `tracing` event is one line on standard error.
 //!
 //! The C library installs this subscriber. The command has a subscriber of its own and uses the [`Lines`] here. A Rust
-//! program has its own subscriber, or none. This crate has no spans. The registry of `tracing-subscriber` handles spans,
-//! and would cost every client 32 KiB.
+//! program has its own subscriber, or none. This crate has no spans. The registry of `tracing-subscriber` handles
+//! spans, and would cost every client 32 KiB.
 //!
 //! - **N1** A line never holds up the process: if standard error can't take it at once, it is counted and dropped.
 //! - **N2** A line never ends the process: nothing is written to a pipe without a reader, or to a closed descriptor.
@@ -24,8 +24,8 @@ mod levels;
 
 pub use levels::{AREAS, Area, Levels, VARIABLE};
 
-/// Shows the events of the C library in another program's process from now on, as `modex[PID]: ...`. Without a wish of the
-/// user, `levels` has errors alone. A subscriber that the process has already stays.
+/// Shows the events of the C library in another program's process from now on, as `modex[PID]: ...`. Without a wish of
+/// the user, `levels` has errors alone. A subscriber that the process has already stays.
 pub fn install(levels: Levels) {
     let complaints = levels.complaints();
     let lines = Lines::on_stderr(!levels.is_wish());

@@ -474,8 +474,8 @@ fn no_message_is_longer_than_the_release_takes() {
     server.ended();
 }
 
-/// From 6.0 on, servers of OpenPMIx pass the values of a group's members to those on other nodes. Each member sends its own. Our
-/// client did not, and the others found nothing.
+/// From 6.0 on, servers of OpenPMIx pass the values of a group's members to those on other nodes. Each member sends its
+/// own. Our client did not, and the others found nothing.
 #[test]
 fn a_request_to_form_a_group_carries_what_its_sender_has_put_for_other_nodes() {
     for (version, is_sent) in [("5.0.9", false), ("6.1.0", true)] {

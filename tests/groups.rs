@@ -67,8 +67,8 @@ fn an_invitation_that_everybody_accepts_makes_a_group_whose_name_stands_for_it()
     });
 }
 
-/// OpenPMIx's main line has this exchange, and its example `group_invite_endpts` failed here. No value is committed, so a
-/// member finds it only by the exchange, already in the handler that hears of the group.
+/// OpenPMIx's main line has this exchange, and its example `group_invite_endpts` failed here. No value is committed, so
+/// a member finds it only by the exchange, already in the handler that hears of the group.
 #[test]
 fn members_of_a_group_by_invitation_give_each_other_what_they_have_put() {
     let (_node, clients) = job(3);

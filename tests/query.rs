@@ -68,8 +68,8 @@ fn info(name: &'static str, value: impl Into<Value>) -> Info {
     Info::new(key(name), value)
 }
 
-/// All keys under which a value may be stored or derived: the standard's keys, without those that only a query measures, and those of
-/// this test.
+/// All keys under which a value may be stored or derived: the standard's keys, without those that only a query
+/// measures, and those of this test.
 fn names() -> Vec<&'static str> {
     let own = ["of.job", "of.node", "of.process", "posted", "posted.far", "qualified", "nobody's"];
     let all: BTreeSet<&str> = keys::attributes().map(|attribute| attribute.name).chain(own).collect();

@@ -405,8 +405,8 @@ fn memory_of_a_large_value_is_prepared_in_turns() {
     }
 }
 
-/// A posted array was encoded twice, in memory that grew, and copied once more. With 32,000 texts of 400 bytes this took
-/// 40-55 ms in one turn. Now it is encoded once, and another thread frees it.
+/// A posted array was encoded twice, in memory that grew, and copied once more. With 32,000 texts of 400 bytes this
+/// took 40-55 ms in one turn. Now it is encoded once, and another thread frees it.
 fn a_large_array_is_encoded_once_and_its_memory_is_prepared() {
     let mut node = Node::new(4);
     for (number, changed) in [(1, true), (2, true), (2, false)] {

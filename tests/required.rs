@@ -1,5 +1,5 @@
-//! Required means required: each attribute of the dictionary, marked so, goes to each function of a client, a server and a
-//! tool. Functions succeed only with attributes that `PMIX_QUERY_ATTRIBUTE_SUPPORT` lists for them.
+//! Required means required: each attribute of the dictionary, marked so, goes to each function of a client, a server
+//! and a tool. Functions succeed only with attributes that `PMIX_QUERY_ATTRIBUTE_SUPPORT` lists for them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -100,8 +100,8 @@ const FUNCTIONS: [Function; 14] = [
     ("PMIx_Session_control", |client, directive| outcome(client.session_control(1, vec![directive]).wait())),
 ];
 
-/// Functions of a server. The job "other" is not registered. `PMIx_Notify_event` is no such function: a host passes events of
-/// other nodes on, with marks that it has honoured itself.
+/// Functions of a server. The job "other" is not registered. `PMIx_Notify_event` is no such function: a host passes
+/// events of other nodes on, with marks that it has honoured itself.
 const SERVER_FUNCTIONS: [ServerFunction; 6] = [
     ("PMIx_server_setup_application", |server, directive| {
         outcome(server.setup_application(&namespace("other"), &[directive]))

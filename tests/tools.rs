@@ -215,7 +215,8 @@ fn closed() -> String {
     format!("closed.0;tcp4://{}", listener.local_addr().unwrap())
 }
 
-/// Regression: the status was the first bytes of the answer, here of a web server. It was positive, so programs took it for a success.
+/// Regression: the status was the first bytes of the answer, here of a web server. It was positive, so programs took it
+/// for a success.
 #[test]
 fn a_peer_that_is_no_server_is_unreachable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -311,7 +312,8 @@ fn a_wait_for_a_server_that_does_not_answer_has_a_limit() {
     drop(server);
 }
 
-/// Regression: a server that accepts a connection and stays mute held the tool up for 60 seconds and more, whatever its limit.
+/// Regression: a server that accepts a connection and stays mute held the tool up for 60 seconds and more, whatever its
+/// limit.
 #[test]
 fn a_tool_gives_a_mute_server_up_after_its_time() {
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,5 @@
-//! The features of the PMIx Standard and their states: the table `spec/features.tsv`, which `modex info --features` prints.
+//! The features of the PMIx Standard and their states: the table `spec/features.tsv`, which `modex info --features`
+//! prints.
 //!
 //! `cli/tests/cli/features.rs` compares the table with the repository. It also writes the tables in `README.md` and
 //! `docs/compatibility.md`, which follow from it.

@@ -1,8 +1,9 @@
 //! `modex host`: another launcher, such as Open MPI 5's `mpirun`, with a server of this library.
 //!
-//! PRRTE, the launcher inside Open MPI 5, calls public functions of PMIx and internal ones of the OpenPMIx that it was built with.
-//! `libmodex-pmix.so` is the C library under a name of its own. The loader takes it first, for the public functions (`LD_PRELOAD`),
-//! and the launcher's `libpmix.so.2` for the internal ones. Before the launcher starts, its loader says whether all functions are there.
+//! PRRTE, the launcher inside Open MPI 5, calls public functions of PMIx and internal ones of the OpenPMIx that it was
+//! built with. `libmodex-pmix.so` is the C library under a name of its own. The loader takes it first, for the public
+//! functions (`LD_PRELOAD`), and the launcher's `libpmix.so.2` for the internal ones. Before the launcher starts, its
+//! loader says whether all functions are there.
 
 mod launcher;
 
@@ -168,7 +169,8 @@ fn joined(first: &OsStr, between: &str, rest: Option<OsString>) -> OsString {
     joined
 }
 
-/// The directories without that of the library: its `libpmix.so.2` lacks the functions that the launcher looks for there.
+/// The directories without that of the library: its `libpmix.so.2` lacks the functions that the launcher looks for
+/// there.
 fn without_own(directories: &OsStr, library: &Path) -> Option<OsString> {
     let own = library.parent()?.canonicalize().ok()?;
     let others = std::env::split_paths(directories).filter(|path| path.canonicalize().ok().as_ref() != Some(&own));

@@ -42,7 +42,8 @@ pub(super) struct InfoOptions {
     /// List the parameters of OpenPMIx (variables PMIX_MCA_NAME, and files) that have an effect, and what sets them now
     #[arg(long, conflicts_with = "api")]
     parameters: bool,
-    /// List the features of the PMIx Standard by chapter: those that work, work partly, are the host's part, or are not done
+    /// List the features of the PMIx Standard by chapter: those that work, work partly, are the host's part, or are not
+    /// done
     #[arg(long, conflicts_with_all = ["api", "parameters"])]
     features: bool,
     /// Only features in these states

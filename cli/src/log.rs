@@ -4,8 +4,8 @@
 //! - A user who sets `MODEX_LOG` asks for a log. Its lines have time and level: `modex: 2026-10-07T10:34:56.789012Z info: ...`.
 //! - `MODEX_LOG_FORMAT=json` makes each line an object, in the form of `tracing-subscriber`.
 //!
-//! The rules of [`modex::stderr_log`] hold for all of them: no line holds up or ends the command, and a peer's text can't steer
-//! a terminal.
+//! The rules of [`modex::stderr_log`] hold for all of them: no line holds up or ends the command, and a peer's text
+//! can't steer a terminal.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,7 +26,8 @@ use crate::printing::escaped_json;
 /// The variable with the form of the lines: `text` or `json`.
 pub(super) const FORMAT_VARIABLE: &str = "MODEX_LOG_FORMAT";
 
-/// Shows events from now on. `wanted` and `format` are the values of [`modex::stderr_log::VARIABLE`] and [`FORMAT_VARIABLE`].
+/// Shows events from now on. `wanted` and `format` are the values of [`modex::stderr_log::VARIABLE`] and
+/// [`FORMAT_VARIABLE`].
 pub(super) fn install(wanted: Option<&OsStr>, format: Option<&OsStr>) {
     let [wanted, format] = [wanted, format].map(|text| text.filter(|text| !text.is_empty()));
     let levels = Levels::of(wanted, LevelFilter::WARN).with_verbose(&verbose_areas());

@@ -1,7 +1,7 @@
 //! Man pages from the command line's own description. The sections of a page are those of its help text.
 //!
-//! A help text has paragraphs, and sections such as `Exit status:` with indented lines. A section with these names becomes
-//! one of the page, as people look for them there. The other paragraphs are notes.
+//! A help text has paragraphs, and sections such as `Exit status:` with indented lines. A section with these names
+//! becomes one of the page, as people look for them there. The other paragraphs are notes.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! Directives: attributes with values of any type, optional or required, for functions of a client and of a server. Each call
-//! ends, and both work afterwards. The launch blob of a job may also have changed bytes.
+//! Directives: attributes with values of any type, optional or required, for functions of a client and of a server.
+//! Each call ends, and both work afterwards. The launch blob of a job may also have changed bytes.
 //!
 //! Input: a function, then records of six bytes: attribute (2, most significant first), kind of the value, flags, and a
 //! number (2). For the blob a record gives the info, a place in its bytes (2) and the new byte.

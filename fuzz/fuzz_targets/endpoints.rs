@@ -1,8 +1,8 @@
-//! Endpoints of a launch blob (`modex.endpoints`): those of other servers are refused, or every process has the list that its run
-//! says.
+//! Endpoints of a launch blob (`modex.endpoints`): those of other servers are refused, or every process has the list
+//! that its run says.
 //!
-//! Input: the number of lists, a kind of damage, position of the cut, then runs of 16 bytes. The runs behind the cut are those of a
-//! second blob.
+//! Input: the number of lists, a kind of damage, position of the cut, then runs of 16 bytes. The runs behind the cut
+//! are those of a second blob.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Descriptions of fabrics: any text is read or refused with a short error. What was read answers queries, and the nearest
-//! devices have the costs that the pairs have.
+//! Descriptions of fabrics: any text is read or refused with a short error. What was read answers queries, and the
+//! nearest devices have the costs that the pairs have.
 //!
 //! Input: a byte that chooses the form, then the text, or the bytes of one inventory.
 

@@ -1,7 +1,8 @@
-//! Storage: tables of the kernel are read within bounds, and infos of queries and requests about files are answered or refused.
-//! No file is touched: the provider has systems alone.
+//! Storage: tables of the kernel are read within bounds, and infos of queries and requests about files are answered or
+//! refused. No file is touched: the provider has systems alone.
 //!
-//! Input: a byte that chooses the form. Then a text, or records of four bytes: attribute, kind of the value, and a number (2).
+//! Input: a byte that chooses the form. Then a text, or records of four bytes: attribute, kind of the value, and a
+//! number (2).
 
 #![no_main]
 

@@ -1,7 +1,8 @@
 //! Arguments of exported functions, as types that carry the promise of the C caller.
 //!
-//! C sees a pointer or a number. Calls from C make values of these types; Rust code needs `unsafe` for it. So the parameter list
-//! of a function states what its caller promises, the promise is argued here once, and the body of the function is safe.
+//! C sees a pointer or a number. Calls from C make values of these types; Rust code needs `unsafe` for it. So the
+//! parameter list of a function states what its caller promises, the promise is argued here once, and the body of the
+//! function is safe.
 //!
 //! | type | in C | promise |
 //! |---|---|---|
@@ -136,12 +137,12 @@ impl<'a> Marked<'a> {
         unsafe { Counted::new(self.first, count.number) }
     }
 
-    /// Marks the required directives after a success (`PMIX_INFO_REQD_PROCESSED`). No function succeeds without honouring them.
-    /// Other entries stay untouched.
+    /// Marks the required directives after a success (`PMIX_INFO_REQD_PROCESSED`). No function succeeds without
+    /// honouring them. Other entries stay untouched.
     pub fn mark_if(self, status: pmix_status_t, count: Count<'a, pmix_info_t>) -> pmix_status_t {
         if status >= 0 {
-            // SAFETY: so many entries are there (A2) and their flags ours to change until the call ends (A1); this argument is
-            // used up.
+            // SAFETY: so many entries are there (A2) and their flags ours to change until the call ends (A1); this
+            // argument is used up.
             for info in unsafe { pointer::slice_mut(self.first, count.number, "array of infos") }.unwrap_or_default() {
                 let flags = InfoFlags::from_bits_retain(info.flags);
                 if flags.contains(InfoFlags::REQUIRED) && !flags.contains(InfoFlags::PROCESSED) {
@@ -204,7 +205,8 @@ impl<'a, T> Out<'a, T> {
     /// # Errors
     /// When the pointer is NULL or an impossible address; `what` names it.
     pub fn place(&mut self, what: &'static str) -> Result<&mut T, CError> {
-        // SAFETY: the storage is ours alone (`new`); the result borrows this argument, so there is one reference at a time.
+        // SAFETY: the storage is ours alone (`new`); the result borrows this argument, so there is one reference at a
+        // time.
         unsafe { pointer::unique(self.pointer, what) }
     }
 
@@ -429,7 +431,8 @@ impl<'a> CText<'a> {
     }
 }
 
-/// A string in an array of fixed size, such as a key. The array may be full and lack the NUL, so no byte behind it is read.
+/// A string in an array of fixed size, such as a key. The array may be full and lack the NUL, so no byte behind it is
+/// read.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct FixedText<'a, const SIZE: usize> {
@@ -678,7 +681,8 @@ impl DataOut<'_> {
         if at.is_null() {
             return Err(CError::Null { what });
         }
-        // SAFETY: storage for an element of this type: the caller's, by the promise of `DataOut`, or the function's block.
+        // SAFETY: storage for an element of this type: the caller's, by the promise of `DataOut`, or the function's
+        // block.
         Ok(unsafe { Place::new(data_type, at) })
     }
 }

@@ -1,7 +1,8 @@
 //! Calls of the C caller's functions.
 //!
-//! A function with a callback takes a [`Callback`] and a [`CallerData`]. Together they are a [`Bound`], whose `call` takes Rust
-//! values and lends them to C for as long as the standard says. So each kind of callback is called in one place.
+//! A function with a callback takes a [`Callback`] and a [`CallerData`]. Together they are a [`Bound`], whose `call`
+//! takes Rust values and lends them to C for as long as the standard says. So each kind of callback is called in one
+//! place.
 //!
 //! - **B1** The function is NULL, or it may be called once on any thread with the data that came with it (rule of every
 //!   contract with a callback). A [`Bound`] is used up by the call. A [`Callback`] is bound again only if its first [`Bound`]

@@ -41,9 +41,10 @@ const STACK_BYTES: usize = 64 << 10;
 
 /// Runs the body of a function with another result; `otherwise` is the result after a panic.
 ///
-/// The calling thread can't be cancelled (`pthread_cancel`) in the body, because a cancellation unwinds the thread without
-/// regard to locks. It takes effect after the body. A thread of the asynchronous type ends in this function, others at their
-/// next cancellation point. So exported functions have the ABI `C-unwind`, and nothing to drop after this one.
+/// The calling thread can't be cancelled (`pthread_cancel`) in the body, because a cancellation unwinds the thread
+/// without regard to locks. It takes effect after the body. A thread of the asynchronous type ends in this function,
+/// others at their next cancellation point. So exported functions have the ABI `C-unwind`, and nothing to drop after
+/// this one.
 pub fn guard_or<T: Copy>(otherwise: T, body: impl FnOnce() -> T) -> T {
     let mut state_before = PTHREAD_CANCEL_DISABLE;
     // SAFETY: changes the calling thread alone, and writes its former state to the variable.
@@ -51,7 +52,8 @@ pub fn guard_or<T: Copy>(otherwise: T, body: impl FnOnce() -> T) -> T {
     // A panic leaves nothing half done for the next call: bodies own the data that they change until they succeed, and
     // locks are not poisoned (parking_lot).
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise);
-    // SAFETY: restores the state of the same thread; the former one is not wanted. The frames that it may unwind own nothing.
+    // SAFETY: restores the state of the same thread; the former one is not wanted. The frames that it may unwind own
+    // nothing.
     unsafe { pthread_setcancelstate(state_before, null_mut()) };
     result
 }

@@ -1,8 +1,8 @@
 //! The few functions of libhwloc that members of C structures need, looked up at the first use of such a member.
 //!
-//! Bitmaps and topologies cross the border as libhwloc's own objects. Callers pass them to their libhwloc.so.15, which is the
-//! library found here: the loader has one library of that name in a process. A process that never uses such a member never
-//! loads it.
+//! Bitmaps and topologies cross the border as libhwloc's own objects. Callers pass them to their libhwloc.so.15, which
+//! is the library found here: the loader has one library of that name in a process. A process that never uses such a
+//! member never loads it.
 //!
 //! - **H1** References to the opaque types are references to live objects of some libhwloc. The functions below take such
 //!   references, so a call with one needs no further promise. Only functions that end an object or follow a bare pointer are
@@ -39,9 +39,9 @@ pub struct RawTopology {
     opaque: Opaque,
 }
 
-// SAFETY: any number of threads may read a loaded topology while nobody changes it (hwloc's documentation, "Thread Safety").
-// The library changes none. Callers must not change one either: those that they get here are read-only (the standard's
-// `PMIx_Load_topology`), and those that they pass stay as they are during the call (P1).
+// SAFETY: any number of threads may read a loaded topology while nobody changes it (hwloc's documentation, "Thread
+// Safety"). The library changes none. Callers must not change one either: those that they get here are read-only (the
+// standard's `PMIx_Load_topology`), and those that they pass stay as they are during the call (P1).
 unsafe impl Sync for RawTopology {}
 
 /// Declares functions of a library, which are looked up together.
@@ -169,8 +169,8 @@ pub fn bitmap_of(list: &Text) -> Result<*mut c_void, CError> {
     Err(CError::Hwloc { what })
 }
 
-/// Whether a text is a list of numbers and ranges that libhwloc may read. libhwloc takes some other texts for empty lists. It
-/// also allocates a bit for each number up to the largest: ten bytes of a peer could take half a gigabyte.
+/// Whether a text is a list of numbers and ranges that libhwloc may read. libhwloc takes some other texts for empty
+/// lists. It also allocates a bit for each number up to the largest: ten bytes of a peer could take half a gigabyte.
 fn is_list(text: &[u8]) -> bool {
     let is_number = |text: &[u8]| {
         let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -206,8 +206,8 @@ pub unsafe fn free_bitmap(bitmap: *mut c_void) {
     }
 }
 
-/// The topology as XML, with the support flags of its libhwloc. The topology may be of another release than the libhwloc
-/// found here.
+/// The topology as XML, with the support flags of its libhwloc. The topology may be of another release than the
+/// libhwloc found here.
 ///
 /// # Errors
 /// When libhwloc is missing, or can't read the topology.
@@ -297,8 +297,9 @@ pub unsafe fn destroy_topology(topology: *mut c_void) {
 }
 
 impl Functions {
-    /// Refuses a topology of another libhwloc, such as a program's own or one of another release. Its structures may have
-    /// another layout, and this libhwloc would read wrong memory. The number of the layout comes first in all of them.
+    /// Refuses a topology of another libhwloc, such as a program's own or one of another release. Its structures may
+    /// have another layout, and this libhwloc would read wrong memory. The number of the layout comes first in all of
+    /// them.
     fn expect_own_layout(&self, topology: &RawTopology, what: &'static str) -> Result<(), CError> {
         if (self.topology_abi_check)(topology) == 0 { Ok(()) } else { Err(CError::HwlocLayout { what }) }
     }
@@ -309,8 +310,8 @@ fn functions(what: &'static str) -> Result<&'static Functions, CError> {
     FUNCTIONS.get_or_init(|| Functions::look_up(open()?)).as_ref().ok_or(CError::Hwloc { what })
 }
 
-/// Loads libhwloc; `None` on a machine without it. Its variables select files that it reads and plugins that it loads. So a
-/// process with more rights than its starter does not load it if one of them is set.
+/// Loads libhwloc; `None` on a machine without it. Its variables select files that it reads and plugins that it loads.
+/// So a process with more rights than its starter does not load it if one of them is set.
 pub(super) fn open() -> Option<*mut c_void> {
     if has_more_rights_than_its_starter() && has_variable_with_prefix("HWLOC_") {
         tracing::warn!(
@@ -341,8 +342,8 @@ pub(super) unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Optio
 mod tests {
     use super::*;
 
-    /// Regression: a value of ten bytes, "4000000000", allocated half a gigabyte in every receiving program. A request with
-    /// several such values ended the server for lack of memory.
+    /// Regression: a value of ten bytes, "4000000000", allocated half a gigabyte in every receiving program. A request
+    /// with several such values ended the server for lack of memory.
     #[test]
     fn a_set_of_processors_is_a_list_of_numbers_that_machines_have() {
         for list in ["", "0", "0-3,8", "7-", "32768", "1,", "0-32768"] {

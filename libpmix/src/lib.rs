@@ -1,7 +1,7 @@
 //! The C interface: what `libpmix.so.2` exports.
 //!
-//! Every function takes typed arguments (`argument`), converts them (`from_c`), calls `modex`, converts the result (`to_c`)
-//! and turns errors into status codes (`guard`). Logic that Rust users need, too, is in `modex`.
+//! Every function takes typed arguments (`argument`), converts them (`from_c`), calls `modex`, converts the result
+//! (`to_c`) and turns errors into status codes (`guard`). Logic that Rust users need, too, is in `modex`.
 //!
 //! Rules that hold for all of it:
 //! - **M1** Memory that crosses the border in either direction is libc's.

@@ -37,8 +37,8 @@ pub(super) fn forget_address() {
 /// Removes a variable from the environment. libc's function is not used: this library's own threads read the
 /// environment under the standard library's lock.
 pub(super) fn forget(name: &str) {
-    // SAFETY: no thread of the program's may be looking at the environment meanwhile, which the standard asks of a program
-    // that initializes a tool.
+    // SAFETY: no thread of the program's may be looking at the environment meanwhile, which the standard asks of a
+    // program that initializes a tool.
     unsafe { std::env::remove_var(name) };
 }
 
@@ -46,8 +46,9 @@ pub(super) fn forget(name: &str) {
 pub(super) struct Keepalive(RawFd);
 
 impl Keepalive {
-    /// Finds the descriptor that the starter has passed. Call it before the library opens descriptors of its own: a starter may pass the
-    /// variable without the descriptor. The descriptor stays as it is until the watch begins, so that a failed initialization can be repeated.
+    /// Finds the descriptor that the starter has passed. Call it before the library opens descriptors of its own: a
+    /// starter may pass the variable without the descriptor. The descriptor stays as it is until the watch begins, so
+    /// that a failed initialization can be repeated.
     pub(super) fn of_starter() -> Option<Self> {
         // In a set-user-id program the variable would select a descriptor of the program to be read and closed.
         let number = trusted_variable(KEEPALIVE)?;
@@ -72,7 +73,8 @@ impl Keepalive {
         });
     }
 
-    /// Raises `PMIX_ERR_JOB_TERMINATED` in this server when the starter ends. Hosts such as PRRTE know it by the affected process.
+    /// Raises `PMIX_ERR_JOB_TERMINATED` in this server when the starter ends. Hosts such as PRRTE know it by the
+    /// affected process.
     pub(super) fn watch_of_server(self, role: &Arc<dyn ServerRole>) {
         let role = Arc::downgrade(role);
         self.watch_by(move || {

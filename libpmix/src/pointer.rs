@@ -191,8 +191,8 @@ pub unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<Opt
     Ok(Some(unsafe { CStr::from_ptr(pointer) }))
 }
 
-/// A string that is usually in an array of this size and may lack its NUL there. It is read no further than the array. `None`
-/// for NULL.
+/// A string that is usually in an array of this size and may lack its NUL there. It is read no further than the array.
+/// `None` for NULL.
 ///
 /// # Errors
 /// When the pointer is an impossible address, or no NUL comes within the array.

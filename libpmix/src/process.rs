@@ -181,8 +181,8 @@ impl Member {
 /// The current role. A tool whose primary server has ended has none.
 ///
 /// # Errors
-/// `ERR_INIT` before the first and after the last initialization, and in a forked child. `ERR_OUT_OF_RESOURCE` for a tool
-/// whose server has ended, if there is no descriptor left.
+/// `ERR_INIT` before the first and after the last initialization, and in a forked child. `ERR_OUT_OF_RESOURCE` for a
+/// tool whose server has ended, if there is no descriptor left.
 pub(super) fn member() -> Result<Member, Status> {
     match known_member()? {
         Member::Client(client) if client.is_left() => {

@@ -5,8 +5,8 @@ use modex::types::{Info, InfoFlags, Status, Value};
 
 use super::guard::Failure;
 
-/// Refuses a required directive that the first initialization did not have. A flag that is false without a word may be required to be
-/// false.
+/// Refuses a required directive that the first initialization did not have. A flag that is false without a word may be
+/// required to be false.
 ///
 /// # Errors
 /// `ERR_NOT_SUPPORTED`. A line of the log names the directive.

@@ -28,7 +28,8 @@ pub(super) trait ServerRole: Send + Sync {
     /// Writes a text to the standard output or error of this process.
     fn write_log(&self, stream: Stream, text: &[u8]);
 
-    /// Takes processes that this process has started itself out of a list of targets. Returns their inputs that are open.
+    /// Takes processes that this process has started itself out of a list of targets. Returns their inputs that are
+    /// open.
     fn take_child_inputs(&self, targets: &mut Vec<ProcId>) -> Vec<(ProcId, Arc<ChildInput>)>;
 
     /// A process that this process has started itself gets no more input.

@@ -1,9 +1,9 @@
 //! The OpenPMIx that this library stands in for.
 //!
-//! A launcher that needs internal functions of OpenPMIx has two PMIx libraries: ours, preloaded, and the OpenPMIx that it was
-//! built with. The loader binds the public functions to ours. Such a launcher compares the version with that of its build, so the
-//! library announces the version of the other one. PRRTE 3.0 reads `PMIX_VERSION_NUMERIC`. PRRTE 4.1 reads the second word of
-//! `PMIx_Get_version`.
+//! A launcher that needs internal functions of OpenPMIx has two PMIx libraries: ours, preloaded, and the OpenPMIx that
+//! it was built with. The loader binds the public functions to ours. Such a launcher compares the version with that of
+//! its build, so the library announces the version of the other one. PRRTE 3.0 reads `PMIX_VERSION_NUMERIC`. PRRTE 4.1
+//! reads the second word of `PMIx_Get_version`.
 
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
@@ -14,7 +14,8 @@ use nix::libc;
 use super::hwloc::symbol;
 use super::types::c_char;
 
-/// The release of the interface, as `PMIX_VERSION_NUMERIC`: that of the OpenPMIx behind this library, or that of our headers.
+/// The release of the interface, as `PMIX_VERSION_NUMERIC`: that of the OpenPMIx behind this library, or that of our
+/// headers.
 pub(super) fn version_number() -> u32 {
     static NUMBER: OnceLock<u32> = OnceLock::new();
     *NUMBER.get_or_init(|| {
@@ -23,13 +24,13 @@ pub(super) fn version_number() -> u32 {
     })
 }
 
-/// `PMIX_NUMERIC_VERSION` of our headers: 4.2.9, the last release of 4.2. PRRTE 3.0 demands 4.2.4 or later and psmgmt 4.2.3.
-/// Slurm has a plug-in for each major number, and Debian's has none above 4. Messages have a version of their own, because
-/// peers choose their layouts by it (`modex::proto::Version::OWN`).
+/// `PMIX_NUMERIC_VERSION` of our headers: 4.2.9, the last release of 4.2. PRRTE 3.0 demands 4.2.4 or later and psmgmt
+/// 4.2.3. Slurm has a plug-in for each major number, and Debian's has none above 4. Messages have a version of their
+/// own, because peers choose their layouts by it (`modex::proto::Version::OWN`).
 pub(super) const OWN_VERSION: u32 = 0x0004_0209;
 
-/// The size of a host's table of functions in the release of the OpenPMIx behind this library, in bytes. A launcher has been built for
-/// that release. `None` in most processes.
+/// The size of a host's table of functions in the release of the OpenPMIx behind this library, in bytes. A launcher has
+/// been built for that release. `None` in most processes.
 pub(super) fn module_size_bytes() -> Option<usize> {
     match version_number() {
         OWN_VERSION => None,
@@ -37,8 +38,8 @@ pub(super) fn module_size_bytes() -> Option<usize> {
     }
 }
 
-/// The form of the data that servers exchange, if the release behind this library needs another one than ours. The job's other servers
-/// may be of it.
+/// The form of the data that servers exchange, if the release behind this library needs another one than ours. The
+/// job's other servers may be of it.
 pub(super) fn exchange_form() -> Option<ExchangeForm> {
     match version_number() {
         0..0x0004_0000 => Some(ExchangeForm::Release3),
@@ -47,15 +48,15 @@ pub(super) fn exchange_form() -> Option<ExchangeForm> {
     }
 }
 
-/// Whether the launcher is a PRRTE that gives one answer to all open requests for a process's data. The main line, for release 7, does
-/// not.
+/// Whether the launcher is a PRRTE that gives one answer to all open requests for a process's data. The main line, for
+/// release 7, does not.
 pub(super) fn mixes_fetches_up() -> bool {
     let behind = version_text_behind().and_then(|text| number(&text.to_string_lossy()));
     behind.is_some_and(|number| number < 0x0007_0000)
 }
 
-/// Whether output for a file goes nowhere else unless a directive says so. OpenPMIx 5.0.11 and its main line do that. Other releases
-/// copy it to the terminal, and so does this library.
+/// Whether output for a file goes nowhere else unless a directive says so. OpenPMIx 5.0.11 and its main line do that.
+/// Other releases copy it to the terminal, and so does this library.
 pub(super) fn keeps_files_alone() -> bool {
     are_files_alone(version_number())
 }
@@ -106,7 +107,8 @@ pub(super) const OWN_TEXT: &CStr =
         Err(_) => panic!("the text ends with its only NUL"),
     };
 
-/// The text of the next library that has the function, in the order in which the loader searches; `None` in most processes.
+/// The text of the next library that has the function, in the order in which the loader searches; `None` in most
+/// processes.
 fn version_text_behind() -> Option<&'static CStr> {
     // SAFETY: the function has this type in every release of the interface.
     let get_version: extern "C" fn() -> *const c_char = unsafe { symbol(libc::RTLD_NEXT, c"PMIx_Get_version") }?;

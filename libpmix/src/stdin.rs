@@ -185,8 +185,8 @@ fn has_others(shared: &Shared, gone: &[ProcId]) -> bool {
     !state.is_closed
 }
 
-/// Writes to the processes that this tool has started itself. No bytes end their input. Returns the other targets, and the
-/// number of processes that have taken the bytes. `None`: nothing more is wanted.
+/// Writes to the processes that this tool has started itself. No bytes end their input. Returns the other targets, and
+/// the number of processes that have taken the bytes. `None`: nothing more is wanted.
 fn write_to_children(mut targets: Vec<ProcId>, bytes: &[u8], wakened: &UnixStream) -> Option<(Vec<ProcId>, usize)> {
     let mut reader_count = 0;
     for (proc, input) in take_children(&mut targets) {

@@ -68,8 +68,8 @@ pub(super) fn reading_or_new() -> &'static Mutex<Option<Reading>> {
     }
 }
 
-/// In a forked child the reading stays the parent's: another thread may hold its lock, and the child shares its waker. Runs
-/// right after the fork.
+/// In a forked child the reading stays the parent's: another thread may hold its lock, and the child shares its waker.
+/// Runs right after the fork.
 pub(super) fn forget_after_fork() {
     let before = READING.swap(std::ptr::null_mut(), Ordering::AcqRel);
     if !before.is_null() {

@@ -17,16 +17,16 @@ use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
 use super::{descriptors, from_c, parent, repeated_init, server, spoken, stdin, to_c, tool_servers, turns};
 
-/// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
-/// attributes name, else to the server that started it, else to the first server found that admits it. With
+/// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that
+/// the attributes name, else to the server that started it, else to the first server found that admits it. With
 /// `PMIX_TOOL_DO_NOT_CONNECT` it connects to none, and without a name `proc` gets an empty namespace and
-/// `PMIX_RANK_UNDEF`. The first server to which it attaches later gives it a name. With `PMIX_TOOL_CONNECT_OPTIONAL` it works
-/// alone if there is no server.
+/// `PMIX_RANK_UNDEF`. The first server to which it attaches later gives it a name. With `PMIX_TOOL_CONNECT_OPTIONAL` it
+/// works alone if there is no server.
 ///
-/// A launcher (`PMIX_LAUNCHER`) is a server, too, which tools find; `PMIx_tool_set_server_module` gives it a host's functions. A
-/// tool that another tool has started (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. If the job's
-/// description asks for it (`PMIX_DEBUG_STOP_IN_INIT`), this waits for `PMIX_DEBUGGER_RELEASE`. See the standard's function of
-/// the same name.
+/// A launcher (`PMIX_LAUNCHER`) is a server, too, which tools find; `PMIx_tool_set_server_module` gives it a host's
+/// functions. A tool that another tool has started (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as
+/// well. If the job's description asks for it (`PMIX_DEBUG_STOP_IN_INIT`), this waits for `PMIX_DEBUGGER_RELEASE`. See
+/// the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -79,8 +79,8 @@ pub extern "C-unwind" fn PMIx_tool_init<'a>(
     info.mark_if(status, ninfo)
 }
 
-/// Connects, becomes a server if the directives say so, and attaches to the tool that started this one. After a failure nothing
-/// of it stays.
+/// Connects, becomes a server if the directives say so, and attaches to the tool that started this one. After a failure
+/// nothing of it stays.
 fn become_tool(
     directives: &Directives,
     infos: List<'_, pmix_info_t>,

@@ -101,8 +101,8 @@ pub extern "C-unwind" fn PMIx_tool_disconnect(server: In<'_, pmix_proc_t>) -> pm
     })
 }
 
-/// The servers this process is connected to: the primary one, then the others, the oldest first. Servers that have ended are not
-/// among them. The caller releases the array. See the standard's function of the same name.
+/// The servers this process is connected to: the primary one, then the others, the oldest first. Servers that have
+/// ended are not among them. The caller releases the array. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -182,8 +182,8 @@ pub extern "C-unwind" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) 
     })
 }
 
-/// Makes this tool its own server, if `server` is this tool. Returns whether it is. Its connections stay. Without a server inside, it
-/// then has no server.
+/// Makes this tool its own server, if `server` is this tool. Returns whether it is. Its connections stay. Without a
+/// server inside, it then has no server.
 fn choose_own(server: &ProcId) -> Result<bool, Failure> {
     let present = process::read(|state| state.client.clone());
     let Some(present) = present.filter(|present| present.proc() == server) else { return Ok(false) };
@@ -199,9 +199,9 @@ fn choose(server: &ProcId) -> Result<bool, Failure> {
     Ok(process::change(|state| state.roster().choose(server)) || choose_own(server)?)
 }
 
-/// Attaches to a launcher that has attached to the server inside this tool, and chooses it. Launchers of PRRTE serve this tool on
-/// their own connection. Others are found by their namespace, under which they have left a file. Returns whether that
-/// worked. The launcher has no more time than the call.
+/// Attaches to a launcher that has attached to the server inside this tool, and chooses it. Launchers of PRRTE serve
+/// this tool on their own connection. Others are found by their namespace, under which they have left a file. Returns
+/// whether that worked. The launcher has no more time than the call.
 fn follow_back(launcher: &ProcId, look: Look) -> Result<bool, Failure> {
     let Some(role) = process::read(|state| state.server.clone()) else { return Ok(false) };
     let server = role.server();
@@ -243,7 +243,8 @@ fn launcher_named_by(directions: &ToolDirections) -> Option<ProcId> {
 /// A launcher that has come has so much time for an answer, also if the call does not wait.
 const ANSWER_TIME_MIN: Duration = Duration::from_secs(1);
 
-/// Adds a new connection to the list, unless the tool has ended meanwhile. Its events go to the handlers of the process.
+/// Adds a new connection to the list, unless the tool has ended meanwhile. Its events go to the handlers of the
+/// process.
 fn keep(client: Client, is_primary: bool) -> Arc<Membership> {
     if let Some(present) = process::read(|state| state.client.clone())
         && let Err(error) = client.share_handlers(&present)

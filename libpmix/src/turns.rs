@@ -130,8 +130,8 @@ pub(super) fn end_unless(is_initialized: bool) {
     }
 }
 
-/// Runs a call of a function of the program: here, or inside `PMIx_Progress` if the process has external progress. `None`
-/// if it did not run, because the process has finalized.
+/// Runs a call of a function of the program: here, or inside `PMIx_Progress` if the process has external progress.
+/// `None` if it did not run, because the process has finalized.
 pub(super) fn in_turn<R>(call: impl FnOnce() -> R) -> Option<R> {
     match STATE.load(Ordering::Relaxed) {
         EXTERNAL | ENDED if !is_thread_of_library() => return Some(call()),
@@ -162,8 +162,8 @@ fn hand_over(call: &mut dyn FnMut()) {
     }
 }
 
-/// Runs the calls that are due (E2). A thread of the library hands over one call at a time. So after a call this waits a
-/// moment for the next one.
+/// Runs the calls that are due (E2). A thread of the library hands over one call at a time. So after a call this waits
+/// a moment for the next one.
 pub(super) fn run_due() {
     run_due_and_next(NEXT_TIME_MAX);
 }

@@ -1,7 +1,7 @@
 //! Output that the host delivers, and the checker's account of the pulls that get it.
 //!
-//! Pieces of a source have numbers. Each pull of the source gets each piece that comes while the pull stands, once and in order.
-//! Pieces without any pull are kept for the first one.
+//! Pieces of a source have numbers. Each pull of the source gets each piece that comes while the pull stands, once and
+//! in order. Pieces without any pull are kept for the first one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -86,8 +86,8 @@ impl OutputPulls {
         }
     }
 
-    /// A server has got a request for a pull. Returns the number of open requests for this output, this one included. Each of them
-    /// may wait for the host once.
+    /// A server has got a request for a pull. Returns the number of open requests for this output, this one included.
+    /// Each of them may wait for the host once.
     pub(super) fn ask(&mut self, peer: PeerId, tag: Tag, source: Source, number: u64) -> u32 {
         self.asked.insert((peer, tag), (source.clone(), number));
         let open = self.asked.values().filter(|(of, _)| *of == source).count();

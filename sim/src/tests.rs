@@ -101,8 +101,8 @@ fn a_process_that_initializes_again_has_no_ties() {
     assert_eq!(broken(&run(8937, &setup)), "");
 }
 
-/// A process had finalized and was about to initialize again. A neighbour at a fence with it asked for its value, and the
-/// server refused. The checker was wrong: nothing tells a server that a finalized process comes again.
+/// A process had finalized and was about to initialize again. A neighbour at a fence with it asked for its value, and
+/// the server refused. The checker was wrong: nothing tells a server that a finalized process comes again.
 #[test]
 fn a_get_during_a_fence_does_not_wait_for_a_process_that_has_finalized() {
     let faults = Faults::STOP | Faults::REINIT | Faults::DEREGISTER;

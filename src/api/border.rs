@@ -31,8 +31,8 @@ impl Client {
         Ok(Self::of(Arc::new(runtime::alone_as(proc)?)))
     }
 
-    /// Makes the event handlers of another client of this process those of this one, too. An event calls each handler once,
-    /// whatever its server. Must be called before the first use of this client's handlers.
+    /// Makes the event handlers of another client of this process those of this one, too. An event calls each handler
+    /// once, whatever its server. Must be called before the first use of this client's handlers.
     ///
     /// # Errors
     /// When no thread can be started.

@@ -23,9 +23,9 @@ use super::typed::KeyType;
 /// Reading published values of the job and its processes takes no lock and sends no request. The values lie in memory
 /// that the server shares with its clients. A client has no thread until it gets a callback or an event handler.
 ///
-/// Dropping a client without [`Client::finalize`] looks to the server like the end of the process. After a fork the client
-/// belongs to the parent. The child may read shared memory and drop its copy, but every call to the server ends with
-/// [`CallError::Lost`]. A child that wants to be a client connects itself.
+/// Dropping a client without [`Client::finalize`] looks to the server like the end of the process. After a fork the
+/// client belongs to the parent. The child may read shared memory and drop its copy, but every call to the server ends
+/// with [`CallError::Lost`]. A child that wants to be a client connects itself.
 ///
 /// Source: PMIx Standard, "Client Initialization and Finalization" and "Data Access and Sharing".
 #[derive(Debug)]
@@ -165,13 +165,15 @@ impl ClientBuilder {
         self
     }
 
-    /// Time limit for the server to admit this process; the default is one minute. The server's host may be asked meanwhile.
+    /// Time limit for the server to admit this process; the default is one minute. The server's host may be asked
+    /// meanwhile.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Source of munge credentials, for servers of other libraries that demand them. Without it such servers are refused.
+    /// Source of munge credentials, for servers of other libraries that demand them. Without it such servers are
+    /// refused.
     pub fn prover(mut self, prover: Arc<dyn Prover>) -> Self {
         self.prover = Some(prover);
         self
@@ -192,14 +194,14 @@ impl Client {
     /// Connects to the server that the launcher put into the environment.
     ///
     /// # Errors
-    /// [`ConnectError::NotLaunched`] without a launcher, [`ConnectError::ServerUnreachable`] when its server can't be reached,
-    /// and the other variants for an invalid environment.
+    /// [`ConnectError::NotLaunched`] without a launcher, [`ConnectError::ServerUnreachable`] when its server can't be
+    /// reached, and the other variants for an invalid environment.
     pub fn connect() -> Result<Self, ConnectError> {
         Self::builder().connect()
     }
 
-    /// The launcher's name for this process; `None` if no launcher started it. This holds whether its server is reachable or
-    /// not.
+    /// The launcher's name for this process; `None` if no launcher started it. This holds whether its server is
+    /// reachable or not.
     #[must_use]
     pub fn launched_as() -> Option<ProcId> {
         runtime::launched_as(runtime::environment())
@@ -234,8 +236,8 @@ impl Client {
         self.session.reads_segment()
     }
 
-    /// Puts a value, of at most 16 MiB. Processes of this node can see it after [`Client::commit`], those of other nodes after a
-    /// collecting fence.
+    /// Puts a value, of at most 16 MiB. Processes of this node can see it after [`Client::commit`], those of other
+    /// nodes after a collecting fence.
     ///
     /// # Errors
     /// [`StagingError`]: reserved key, or more data than a process may put.
@@ -244,8 +246,8 @@ impl Client {
     }
 
     /// Puts one of several values of a key, which differ in their qualifiers (`PMIX_QUALIFIED_VALUE`). A Get with
-    /// [`GetOptions::qualifier`](crate::GetOptions::qualifier) finds the value that has all of the Get's qualifiers. A Get
-    /// without qualifiers finds the value that was put without.
+    /// [`GetOptions::qualifier`](crate::GetOptions::qualifier) finds the value that has all of the Get's qualifiers. A
+    /// Get without qualifiers finds the value that was put without.
     ///
     /// # Errors
     /// As [`Client::put`].
@@ -262,9 +264,9 @@ impl Client {
         self.session.put(scope, keys::QUALIFIED_VALUE.name(), Value::info_array(infos))
     }
 
-    /// Removes a value that this process has put, as a put of [`Value::Undefined`] does. This process no longer finds it.
-    /// Processes of this node no longer find it after [`Client::commit`], processes of other nodes after a collecting fence.
-    /// After the commit a Get of the key waits for a new value, as if there had never been one.
+    /// Removes a value that this process has put, as a put of [`Value::Undefined`] does. This process no longer finds
+    /// it. Processes of this node no longer find it after [`Client::commit`], processes of other nodes after a
+    /// collecting fence. After the commit a Get of the key waits for a new value, as if there had never been one.
     ///
     /// A qualified value can't be removed. The key counts on towards the limits. Processes of other jobs and processes
     /// without a segment keep a copy until they refresh it ([`GetOptions::refresh`](crate::GetOptions::refresh)).
@@ -310,8 +312,8 @@ impl Client {
         Pending(Fence { session: Arc::clone(&self.session), procs, directives })
     }
 
-    /// [`Client::commit`] and then [`Client::fence`], with one wait for the server's answers instead of two. If the commit
-    /// fails, the fence still takes place before this returns.
+    /// [`Client::commit`] and then [`Client::fence`], with one wait for the server's answers instead of two. If the
+    /// commit fails, the fence still takes place before this returns.
     ///
     /// # Errors
     /// [`FenceError`] of the commit if that failed, else of the fence.
@@ -320,8 +322,8 @@ impl Client {
         Ok(self.session.commit_and_fence(options.procs.clone(), directives)?)
     }
 
-    /// A value of a known type: of a process of this job, or of the job itself (`Rank::Wildcard`). Waits for a missing value;
-    /// see [`Client::get_value`] for other options.
+    /// A value of a known type: of a process of this job, or of the job itself (`Rank::Wildcard`). Waits for a missing
+    /// value; see [`Client::get_value`] for other options.
     ///
     /// # Errors
     /// [`GetError`].
@@ -378,9 +380,9 @@ impl Client {
         self.fetch(proc.clone(), Some(Key::new(key.to_owned())?), GetDirectives::parse(&options.directives)?)
     }
 
-    /// All values of a process (a Get without a key): those that it posted for this process, and those that the host registered
-    /// for it. Waits until the process has committed. If the options forbid the wait, the registered values are the result.
-    /// Values that this process has put but not committed are not included.
+    /// All values of a process (a Get without a key): those that it posted for this process, and those that the host
+    /// registered for it. Waits until the process has committed. If the options forbid the wait, the registered values
+    /// are the result. Values that this process has put but not committed are not included.
     ///
     /// # Errors
     /// [`GetError`].
@@ -405,8 +407,8 @@ impl Client {
         Pending(Get { session: Arc::clone(&self.session), request })
     }
 
-    /// Asks the server to end processes; an empty list means this process's whole job. The host decides whether and when it
-    /// happens.
+    /// Asks the server to end processes; an empty list means this process's whole job. The host decides whether and
+    /// when it happens.
     ///
     /// # Errors
     /// [`CallError`].

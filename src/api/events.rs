@@ -223,8 +223,8 @@ impl Operation for Notification {
 
 impl Server {
     /// Notifies local clients in range (`codes::range`) and this process's own handlers of an event of the host.
-    /// `source` `None` means the host. The host gets no upcall for it. An event that must not leave this process goes to
-    /// its handlers alone.
+    /// `source` `None` means the host. The host gets no upcall for it. An event that must not leave this process goes
+    /// to its handlers alone.
     ///
     /// Fails with [`ServerError`](super::ServerError).
     pub fn notify_event(

@@ -42,9 +42,9 @@ impl Client {
         Pending(Pull { session: Arc::clone(self.session()), procs, directives, channels, handler })
     }
 
-    /// Takes the output that the server sends without a pull: that of the jobs that a tool spawns, on all channels but those
-    /// with `PMIX_FWD_STDOUT` or its like = false. It goes to `handler` as in [`Client::iof_pull`]. A tool calls this before
-    /// the spawn. Without a handler this output is dropped.
+    /// Takes the output that the server sends without a pull: that of the jobs that a tool spawns, on all channels but
+    /// those with `PMIX_FWD_STDOUT` or its like = false. It goes to `handler` as in [`Client::iof_pull`]. A tool calls
+    /// this before the spawn. Without a handler this output is dropped.
     ///
     /// # Errors
     /// No thread to run the handler could be started.

@@ -8,9 +8,9 @@ use crate::runtime::{self, EnvironmentChange, EnvironmentPatterns, JobSetup, Que
 use crate::types::{Info, Namespace};
 
 impl Server {
-    /// Adds data that belong to no job. They become part of every namespace, registered before or after. A namespace's own
-    /// values take precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is for that job
-    /// alone. A resource that contradicts a job's own description is left out for that job.
+    /// Adds data that belong to no job. They become part of every namespace, registered before or after. A namespace's
+    /// own values take precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is for that
+    /// job alone. A resource that contradicts a job's own description is left out for that job.
     ///
     /// ```
     /// use modex::registration::JobDescription;
@@ -46,8 +46,8 @@ impl Server {
     }
 
     /// Registers variables of this process that the processes of a job get, except the `unwanted` ones. They are read
-    /// when [`Server::setup_application`] runs. Calls add up, until the job is deregistered. A server keeps the patterns
-    /// of the 1,024 newest jobs.
+    /// when [`Server::setup_application`] runs. Calls add up, until the job is deregistered. A server keeps the
+    /// patterns of the 1,024 newest jobs.
     ///
     /// ```
     /// use modex::types::Namespace;
@@ -96,13 +96,14 @@ impl Server {
     /// 2. without an address, the host ([`Host::allocate`](crate::Host::allocate), on this thread)
     /// 3. the scheduler of the node, if the host does not support that
     ///
-    /// The answer must come within 10 s, or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a fabric ask nobody.
+    /// The answer must come within 10 s, or the `PMIX_TIMEOUT` among the infos. A scheduler's server and one with a
+    /// fabric ask nobody.
     ///
-    /// Setups of one job with fabric resources run one after the other, in the order of their calls. If an earlier one does not end within
-    /// the time for both of their answers, the later one fails with [`SetupError::EarlierSetup`].
+    /// Setups of one job with fabric resources run one after the other, in the order of their calls. If an earlier one
+    /// does not end within the time for both of their answers, the later one fails with [`SetupError::EarlierSetup`].
     ///
-    /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and
-    /// of the programming model.
+    /// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the
+    /// user and of the programming model.
     ///
     /// ```
     /// use modex::types::{Envar, Info, Key, Namespace, Text, Value};
@@ -153,8 +154,8 @@ impl Server {
 
     /// Takes the infos that [`Server::setup_application`] collected for a job. Fabric resources become part of the
     /// job's description, now or when the job is registered. Returns the changes of the environment for the job's
-    /// processes on this node, of all calls for this job. Other infos are ignored. Infos that were collected for another
-    /// job are refused.
+    /// processes on this node, of all calls for this job. Other infos are ignored. Infos that were collected for
+    /// another job are refused.
     ///
     /// Source: PMIx Standard, `PMIx_server_setup_local_support`.
     ///

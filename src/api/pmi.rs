@@ -8,9 +8,10 @@ use super::server::Server;
 use super::server_call::ServerError;
 
 impl Server {
-    /// Makes a connection for a registered process that speaks PMI-1 or PMI-2, the protocols of MPICH. The process inherits one
-    /// end as a descriptor of any number, and gets [`Server::pmi_variables`] instead of [`Server::setup_fork`]. After
-    /// its start the host calls [`Server::serve_pmi`]. Its puts, barriers and aborts are those of a PMIx process.
+    /// Makes a connection for a registered process that speaks PMI-1 or PMI-2, the protocols of MPICH. The process
+    /// inherits one end as a descriptor of any number, and gets [`Server::pmi_variables`] instead of
+    /// [`Server::setup_fork`]. After its start the host calls [`Server::serve_pmi`]. Its puts, barriers and aborts are
+    /// those of a PMIx process.
     ///
     /// # Errors
     /// [`ServerError::Refused`] if there is no socket.
@@ -40,8 +41,8 @@ impl Server {
         Ok(numbers.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
-    /// Serves a process that speaks PMI-1 or PMI-2 and has started with its end of the connection. A process that says nothing
-    /// has not connected.
+    /// Serves a process that speaks PMI-1 or PMI-2 and has started with its end of the connection. A process that says
+    /// nothing has not connected.
     ///
     /// # Errors
     /// [`ServerError::Refused`] if the process is not registered or its job not described, and

@@ -31,9 +31,10 @@ macro_rules! services {
             )*
         }
 
-        /// Services of the host for the server's own process. No message is made: the host's function runs on the caller's
-        /// thread and gets the server as the requester. Only the host limits the time. With
-        /// [`ServerBuilder::name_service`](crate::ServerBuilder::name_service) the server may answer three of them itself.
+        /// Services of the host for the server's own process. No message is made: the host's function runs on the
+        /// caller's thread and gets the server as the requester. Only the host limits the time. With
+        /// [`ServerBuilder::name_service`](crate::ServerBuilder::name_service) the server may answer three of them
+        /// itself.
         impl Server {
             $(
                 $(#[$doc])*
@@ -92,8 +93,8 @@ common_requests! {
     /// Dissolves a group. Every member must call this.
     group_destruct(id: &str, directives: Vec<Info>) -> ();
 
-    /// The processes of a namespace (`None`: of all) on a node (`None`: this one). The list may be empty. A [`Server`] asks
-    /// for one namespace only.
+    /// The processes of a namespace (`None`: of all) on a node (`None`: this one). The list may be empty. A [`Server`]
+    /// asks for one namespace only.
     resolve_peers(node: Option<&str>, namespace: Option<&Namespace>) -> Vec<ProcId>;
 
     /// The nodes of a namespace (`None`: of all), as a list with commas. A [`Server`] asks for one namespace only.

@@ -17,8 +17,8 @@ use super::round_trip::{ClientAnswer, RequestError};
 use super::server::Server;
 
 impl Server {
-    /// Asks for an allocation: the scheduler at `PMIX_SERVER_URI`; without it the host, and if that has no function, the scheduler of the
-    /// node.
+    /// Asks for an allocation: the scheduler at `PMIX_SERVER_URI`; without it the host, and if that has no function,
+    /// the scheduler of the node.
     pub(super) fn ask_for(&self, setup: &[Info], question: Vec<Info>) -> Result<Vec<Info>, Unanswered> {
         let find = |key: &str| setup.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
         let seconds = seconds_of(setup);

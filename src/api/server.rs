@@ -22,9 +22,9 @@ use super::server_call::{Begun, ServerCall, ServerError, done, refused};
 
 /// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`](crate::Host).
 ///
-/// Every function may be called from any thread, the host's functions included. It does its work there, or waits for the
-/// server's thread if that is busy. A function that gives a [`Pending`] does nothing before its `wait`, `then` or `await`.
-/// Dropping the server ends it; see [`Server::shutdown`].
+/// Every function may be called from any thread, the host's functions included. It does its work there, or waits for
+/// the server's thread if that is busy. A function that gives a [`Pending`] does nothing before its `wait`, `then` or
+/// `await`. Dropping the server ends it; see [`Server::shutdown`].
 ///
 /// Source: PMIx Standard, "Server-Specific Interfaces".
 #[derive(Debug)]
@@ -39,16 +39,16 @@ impl Server {
         &self.handle.environment().address.server
     }
 
-    /// The address for tools of any library, in the form `<namespace>.<rank>;<place>`. Without clients of other libraries it is the
-    /// server's socket.
+    /// The address for tools of any library, in the form `<namespace>.<rank>;<place>`. Without clients of other
+    /// libraries it is the server's socket.
     #[must_use]
     pub fn uri(&self) -> String {
         self.handle.environment().uri()
     }
 
     /// The newest revision of the fabric for which this server answers; see
-    /// [`ServerBuilder::fabric`](crate::ServerBuilder::fabric). It never changes; [`FabricHandle::is_outdated`] tells that
-    /// a later one exists.
+    /// [`ServerBuilder::fabric`](crate::ServerBuilder::fabric). It never changes; [`FabricHandle::is_outdated`] tells
+    /// that a later one exists.
     #[must_use]
     pub fn fabric(&self) -> Option<FabricHandle> {
         self.handle.fabric()
@@ -97,9 +97,9 @@ impl Server {
         Ok(self.handle.request_counts()?)
     }
 
-    /// The number of bytes that the slowest client with output has not read. A server drops output for a client beyond 32 MiB, so a
-    /// host may read its processes' output later while this number is large. A client that has missed output does not count until it
-    /// has read everything.
+    /// The number of bytes that the slowest client with output has not read. A server drops output for a client beyond
+    /// 32 MiB, so a host may read its processes' output later while this number is large. A client that has missed
+    /// output does not count until it has read everything.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].
@@ -123,8 +123,8 @@ impl Server {
         Ok(self.handle.data_form(namespace)?)
     }
 
-    /// A client of a launcher that is connected to this server and serves this process on the same connection, as launchers of PRRTE do.
-    /// `None`: it is not connected, or is no such launcher.
+    /// A client of a launcher that is connected to this server and serves this process on the same connection, as
+    /// launchers of PRRTE do. `None`: it is not connected, or is no such launcher.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].
@@ -134,8 +134,8 @@ impl Server {
         Ok(end.map(|end| Client::of(Arc::new(runtime::to_launcher(self.proc().clone(), launcher.clone(), end)))))
     }
 
-    /// Connects to the tool that started this process, and serves it on that connection, as launchers of PRRTE do. Returns a client
-    /// of the tool. It has the tool's description of this process's job.
+    /// Connects to the tool that started this process, and serves it on that connection, as launchers of PRRTE do.
+    /// Returns a client of the tool. It has the tool's description of this process's job.
     ///
     /// # Errors
     /// [`ToolError`].
@@ -170,8 +170,8 @@ impl Server {
         socket.parent().unwrap_or(socket)
     }
 
-    /// Describes a job, before its first local process starts. `local_count` is the number of its processes on this node. With
-    /// `PMIX_REGISTER_NODATA` only the job's name is kept.
+    /// Describes a job, before its first local process starts. `local_count` is the number of its processes on this
+    /// node. With `PMIX_REGISTER_NODATA` only the job's name is kept.
     ///
     /// A host registers each job with every server whose processes may act together with it. The number of local
     /// processes is 0 if the server has no process of the job. Fences, connects, disconnects, and the construction and
@@ -195,7 +195,8 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Fails with [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
+    /// Fails with [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for
+    /// it.
     pub fn register_namespace(
         &self,
         namespace: &Namespace,
@@ -221,8 +222,8 @@ impl Server {
         }))
     }
 
-    /// Extends the description of a registered job, as a second [`Server::register_namespace`] would: values under the same keys are
-    /// replaced. It never begins a job, and the number of local processes stays.
+    /// Extends the description of a registered job, as a second [`Server::register_namespace`] would: values under the
+    /// same keys are replaced. It never begins a job, and the number of local processes stays.
     ///
     /// ```
     /// # use modex::registration::JobDescription;
@@ -243,7 +244,8 @@ impl Server {
         self.call(EXTENDING, HostCall::ExtendNamespace(namespace.clone(), description.into()))
     }
 
-    /// Removes a job. Its pending operations end with an error, its clients are disconnected. Unknown names are harmless.
+    /// Removes a job. Its pending operations end with an error, its clients are disconnected. Unknown names are
+    /// harmless.
     ///
     /// ```
     /// # let server = modex::Server::builder().start(modex::LocalHost)?;
@@ -313,8 +315,8 @@ impl Server {
         self.call("deregister the process", HostCall::DeregisterClient(proc.clone()))
     }
 
-    /// Environment variables that a process should not inherit. They belong to a server of an outer job, or tune another PMIx library in
-    /// ways that keep it from talking to this one.
+    /// Environment variables that a process should not inherit. They belong to a server of an outer job, or tune
+    /// another PMIx library in ways that keep it from talking to this one.
     pub const REMOVED_VARIABLES: &'static [&'static str] = &ServerEnvironment::REMOVED;
 
     /// The environment variables that lead a process to this server. Add them to the process's own, without
@@ -355,8 +357,8 @@ impl Server {
         self.call_for_entries(HostCall::DirectModexRequest(request))
     }
 
-    /// The result of a Get by a client on this node: one value or, without a key, all values. Unless the directives say otherwise, it
-    /// waits for values of local processes, and for the host to fetch those of remote ones.
+    /// The result of a Get by a client on this node: one value or, without a key, all values. Unless the directives say
+    /// otherwise, it waits for values of local processes, and for the host to fetch those of remote ones.
     ///
     /// ```
     /// use modex::registration::JobDescription;
@@ -386,8 +388,8 @@ impl Server {
         Ok(self.handle.own_process().run(Box::new(deferred))?)
     }
 
-    /// Replaces the capabilities, after the host has got other functions. [`Host::capabilities`](crate::Host::capabilities) is called
-    /// only when the server starts.
+    /// Replaces the capabilities, after the host has got other functions.
+    /// [`Host::capabilities`](crate::Host::capabilities) is called only when the server starts.
     ///
     /// ```
     /// use modex::{Capabilities, LocalHost, Server};
@@ -425,8 +427,8 @@ impl Server {
         self.call("describe the process", HostCall::DescribeProcess(facts))
     }
 
-    /// Defines a process set, or redefines the set of that name, and notifies the processes of this node (`PMIX_PROCESS_SET_DEFINE`).
-    /// Queries find the set.
+    /// Defines a process set, or redefines the set of that name, and notifies the processes of this node
+    /// (`PMIX_PROCESS_SET_DEFINE`). Queries find the set.
     ///
     /// ```
     /// # use modex::types::{Namespace, ProcId};
@@ -458,8 +460,8 @@ impl Server {
         self.call("delete the process set", call)
     }
 
-    /// Hands over output of a process, for the clients that have pulled it. Without such a client it is kept for the first one, up to a
-    /// limit, beyond which it is dropped.
+    /// Hands over output of a process, for the clients that have pulled it. Without such a client it is kept for the
+    /// first one, up to a limit, beyond which it is dropped.
     ///
     /// ```
     /// use modex::IofOutput;
@@ -487,8 +489,8 @@ impl Server {
     }
 
     /// Passes output of a process on to the clients that have pulled it ([`Capabilities::IOF_PULL`]), as
-    /// [`Server::iof_deliver`] does, but keeps nothing. This is for a host that also writes the output itself: the result
-    /// says whether a client wants it in place of that (`PMIX_IOF_REDIRECT`).
+    /// [`Server::iof_deliver`] does, but keeps nothing. This is for a host that also writes the output itself: the
+    /// result says whether a client wants it in place of that (`PMIX_IOF_REDIRECT`).
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_offer(&self, output: impl Into<Arc<IofOutput>>) -> Pending<ServerCall<Delivery>> {
@@ -524,13 +526,14 @@ impl Server {
         }))
     }
 
-    /// Takes the output that the host of this server delivers from now on ([`Server::iof_deliver`], [`Server::iof_offer`]): of these
-    /// processes, on these channels. It goes to `handler` on the thread of the host's functions. The result is the number of the
-    /// pull. With a callback for the number the pull begins after the callback. Output that waits for the handler is bounded: a
-    /// handler that does not keep up misses some, but no end of a channel.
+    /// Takes the output that the host of this server delivers from now on ([`Server::iof_deliver`],
+    /// [`Server::iof_offer`]): of these processes, on these channels. It goes to `handler` on the thread of the host's
+    /// functions. The result is the number of the pull. With a callback for the number the pull begins after the
+    /// callback. Output that waits for the handler is bounded: a handler that does not keep up misses some, but no end
+    /// of a channel.
     ///
-    /// Fails with [`ServerError::Refused`]: `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for standard
-    /// input or a required directive.
+    /// Fails with [`ServerError::Refused`]: `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for
+    /// standard input or a required directive.
     pub fn iof_pull(
         &self,
         procs: Vec<ProcId>,
@@ -555,7 +558,8 @@ impl Server {
 
     /// Ends the pull of [`Server::iof_pull`]. Output that waits for the handler is dropped.
     ///
-    /// Fails with [`ServerError::Refused`]: `NOT_FOUND` for an unknown number, `NOT_SUPPORTED` for a required directive.
+    /// Fails with [`ServerError::Refused`]: `NOT_FOUND` for an unknown number, `NOT_SUPPORTED` for a required
+    /// directive.
     pub fn iof_deregister(&self, number: u64, directives: &[Info]) -> Pending<ServerCall<()>> {
         let own = Arc::clone(self.handle.own_process());
         let is_refused = requires_more_than(directives, &[]);
@@ -569,15 +573,15 @@ impl Server {
         }))
     }
 
-    /// Ends the server as [`Server::shutdown`] does, while it has other owners: their pending and later calls end with an error. Then
-    /// waits for the host's functions, at most for `time_max`, and not if the caller is one of them.
+    /// Ends the server as [`Server::shutdown`] does, while it has other owners: their pending and later calls end with
+    /// an error. Then waits for the host's functions, at most for `time_max`, and not if the caller is one of them.
     pub fn close(&self, time_max: Duration) {
         self.handle.close();
         self.handle.wait_drained(time_max);
     }
 
-    /// Ends the server: its clients are disconnected, its socket is removed, its segments vanish with their last mapping. Dropping the
-    /// server does the same.
+    /// Ends the server: its clients are disconnected, its socket is removed, its segments vanish with their last
+    /// mapping. Dropping the server does the same.
     pub fn shutdown(self) {
         drop(self);
     }

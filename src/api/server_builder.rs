@@ -91,14 +91,15 @@ impl ServerBuilder {
         self
     }
 
-    /// Directory for the files of the session; the directory in `TMPDIR`, `TEMP` or `TMP`, or else `/tmp`, if not given.
+    /// Directory for the files of the session; the directory in `TMPDIR`, `TEMP` or `TMP`, or else `/tmp`, if not
+    /// given.
     pub fn tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.session_tmpdir = Some(directory.into());
         self
     }
 
-    /// Directory for the files of the node, which clients learn; the directory in `PMIX_SYSTEM_TMPDIR`, or else the default of
-    /// [`ServerBuilder::tmpdir`], if not given.
+    /// Directory for the files of the node, which clients learn; the directory in `PMIX_SYSTEM_TMPDIR`, or else the
+    /// default of [`ServerBuilder::tmpdir`], if not given.
     pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.system_tmpdir = Some(directory.into());
         self
@@ -125,11 +126,12 @@ impl ServerBuilder {
     }
 
     /// Opens the server to processes on other machines: it listens on the first suitable address of these interfaces
-    /// instead of the loopback interface. The kernel reports the user of each process of this node. A process on another
-    /// machine proves its user by munge, so a [`ServerBuilder::prover`] is needed. `is_required`: the server does not
-    /// start without. Otherwise it then listens on the loopback interface, and logs the reason.
+    /// instead of the loopback interface. The kernel reports the user of each process of this node. A process on
+    /// another machine proves its user by munge, so a [`ServerBuilder::prover`] is needed. `is_required`: the server
+    /// does not start without. Otherwise it then listens on the loopback interface, and logs the reason.
     ///
-    /// The data that follow are neither encrypted nor signed. Use a network that only the site's machines can read and write.
+    /// The data that follow are neither encrypted nor signed. Use a network that only the site's machines can read and
+    /// write.
     pub fn remote_connections(mut self, interfaces: Interfaces, is_required: bool) -> Self {
         (self.tcp.remote, self.requires_remote) = (Some(interfaces), is_required);
         self
@@ -172,8 +174,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Directives for the output of all jobs: bounds of kept output, and the size of deliveries. Those of a spawn and of a
-    /// job's description have precedence, and those of a pull over both.
+    /// Directives for the output of all jobs: bounds of kept output, and the size of deliveries. Those of a spawn and
+    /// of a job's description have precedence, and those of a pull over both.
     ///
     /// ```
     /// use modex::{LocalHost, OutputSettings, Server};
@@ -208,8 +210,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets the server watch files for processes of its own user (`PMIX_MONITOR_FILE`), if the host has no monitor. Without
-    /// this call it watches heartbeats alone.
+    /// Lets the server watch files for processes of its own user (`PMIX_MONITOR_FILE`), if the host has no monitor.
+    /// Without this call it watches heartbeats alone.
     ///
     /// A file must grow, be accessed or be modified in each interval. Its path must be absolute. The server looks at it
     /// with its own rights, on a thread of its own.
@@ -218,11 +220,11 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets the server measure the use of resources, if the host has no monitor (`PMIX_MONITOR_PROC_RESOURCE_USAGE` and its
-    /// relatives). Processes, the node, its disks and its networks are measured.
+    /// Lets the server measure the use of resources, if the host has no monitor (`PMIX_MONITOR_PROC_RESOURCE_USAGE` and
+    /// its relatives). Processes, the node, its disks and its networks are measured.
     ///
-    /// The figures are those of `/proc`. Without `PMIX_MONITOR_RESOURCE_RATE` the answer has one sample. With it, an event
-    /// for the requester brings another sample after each period.
+    /// The figures are those of `/proc`. Without `PMIX_MONITOR_RESOURCE_RATE` the answer has one sample. With it, an
+    /// event for the requester brings another sample after each period.
     ///
     /// ```
     /// # use modex::{LocalHost, Server};
@@ -236,12 +238,12 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets the server make and check credentials (`PMIx_Get_credential`, `PMIx_Validate_credential`). A host's own function
-    /// comes first.
+    /// Lets the server make and check credentials (`PMIx_Get_credential`, `PMIx_Validate_credential`). A host's own
+    /// function comes first.
     ///
-    /// A credential of the type `native` is a secret of this server, while its process is connected. Whoever shows the secret
-    /// is taken for that process: its user and group are those that the kernel has reported. With a prover there are
-    /// credentials of the type `munge` for processes of the server's own user.
+    /// A credential of the type `native` is a secret of this server, while its process is connected. Whoever shows the
+    /// secret is taken for that process: its user and group are those that the kernel has reported. With a prover there
+    /// are credentials of the type `munge` for processes of the server's own user.
     ///
     /// ```
     /// # use modex::{LocalHost, Server};
@@ -256,8 +258,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets the server answer for a fabric, as the scheduler's server does (`PMIx_Fabric_register`, `PMIx_Fabric_update`). A
-    /// host's own function comes first. An update reads the description again.
+    /// Lets the server answer for a fabric, as the scheduler's server does (`PMIx_Fabric_register`,
+    /// `PMIx_Fabric_update`). A host's own function comes first. An update reads the description again.
     ///
     /// ```
     /// use modex::{FabricSource, LocalHost, Server};
@@ -284,8 +286,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets the server answer queries about storage (`PMIX_QUERY_STORAGE_LIST` and its relatives) that the host leaves. Further
-    /// calls add providers; the first one that knows a value decides.
+    /// Lets the server answer queries about storage (`PMIX_QUERY_STORAGE_LIST` and its relatives) that the host leaves.
+    /// Further calls add providers; the first one that knows a value decides.
     ///
     /// A provider may wait for a file system. Each request has a thread of its own.
     ///
@@ -304,9 +306,9 @@ impl ServerBuilder {
         self
     }
 
-    /// Lets processes of the server's user stage, move and cache files by directives of `PMIx_Job_control`, with the providers of
-    /// [`Self::storage`]. Without this call a server with storage answers queries alone, and changes no file. Without a provider
-    /// the server does not start.
+    /// Lets processes of the server's user stage, move and cache files by directives of `PMIx_Job_control`, with the
+    /// providers of [`Self::storage`]. Without this call a server with storage answers queries alone, and changes no
+    /// file. Without a provider the server does not start.
     ///
     /// ```
     /// use modex::storage_systems::MountTable;
@@ -320,8 +322,9 @@ impl ServerBuilder {
         self
     }
 
-    /// Requests the data of a process of another node once at a time, whatever the key. PRRTE up to 4.1 needs this: it gives the first answer to all
-    /// open requests for a process. A request for a key that never comes then delays those for other keys of the process.
+    /// Requests the data of a process of another node once at a time, whatever the key. PRRTE up to 4.1 needs this: it
+    /// gives the first answer to all open requests for a process. A request for a key that never comes then delays
+    /// those for other keys of the process.
     ///
     /// ```
     /// use modex::{LocalHost, Server};

@@ -33,7 +33,8 @@ pub(super) enum Begun<T> {
     Call(HostCall, Read<T>),
     /// The core has nothing to do.
     Over(Result<T, ServerError>),
-    /// The core has nothing to do. The job runs when the operation is over: after the callback, or before the wait ends.
+    /// The core has nothing to do. The job runs when the operation is over: after the callback, or before the wait
+    /// ends.
     OverThen(T, Box<dyn FnOnce() + Send>),
 }
 
@@ -106,7 +107,8 @@ pub enum ServerError {
         doing: &'static str,
         /// The reason, as a status of the standard.
         status: Status,
-        /// The reason for people: the wrong value of an object, and the remedy. Without details it is the status's name.
+        /// The reason for people: the wrong value of an object, and the remedy. Without details it is the status's
+        /// name.
         reason: String,
     },
     /// The name does not stand for a single process.

@@ -94,7 +94,8 @@ impl AsStatus for AttachError {
 }
 
 impl Tool {
-    /// Builder of a tool. The default server is the one that started this process, else the first one found that admits it.
+    /// Builder of a tool. The default server is the one that started this process, else the first one found that admits
+    /// it.
     pub fn builder() -> ToolBuilder {
         ToolBuilder::default()
     }
@@ -131,15 +132,17 @@ impl Tool {
         found.ok_or_else(|| AttachError::NotAttached { server: server.clone() })
     }
 
-    /// The attached servers: the primary one, then the others, the oldest first. A server that has ended is not among them.
+    /// The attached servers: the primary one, then the others, the oldest first. A server that has ended is not among
+    /// them.
     #[must_use]
     pub fn servers(&self) -> Vec<ProcId> {
         self.forget_lost();
         self.connections.lock().roster().servers()
     }
 
-    /// Attaches to one more server and returns its name. A named server that is attached already is a success; a search leaves
-    /// out attached servers. The server becomes the primary one if there is none. The tool's name in the directions is ignored.
+    /// Attaches to one more server and returns its name. A named server that is attached already is a success; a search
+    /// leaves out attached servers. The server becomes the primary one if there is none. The tool's name in the
+    /// directions is ignored.
     ///
     /// # Errors
     /// [`AttachError::Connect`].
@@ -191,8 +194,8 @@ impl Tool {
     }
 
     /// As [`Tool::set_primary`], and waits until the server is there: another thread attaches this tool to it, or it
-    /// leaves a rendezvous file under its namespace. A launcher that has attached to this tool's server leaves such a file.
-    /// Other servers of that namespace are not attached. Without a time limit the wait has no end.
+    /// leaves a rendezvous file under its namespace. A launcher that has attached to this tool's server leaves such a
+    /// file. Other servers of that namespace are not attached. Without a time limit the wait has no end.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -293,8 +296,8 @@ impl ToolBuilder {
         self
     }
 
-    /// The server at this address (`NAMESPACE.RANK;tcp4://ADDRESS:PORT`, or `file:` and a path), or the server to which the
-    /// parameter `modex_server_NAME` gives this name.
+    /// The server at this address (`NAMESPACE.RANK;tcp4://ADDRESS:PORT`, or `file:` and a path), or the server to which
+    /// the parameter `modex_server_NAME` gives this name.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.directions.address = Some(address.into());
         self
@@ -337,8 +340,8 @@ impl ToolBuilder {
         self
     }
 
-    /// The tool may take this long to find its server and be admitted, with all retries. Without a limit a server has 20 seconds to admit
-    /// the tool.
+    /// The tool may take this long to find its server and be admitted, with all retries. Without a limit a server has
+    /// 20 seconds to admit the tool.
     pub const fn timeout(mut self, time_max: Duration) -> Self {
         self.directions.time_max = Some(time_max);
         self

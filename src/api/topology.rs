@@ -84,9 +84,9 @@ impl Server {
         }
     }
 
-    /// The inventories of all nodes that this server knows, by name: the delivered ones, its own node's, and for other nodes of its fabric
-    /// the fabric's devices. A query for [`Server::INVENTORY`] has the same. The topology is read only if the own node's inventory was
-    /// not delivered.
+    /// The inventories of all nodes that this server knows, by name: the delivered ones, its own node's, and for other
+    /// nodes of its fabric the fabric's devices. A query for [`Server::INVENTORY`] has the same. The topology is read
+    /// only if the own node's inventory was not delivered.
     ///
     /// ```
     /// # use modex::{FabricSource, LocalHost, Server};

@@ -75,7 +75,8 @@ pub(super) fn read_elements(
     }
 }
 
-/// Writes what an operation of no values still has: the width of the numbers. A [`DataArray`] without elements lacks it.
+/// Writes what an operation of no values still has: the width of the numbers. A [`DataArray`] without elements lacks
+/// it.
 pub(super) fn write_no_elements(writer: &mut Writer, element_type: DataType) {
     match element_type {
         DataType::Size => write_tag::<Size>(writer),

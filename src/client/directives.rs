@@ -267,7 +267,8 @@ pub fn time_limit(infos: &[Info]) -> Result<Option<Duration>, DirectiveError> {
     infos.iter().rev().find(|info| info.key.as_str() == attribute::TIMEOUT).map_or(Ok(None), timeout)
 }
 
-/// Infos of `PMIx_Init`. Those about a programming model differ between the libraries in a process: each declares its own.
+/// Infos of `PMIx_Init`. Those about a programming model differ between the libraries in a process: each declares its
+/// own.
 pub const UNDERSTOOD_OF_INIT: [&str; 9] = [
     keys::EXTERNAL_PROGRESS.name(),
     keys::PROGRAMMING_MODEL.name(),

@@ -1,7 +1,8 @@
-//! Endpoint data that the members of a group give each other: the values that they have put for other nodes, committed or not.
+//! Endpoint data that the members of a group give each other: the values that they have put for other nodes, committed
+//! or not.
 //!
-//! A request to form a group at a server of OpenPMIx carries the values of its sender. Our own server adds the committed ones itself.
-//! In a group by invitation the members exchange the values themselves.
+//! A request to form a group at a server of OpenPMIx carries the values of its sender. Our own server adds the
+//! committed ones itself. In a group by invitation the members exchange the values themselves.
 //!
 //! An acceptance carries the values of its sender. The leader adds those of all members to the event that announces the
 //! group.
@@ -15,8 +16,8 @@ use crate::gds::qualified;
 use crate::proto::{ENDPOINT_BYTES_MAX, endpoints, owner_of_endpoints};
 use crate::types::{Info, Key, ProcId, Scope, Value, footprint};
 
-/// The values that a process has put for other nodes, as an info of an event. `None` if it has put none, or if they take
-/// more than 8 MiB. Reserved keys and qualified values are left out.
+/// The values that a process has put for other nodes, as an info of an event. `None` if it has put none, or if they
+/// take more than 8 MiB. Reserved keys and qualified values are left out.
 #[must_use]
 pub fn own_endpoints(own: &ProcId, staging: &Staging) -> Option<Info> {
     let is_given = |(key, _): &(&Key, _)| !qualified::public_key(Key::clone(key)).is_reserved();

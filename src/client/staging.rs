@@ -147,8 +147,9 @@ impl AsStatus for StagingError {
     }
 }
 
-/// Reserved keys that no process may put. They name processes, servers and jobs, and a process that puts another value would
-/// mislead its peers. MPI libraries put others: Open MPI the name of its node and its binding. OpenPMIx accepts all keys.
+/// Reserved keys that no process may put. They name processes, servers and jobs, and a process that puts another value
+/// would mislead its peers. MPI libraries put others: Open MPI the name of its node and its binding. OpenPMIx accepts
+/// all keys.
 const OF_SERVER: [&str; 22] = [
     keys::NSPACE.name(),
     keys::RANK.name(),

@@ -12,14 +12,16 @@ pub const FOR_DEFAULT_ALONE: &str = "modex.event.default";
 /// Source: OpenPMIx wire protocol (`PMIX_MAX_ERR_CONSTANT`).
 pub const DEFAULT_HANDLER: Status = Status::from_raw(i32::MIN);
 
-/// A node's newer inventory lacks a network device or a GPU that its older one had. The infos are `PMIX_HOSTNAME`, `PMIX_DEVICE_ID` and
-/// the known details of the device. Without them, there are more such devices than one delivery has events. A code of this library.
+/// A node's newer inventory lacks a network device or a GPU that its older one had. The infos are `PMIX_HOSTNAME`,
+/// `PMIX_DEVICE_ID` and the known details of the device. Without them, there are more such devices than one delivery
+/// has events. A code of this library.
 pub const DEVICE_LOST: Status = Status::from_raw(Status::EXTERNAL_ERR_BASE.to_raw() - 701);
 
 /// As [`DEVICE_LOST`], for a device that the older inventory lacked: a new one, or one that has returned.
 pub const DEVICE_FOUND: Status = Status::from_raw(Status::EXTERNAL_ERR_BASE.to_raw() - 702);
 
-/// Whether a program may choose the code for events of its own: below `PMIX_EXTERNAL_ERR_BASE`, except those of this library.
+/// Whether a program may choose the code for events of its own: below `PMIX_EXTERNAL_ERR_BASE`, except those of this
+/// library.
 #[must_use]
 pub const fn is_of_programs(code: Status) -> bool {
     code.to_raw() < Status::EXTERNAL_ERR_BASE.to_raw()

@@ -1,4 +1,5 @@
-//! A window of time in which the losses of connections give one event about all processes. Without a window each loss gives one.
+//! A window of time in which the losses of connections give one event about all processes. Without a window each loss
+//! gives one.
 //!
 //! Source: OpenPMIx (`pmix_event_caching_window`), which begins the window anew with each loss.
 

@@ -2,8 +2,8 @@
 //!
 //! [`Dispatcher`] keeps the handlers in order, takes events, and returns the next handler to call. It makes no calls
 //! itself, and has no lock and no clock: clients and servers drive it from `runtime`. [`EventCache`] keeps recent
-//! events for later registrations: a server's for its clients, a process's for its handlers. [`LossWindow`] joins events about
-//! lost connections.
+//! events for later registrations: a server's for its clients, a process's for its handlers. [`LossWindow`] joins
+//! events about lost connections.
 //!
 //! ```text
 //!  insert ─► pending ─ activate ─► called by ─ remove ─► gone

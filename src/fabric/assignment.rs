@@ -7,8 +7,8 @@ use super::plane::{Device, Plane};
 use super::revisions::Fabric;
 use crate::types::{DataArray, DataType, Info, Value};
 
-/// Bytes of all lists of ranks at switches. 1,000 nodes with 64 ranks each and 36 nodes at a switch have 14 MB of them. Each node of the job
-/// holds all lists, and so does each process that has no segment.
+/// Bytes of all lists of ranks at switches. 1,000 nodes with 64 ranks each and 36 nodes at a switch have 14 MB of them.
+/// Each node of the job holds all lists, and so does each process that has no segment.
 pub const SWITCH_PEERS_BYTES_MAX: usize = 16 << 20;
 
 /// An endpoint of a process or a node, without its owner.
@@ -54,8 +54,8 @@ impl Fabric {
     }
 }
 
-/// The array of endpoints at devices, without their owner. Their bytes are empty, or the number of the owner's earlier ones at the same
-/// device: 4 bytes, least significant first.
+/// The array of endpoints at devices, without their owner. Their bytes are empty, or the number of the owner's earlier
+/// ones at the same device: 4 bytes, least significant first.
 pub fn endpoints_at<'f>(endpoints: impl Iterator<Item = (Device<'f>, u32)>) -> Value {
     let elements = endpoints.map(|(device, earlier)| endpoint(device, earlier)).collect();
     Value::DataArray(Box::new(DataArray { element_type: DataType::Endpoint, elements }))
@@ -101,7 +101,8 @@ impl Closest {
     }
 }
 
-/// Hands out the devices of a node to processes at places. Equally close devices have a turn of their own, which all places share.
+/// Hands out the devices of a node to processes at places. Equally close devices have a turn of their own, which all
+/// places share.
 #[derive(Debug)]
 pub struct Turns<P> {
     /// The numbers of each place's levels.
@@ -118,8 +119,8 @@ impl<P> Default for Turns<P> {
 }
 
 impl<P: Ord> Turns<P> {
-    /// The devices of `count` endpoints in each element of `closest`, for the next process at a place: the closest ones. After all devices
-    /// it begins again.
+    /// The devices of `count` endpoints in each element of `closest`, for the next process at a place: the closest
+    /// ones. After all devices it begins again.
     pub fn take(&mut self, place: P, count: usize, closest: impl FnOnce() -> Vec<Closest>) -> Vec<(usize, u32)> {
         let Self { places, numbers, levels } = self;
         let mut number = |level: Vec<(usize, u32)>| {
@@ -148,7 +149,8 @@ impl<P: Ord> Turns<P> {
     }
 }
 
-/// Numbers an owner's new endpoints at each device, after its earlier ones. The devices have a plane and a number among all of their node.
+/// Numbers an owner's new endpoints at each device, after its earlier ones. The devices have a plane and a number among
+/// all of their node.
 #[must_use]
 pub fn numbered(devices: &[(usize, u32)], earlier: &[DeviceEndpoint]) -> Vec<DeviceEndpoint> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
@@ -171,8 +173,8 @@ mod tests {
     use crate::fabric::providers::{Provider, TestFabric};
 
     proptest! {
-        /// Against the definition: no process has a farther device before all closer ones. Equally close ones have as many owners, wherever
-        /// these are.
+        /// Against the definition: no process has a farther device before all closer ones. Equally close ones have as
+        /// many owners, wherever these are.
         #[test]
         fn processes_share_the_closest_devices(
             places in proptest::collection::vec(proptest::collection::vec(0_u32..3, 8), 1..4),

@@ -37,7 +37,8 @@ pub const KEYS: [&str; 16] = [
     keys::FABRIC_VENDOR.name(),
 ];
 
-/// `PMIX_FABRIC_DEVICE_COORDINATES` in the main line of OpenPMIx. In its releases the key is that of `PMIX_FABRIC_COORDINATES`.
+/// `PMIX_FABRIC_DEVICE_COORDINATES` in the main line of OpenPMIx. In its releases the key is that of
+/// `PMIX_FABRIC_COORDINATES`.
 const DEVICE_COORDINATES: &str = "pmix.fabdev.coord";
 
 /// The keys with lists of devices, nodes or switches.
@@ -66,8 +67,8 @@ pub(crate) struct FabricList {
 }
 
 impl Fabric {
-    /// The number of the first plane with the `PMIX_FABRIC_PLANE`, `_IDENTIFIER`, `_VENDOR` and `_INDEX` among the directives.
-    /// Without these it is 0.
+    /// The number of the first plane with the `PMIX_FABRIC_PLANE`, `_IDENTIFIER`, `_VENDOR` and `_INDEX` among the
+    /// directives. Without these it is 0.
     ///
     /// # Errors
     /// `NOT_FOUND`, or `BAD_PARAM` for a value of another type.
@@ -75,7 +76,8 @@ impl Fabric {
         self.meant(directives)?.map(|(number, _)| number).next().ok_or(Status::ERR_NOT_FOUND)
     }
 
-    /// The `info` of a registration of a plane; `None` if it does not exist. Lists of more than [`LISTED_MAX`] devices are left out.
+    /// The `info` of a registration of a plane; `None` if it does not exist. Lists of more than [`LISTED_MAX`] devices
+    /// are left out.
     #[must_use]
     pub fn registration(&self, number: usize) -> Option<Vec<Info>> {
         let plane = self.planes().get(number)?;
@@ -100,7 +102,8 @@ impl Fabric {
         Some(names.into_iter().chain(lists).filter_map(info).collect())
     }
 
-    /// The answer to a Get or a query; `None` for other keys, unknown names, and lists of more than [`LISTED_MAX`] devices.
+    /// The answer to a Get or a query; `None` for other keys, unknown names, and lists of more than [`LISTED_MAX`]
+    /// devices.
     #[must_use]
     pub fn value(&self, key: &str, qualifiers: &[Info]) -> Option<Value> {
         if let Some(list) = self.list(key, qualifiers) {
@@ -216,8 +219,8 @@ pub(super) fn device<'p>(plane: &'p Plane, qualifiers: &[Info]) -> Option<Device
     plane.device_by_name(node, text(qualifiers, keys::FABRIC_DEVICE_NAME).ok()??)
 }
 
-/// The only device with an id, on the node and with the name that the qualifiers may have. Interfaces of a node may share an address. The id
-/// of node and name leads to each device.
+/// The only device with an id, on the node and with the name that the qualifiers may have. Interfaces of a node may
+/// share an address. The id of node and name leads to each device.
 fn device_by_id<'p>(plane: &'p Plane, id: &str, qualifiers: &[Info]) -> Option<Device<'p>> {
     let (node, name) = (text(qualifiers, keys::HOSTNAME).ok()?, text(qualifiers, keys::FABRIC_DEVICE_NAME).ok()?);
     let is_meant = |device: &Device<'_>| {
@@ -265,7 +268,8 @@ pub(super) fn coordinates_of(planes: &[PlaneDevices<'_>]) -> Info {
     Info::new(Key::from_static(keys::FABRIC_COORDINATES.name()), array)
 }
 
-/// An endpoint without its owner. Its bytes are the number of the owner's earlier ones at this device, if there are any.
+/// An endpoint without its owner. Its bytes are the number of the owner's earlier ones at this device, if there are
+/// any.
 pub(super) fn endpoint(device: Device<'_>, earlier: u32) -> Value {
     let (uuid, os_name) = (Some(Text::from(id(device))), Some(Text::from(device.name)));
     let bytes = if earlier == 0 { Vec::new() } else { earlier.to_le_bytes().to_vec() };
@@ -278,7 +282,8 @@ pub type PlaneDevices<'f> = (usize, &'f Plane, Vec<Device<'f>>);
 /// A node, its devices, and its ranks.
 type JobNode<'f> = (&'f str, Vec<PlaneDevices<'f>>, Vec<u32>);
 
-/// `PMIX_SWITCH_PEERS` of each node: for each device the ranks of the job at its switch. `None` if the lists would exceed `bytes_max`.
+/// `PMIX_SWITCH_PEERS` of each node: for each device the ranks of the job at its switch. `None` if the lists would
+/// exceed `bytes_max`.
 pub(super) fn switch_peers(nodes: &[JobNode<'_>], bytes_max: usize) -> Option<Vec<Info>> {
     let mut ranks_at: BTreeMap<(usize, &str), BTreeSet<u32>> = BTreeMap::new();
     let devices = || nodes.iter().flat_map(|(_, planes, ranks)| planes.iter().map(move |plane| (plane, ranks)));

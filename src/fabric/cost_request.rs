@@ -8,8 +8,8 @@ use super::revisions::Fabric;
 use crate::keys;
 use crate::types::{DataArray, DataType, Info, Key, Value};
 
-/// Qualifiers: the devices of the rows of [`COSTS`], as `0-9` or `4`, those of the columns, and the number of devices of
-/// [`NEAREST`]. Without columns they are the rows.
+/// Qualifiers: the devices of the rows of [`COSTS`], as `0-9` or `4`, those of the columns, and the number of devices
+/// of [`NEAREST`]. Without columns they are the rows.
 const ROWS: &str = keys::OF_COSTS[0];
 const COLUMNS: &str = keys::OF_COSTS[1];
 const COUNT: &str = keys::OF_COSTS[2];

@@ -51,7 +51,8 @@ pub enum Links {
     /// The switch above each switch. Several trees have no path between them.
     Tree(Vec<Option<u32>>),
     /// The sizes of the groups. Switches of a group follow each other. Each one has a link to all others of its group.
-    /// Each pair of groups has one link. The links of a group go to the other groups in turn, from its switches in turn.
+    /// Each pair of groups has one link. The links of a group go to the other groups in turn, from its switches in
+    /// turn.
     Dragonfly(Vec<u32>),
     /// The size of each dimension. The last coordinate of a switch changes fastest with its number. Each dimension is a
     /// ring, so one dimension is a ring of switches.

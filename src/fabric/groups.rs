@@ -7,8 +7,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Collects pairs of a list's number and a member. Each list keeps the order of the pairs. A pair of a list that does
-    /// not exist is left out; the callers have checked their numbers.
+    /// Collects pairs of a list's number and a member. Each list keeps the order of the pairs. A pair of a list that
+    /// does not exist is left out; the callers have checked their numbers.
     pub(super) fn new(count: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
         let mut ends = vec![0_u32; count];
         for (list, _) in pairs.clone() {

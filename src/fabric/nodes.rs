@@ -56,7 +56,8 @@ impl Fabric {
 }
 
 impl FabricHandle {
-    /// The devices of all nodes, encoded once for each revision. It may take long. A node with too many for an inventory is left out.
+    /// The devices of all nodes, encoded once for each revision. It may take long. A node with too many for an
+    /// inventory is left out.
     pub(crate) fn inventories(&self) -> &Arc<Inventories> {
         let encode = |fabric: &Fabric| {
             Inventories::of_nodes(fabric.nodes().into_iter().filter_map(|node| fabric.inventory_of(node)))

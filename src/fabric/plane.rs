@@ -174,8 +174,8 @@ impl Plane {
         self.devices_of_node(node).find(|device| device.name == name)
     }
 
-    /// The devices with an id in inventories and a name, if one is given. An interface without an address has its name as its id, on each
-    /// node.
+    /// The devices with an id in inventories and a name, if one is given. An interface without an address has its name
+    /// as its id, on each node.
     pub(super) fn devices_by_id(&self, id: &str, name: Option<&str>) -> impl Iterator<Item = Device<'_>> {
         let identity = |index: &u32| {
             let device = self.devices.get(*index as usize);
@@ -202,14 +202,16 @@ impl Plane {
         Some(coordinates)
     }
 
-    /// The end of a device's cable: the number of the switch, and that of its port. `None` if the description lacks the port.
+    /// The end of a device's cable: the number of the switch, and that of its port. `None` if the description lacks the
+    /// port.
     #[must_use]
     pub fn port(&self, index: u32) -> Option<(u32, u32)> {
         let device = self.devices.get(index as usize)?;
         Some((device.switch, device.port?))
     }
 
-    /// The size of each dimension of the coordinates. Groups and switches of different sizes count with the largest one.
+    /// The size of each dimension of the coordinates. Groups and switches of different sizes count with the largest
+    /// one.
     #[must_use]
     pub fn shape(&self) -> Vec<u32> {
         let mut shape = self.structure.shape(self.switches.len());
@@ -239,8 +241,8 @@ impl Plane {
         Some(costs)
     }
 
-    /// The `count` cheapest other devices with their costs: the cheapest first, and equal ones by number. Devices without
-    /// a path are not among them. `None` if the device does not exist.
+    /// The `count` cheapest other devices with their costs: the cheapest first, and equal ones by number. Devices
+    /// without a path are not among them. `None` if the device does not exist.
     #[must_use]
     pub fn nearest(&self, index: u32, count: usize) -> Option<Vec<(u32, u16)>> {
         let switch = self.switch_of(index)?;

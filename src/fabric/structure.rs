@@ -62,8 +62,8 @@ pub(super) struct Irregular {
 }
 
 impl Structure {
-    /// Checks links. `plane` and the names of its `switches` are for errors; `with_devices` are the switches that devices
-    /// are at.
+    /// Checks links. `plane` and the names of its `switches` are for errors; `with_devices` are the switches that
+    /// devices are at.
     pub(super) fn new(
         links: Links,
         plane: &str,

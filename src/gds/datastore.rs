@@ -46,8 +46,8 @@ pub trait Datastore {
         self.register(namespace, &description.to_infos())
     }
 
-    /// Gives a described job other resources; `None` if they change nothing. Values that equal those of the old resources
-    /// go. New ones add what the job lacks.
+    /// Gives a described job other resources; `None` if they change nothing. Values that equal those of the old
+    /// resources go. New ones add what the job lacks.
     ///
     /// # Errors
     /// Unknown namespace, or no memory left.

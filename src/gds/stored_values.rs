@@ -1,7 +1,7 @@
 //! Values in a store that are not read yet.
 //!
-//! A process may post a million values, and the description of a job may be as large. Reading them takes a second, and a
-//! server's thread serves others meanwhile. So the server passes this handle on, and the thread that needs the values
+//! A process may post a million values, and the description of a job may be as large. Reading them takes a second, and
+//! a server's thread serves others meanwhile. So the server passes this handle on, and the thread that needs the values
 //! reads them from the segment.
 
 use std::collections::BTreeSet;
@@ -17,8 +17,8 @@ use crate::types::{Key, Kval, Namespace};
 /// Stored names of posted values, in sets that several owners share.
 pub type KeySets = Vec<Arc<BTreeSet<Arc<Key>>>>;
 
-/// Values of a process or a job: copies, or the place where they stand. A value that is replaced before the read is read
-/// in its newest form.
+/// Values of a process or a job: copies, or the place where they stand. A value that is replaced before the read is
+/// read in its newest form.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoredValues {
     /// Copies.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::{MONITOR_FILE_ACCESS, MONITOR_FILE_MODIFY, ValueKind, WAIT, rows_with_name};
 use crate::types::{DataType, Info, InfoFlags, Key, Rank, Text, Value};
 
-/// The key of the first required entry that a reader of the `understood` keys does not honour: it does not know the key, or it
-/// can't read the value.
+/// The key of the first required entry that a reader of the `understood` keys does not honour: it does not know the
+/// key, or it can't read the value.
 ///
 /// A host checks the directives of a request so, before it does what was asked for.
 ///
@@ -39,8 +39,8 @@ pub fn is_unmet(info: &Info, is_understood: impl Fn(&str) -> bool) -> bool {
     info.flags().contains(InfoFlags::REQUIRED) && !(is_understood(info.key.as_str()) && is_readable(info))
 }
 
-/// Whether readers take the value for its key. They read numbers of any width, one process or a list of processes, and flags
-/// alone for flags. A key of no attribute takes any value.
+/// Whether readers take the value for its key. They read numbers of any width, one process or a list of processes, and
+/// flags alone for flags. A key of no attribute takes any value.
 fn is_readable(info: &Info) -> bool {
     let (key, value) = (info.key.as_str(), &info.value);
     let is_flag = value.as_bool().is_some();

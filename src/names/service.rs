@@ -275,7 +275,8 @@ impl Names {
         Ok(())
     }
 
-    /// The entry of a key for a requester. Of several, it prefers its own, then those of its namespace, then the oldest.
+    /// The entry of a key for a requester. Of several, it prefers its own, then those of its namespace, then the
+    /// oldest.
     fn find(&self, key: &Key, asker: &Asker, range: &Range, reaches: Reaches<'_>) -> Match {
         let proc = &asker.requester.proc;
         let mut best = None;

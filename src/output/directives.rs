@@ -14,8 +14,8 @@ pub struct FileDirectives {
     pub place: Option<Place>,
     /// Whether the output goes nowhere else; `None` if no directive says so.
     pub is_alone: Option<bool>,
-    /// Whether the name of the file is a pattern: `%n` stands for the namespace, `%r` for the rank, `%R` for the rank with zeros
-    /// in front, `%h` for the node, and `%%` for `%`.
+    /// Whether the name of the file is a pattern: `%n` stands for the namespace, `%r` for the rank, `%R` for the rank
+    /// with zeros in front, `%h` for the node, and `%%` for `%`.
     pub is_pattern: bool,
 }
 
@@ -153,7 +153,8 @@ impl FileDirectives {
         of_files.filter(is_checked).try_for_each(|info| self.check(info))
     }
 
-    /// The file of a stream, if files get the output. Names are those of OpenPMIx: the rank has as many digits as the job's size.
+    /// The file of a stream, if files get the output. Names are those of OpenPMIx: the rank has as many digits as the
+    /// job's size.
     #[must_use]
     pub fn path(&self, stream: &NamedStream<'_>) -> Option<PathBuf> {
         let NamedStream { proc, is_stdout, process_count, host } = *stream;

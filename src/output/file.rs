@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use nix::libc;
 use nix::unistd::geteuid;
 
-/// Opens a file to append output, and makes the directories that are missing. Everything that it makes is added to `made`.
-/// `is_known`: this process has opened the file before.
+/// Opens a file to append output, and makes the directories that are missing. Everything that it makes is added to
+/// `made`. `is_known`: this process has opened the file before.
 ///
 /// # Errors
 /// The kernel's, and for what is no regular file of this user.

@@ -1,5 +1,5 @@
-//! Output of processes as a host or a tool writes it: the files that directives name, and lines as XML. The command and the
-//! C library write alike by it.
+//! Output of processes as a host or a tool writes it: the files that directives name, and lines as XML. The command and
+//! the C library write alike by it.
 //!
 //! | file | owns |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! PMI-1 and PMI-2, the protocols between MPICH's launchers and ranks. They are text over a socket that a rank inherits:
-//! lines in PMI-1, messages with a length in PMI-2. The rank's first line names the release.
-//! Bytes in, commands and answers out; no socket and no state of a job.
+//! PMI-1 and PMI-2, the protocols between MPICH's launchers and ranks. They are text over a socket that a rank
+//! inherits: lines in PMI-1, messages with a length in PMI-2. The rank's first line names the release. Bytes in,
+//! commands and answers out; no socket and no state of a job.
 //!
 //! | file | owns |
 //! |---|---|
@@ -28,8 +28,8 @@
 //! assert_eq!(line, "cmd=get_result rc=0 msg=success value=10.0.0.1\n");
 //! ```
 //!
-//! Source: the messages of MPICH 4.0 and 5.0 and of Intel MPI 2021 to their own launchers; for PMI-2 the libraries of MPICH
-//! and Slurm.
+//! Source: the messages of MPICH 4.0 and 5.0 and of Intel MPI 2021 to their own launchers; for PMI-2 the libraries of
+//! MPICH and Slurm.
 
 mod answer;
 mod command;

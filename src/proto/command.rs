@@ -46,7 +46,8 @@ with_requests!(commands);
 const LISTED_MAX: usize = 1 << 16;
 
 impl Command {
-    /// The longest list that a request of this kind may have. A process's values and the members of an operation may be many.
+    /// The longest list that a request of this kind may have. A process's values and the members of an operation may be
+    /// many.
     pub(super) const fn listed_max(self) -> usize {
         match self {
             Self::RegisterEvents | Self::DeregisterEvents | Self::IofPull => LISTED_MAX,

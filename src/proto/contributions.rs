@@ -1,5 +1,5 @@
-//! Contributions of a group's members to each other, as infos carry them: `PMIX_GROUP_INFO`, and endpoint data. The members send
-//! the latter as `PMIX_PROC_INFO_ARRAY`, and the host returns them as `PMIX_GROUP_ENDPT_DATA`.
+//! Contributions of a group's members to each other, as infos carry them: `PMIX_GROUP_INFO`, and endpoint data. The
+//! members send the latter as `PMIX_PROC_INFO_ARRAY`, and the host returns them as `PMIX_GROUP_ENDPT_DATA`.
 
 use crate::keys;
 use crate::types::{Info, Key, ProcId, Scope, Value};
@@ -29,7 +29,8 @@ fn bundle<'a>(mut infos: impl Iterator<Item = &'a Info>) -> Vec<((ProcId, Key), 
     given.map(|info| (((**proc).clone(), info.key.clone()), info.value.clone())).collect()
 }
 
-/// Limit of the bytes of one process's endpoint data, and of the data of all members of a group that come from one place.
+/// Limit of the bytes of one process's endpoint data, and of the data of all members of a group that come from one
+/// place.
 pub const ENDPOINT_BYTES_MAX: usize = 8 << 20;
 
 /// One process's values for other nodes, as clients of OpenPMIx send them. `None`: there are none.

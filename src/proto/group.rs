@@ -8,9 +8,9 @@ use crate::bfrops::{DecodeError, EncodeError, Reader, Writer};
 use crate::keys;
 use crate::types::{self, Key, Kval, ProcId, Text, Value};
 
-/// A directive of a group's construction. Data for the members and endpoint data get the name of `proc`, the contributor, as their
-/// first entry; any other name in them is removed. Servers of 6.0 and later refuse a contribution without it. A local context
-/// number is such a contribution. The server refuses a required one of another type.
+/// A directive of a group's construction. Data for the members and endpoint data get the name of `proc`, the
+/// contributor, as their first entry; any other name in them is removed. Servers of 6.0 and later refuse a contribution
+/// without it. A local context number is such a contribution. The server refuses a required one of another type.
 #[must_use]
 pub fn info_signed_by(proc: &ProcId, info: types::Info) -> types::Info {
     let named = types::Info::new(Key::from_static(keys::PROCID.name()), proc.clone());

@@ -122,8 +122,8 @@ const fn reserved_bytes_max(full_bytes: usize) -> usize {
     full_bytes / 2
 }
 
-/// Values of a process that clients of OpenPMIx only look up: `get_data` of `pmix_client_get.c` asks no server for them.
-/// Such a client needs them for the values of the process's node and application, too.
+/// Values of a process that clients of OpenPMIx only look up: `get_data` of `pmix_client_get.c` asks no server for
+/// them. Such a client needs them for the values of the process's node and application, too.
 const LOOKED_UP: [&str; 3] = [keys::HOSTNAME.name(), keys::NODEID.name(), keys::APPNUM.name()];
 /// The bytes of these values of a process, if the node's name has up to 29 letters.
 const BRIEF_BYTES: usize = 96;
@@ -292,8 +292,8 @@ mod tests {
         assert!(processes[..50].iter().all(|keys| keys.len() == 4), "others than the server may read the first half");
     }
 
-    /// Regression: clients of OpenPMIx's main line (August 2026) found no node of the last 27,000 of 96,000 ranks. They look its name
-    /// and number up among the values that they have, and request neither.
+    /// Regression: clients of OpenPMIx's main line (August 2026) found no node of the last 27,000 of 96,000 ranks. They
+    /// look its name and number up among the values that they have, and request neither.
     #[test]
     fn the_nodes_of_all_processes_stand_in_an_answer_without_room_for_all_values() {
         let bytes_max = 64 << 10;

@@ -37,8 +37,8 @@ pub(super) struct Rest<E>(PhantomData<E>);
 /// One value; peers older than release 3.0 have none.
 pub(super) struct SinceRelease3<E>(PhantomData<E>);
 
-/// A part with types that older encodings lack. Our own servers read it in any encoding. A foreign server with an older encoding
-/// refuses the request, because it lacks the request or the types.
+/// A part with types that older encodings lack. Our own servers read it in any encoding. A foreign server with an older
+/// encoding refuses the request, because it lacks the request or the types.
 pub(super) struct Newer<L>(PhantomData<L>);
 
 /// Implements [`Layout`] for a message type: its fields in the order of the wire.

@@ -143,8 +143,8 @@ body! {
 /// client sends it to our server, in a [`Group`] with the command of an invitation.
 pub const GROUP_VERDICT: &str = "modex.group.verdict";
 
-/// In an event of our server: it is about the end of a connection (`PMIx_Connect`), and says nothing about groups. The process may be
-/// back already. No attribute of the standard.
+/// In an event of our server: it is about the end of a connection (`PMIx_Connect`), and says nothing about groups. The
+/// process may be back already. No attribute of the standard.
 pub const OF_CONNECTION: &str = "modex.connection";
 
 /// In an invitation to a group: its leader reports the outcome to all members itself. No attribute of the standard.

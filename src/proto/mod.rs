@@ -9,9 +9,9 @@
 //! server <-> server                blob, exchange
 //! ```
 //!
-//! `services` is the table of all requests. [`request`] and [`reply`] find the layout of a message there, by its command.
-//! A layout stands beside the type of the message, and serves both directions. A layout that is more than a list of fields
-//! has a file for its family of commands.
+//! `services` is the table of all requests. [`request`] and [`reply`] find the layout of a message there, by its
+//! command. A layout stands beside the type of the message, and serves both directions. A layout that is more than a
+//! list of fields has a file for its family of commands.
 //!
 //! A [`Dialect`] is the agreement of a connection's two ends: the client's encoding, and the peer's release, because
 //! some messages changed their layout between releases.

@@ -13,8 +13,8 @@ impl Spawn {
         directives.all(|info| info.key.as_str() != keys::PARENT_ID.name() || matches!(info.value, Value::Proc(_)))
     }
 
-    /// Channels of the job's output that a tool gets if it spawns the job: all but those that the job or its applications say
-    /// no to. Tools of OpenPMIx get the same, and PRRTE's `prun` counts on that.
+    /// Channels of the job's output that a tool gets if it spawns the job: all but those that the job or its
+    /// applications say no to. Tools of OpenPMIx get the same, and PRRTE's `prun` counts on that.
     #[must_use]
     pub fn channels_for_tool(&self) -> u16 {
         let is_wanted = |key: &str| {

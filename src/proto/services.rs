@@ -21,11 +21,11 @@
 //! | the method of `Host`, and its call | `runtime::host` |
 //! | the methods of `Client` and `Server` | `api::requests` |
 //!
-//! [`with_requests`] gives all requests in short form. The commands ([`command`](super::command)), the requests with their
-//! bytes ([`request`](super::request)) and the replies ([`reply`](super::reply)) follow from it.
+//! [`with_requests`] gives all requests in short form. The commands ([`command`](super::command)), the requests with
+//! their bytes ([`request`](super::request)) and the replies ([`reply`](super::reply)) follow from it.
 //!
-//! The other requests are no services. Their capability, upcall and methods are written by hand, because each would be an
-//! exception in the table:
+//! The other requests are no services. Their capability, upcall and methods are written by hand, because each would be
+//! an exception in the table:
 //!
 //! - An abort reaches the host with the object of its requester, and has no callback.
 //! - A pull reaches the host without its number. The server keeps the pull, and its reply is a number of the server.
@@ -35,8 +35,8 @@
 //! Source: PMIx Standard, chapters on publication, process management, queries, logging, allocation and security;
 //! OpenPMIx wire protocol.
 
-/// Gives the table of services to a macro. The other form names the macro by its path, and gives it arguments before the
-/// table.
+/// Gives the table of services to a macro. The other form names the macro by its path, and gives it arguments before
+/// the table.
 macro_rules! with_services {
     ($macro:ident) => {
         $crate::proto::with_services! { [$macro] }
@@ -139,8 +139,8 @@ macro_rules! with_services {
                 /// Directives.
                 directives: Vec<Info> => Many<wire::Info>,
             }
-            /// Brings the data of a registered fabric up to date. Answered with these data. If the fabric's description can't be read, the
-            /// answer has the status of the error, and the data as they were.
+            /// Brings the data of a registered fabric up to date. Answered with these data. If the fabric's description
+            /// can't be read, the answer has the status of the error, and the data as they were.
             FabricUpdate = 31, FABRIC_UPDATE = 28, fn fabric_update(index) -> Vec<Info> {
                 /// The fabric's number: `PMIX_FABRIC_INDEX` in the answer to the registration.
                 index: u64 => One<wire::Size>,
@@ -168,8 +168,8 @@ macro_rules! with_services {
 }
 pub(crate) use with_services;
 
-/// Gives all requests to a macro, in short form: services, `bare` requests without a body, requests with a body of their
-/// `own`, and requests that `share` one type. All entries have one form:
+/// Gives all requests to a macro, in short form: services, `bare` requests without a body, requests with a body of
+/// their `own`, and requests that `share` one type. All entries have one form:
 ///
 /// ```text
 /// Name = command number, body as layout => results of the reply;       without a body: Name = command number => results;
@@ -208,8 +208,8 @@ macro_rules! with_others {
                 Fence = 3, Collective as Collective => ();
                 /// Data of a process or a job (GETNB).
                 Get = 4, Get as Get => Data;
-                /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos `pmix.pdata`.
-                /// The reply has data of each namespace, under the wildcard rank.
+                /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos
+                /// `pmix.pdata`. The reply has data of each namespace, under the wildcard rank.
                 Connect = 10, Collective as Connecting => Jobs;
                 /// DISCONNECTNB.
                 Disconnect = 11, Collective as Collective => ();

@@ -260,7 +260,8 @@ fn with_dialect<T: std::fmt::Debug, S: Strategy<Value = T>>(
     strategies::dialect().prop_flat_map(move |dialect| (Just(dialect), strategy(dialect)))
 }
 
-/// Regression: a fence over several nodes of PRRTE 3.0 failed. It puts an object with its directives, mostly none, before the parts.
+/// Regression: a fence over several nodes of PRRTE 3.0 failed. It puts an object with its directives, mostly none,
+/// before the parts.
 #[test]
 fn an_empty_part_of_a_fence_is_passed_over() {
     for codec in [Codec::V41, Codec { described: true, ..Codec::V41 }] {

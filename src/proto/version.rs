@@ -28,8 +28,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// The release whose layouts this library uses and announces in the handshake. Peers below 4.2 and from 6.0 on get answers in
-    /// their own layouts. `PMIX_VERSION` in the environment of a server's processes is a later one.
+    /// The release whose layouts this library uses and announces in the handshake. Peers below 4.2 and from 6.0 on get
+    /// answers in their own layouts. `PMIX_VERSION` in the environment of a server's processes is a later one.
     ///
     /// It is 5.0.0, because the group messages between our own processes have the layout of 5.0; each release changed
     /// it. Foreign clients only check whether it is below 3.1.100, foreign servers whether it is below 4.2.0, and then

@@ -159,8 +159,8 @@ const BUFFER_TYPE: (&str, &str) = ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_
 const STORE: (&str, &str) = ("PMIX_GDS_MODULE", "hash");
 /// The release of the server. Only clients of OpenPMIx look at it.
 const VERSION: &str = "PMIX_VERSION";
-/// The release that our servers announce there. Clients of release 7 delete keys at servers from 7 on alone. No other client compares it with
-/// a number above 4.2.
+/// The release that our servers announce there. Clients of release 7 delete keys at servers from 7 on alone. No other
+/// client compares it with a number above 4.2.
 const ANNOUNCED: Version = Version::new(7, 0, 0);
 
 impl ServerEnvironment {

@@ -38,8 +38,8 @@ pub struct InterfacesError {
 }
 
 impl Interfaces {
-    /// Reads lists with commas between names and subnets (`address/bits`). Without an included entry all interfaces count
-    /// except the loopback ones.
+    /// Reads lists with commas between names and subnets (`address/bits`). Without an included entry all interfaces
+    /// count except the loopback ones.
     ///
     /// # Errors
     /// [`InterfacesError`].
@@ -50,8 +50,8 @@ impl Interfaces {
         Ok(Self { include: entries(include)?, exclude: entries(exclude)? })
     }
 
-    /// Addresses of this node on these interfaces, in the kernel's order. An address that counts on one link alone needs
-    /// the number of its interface, which no address of a server has: these are left out.
+    /// Addresses of this node on these interfaces, in the kernel's order. An address that counts on one link alone
+    /// needs the number of its interface, which no address of a server has: these are left out.
     pub(super) fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         let mut addresses = Vec::new();
         for interface in getifaddrs()? {

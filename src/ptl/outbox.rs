@@ -21,8 +21,8 @@ pub struct QueueFull {
     pub limit_bytes: usize,
 }
 
-/// Bytes on their way to a peer: messages in order, each in one or more parts. A part has at most one descriptor, which comes
-/// no later than its first byte.
+/// Bytes on their way to a peer: messages in order, each in one or more parts. A part has at most one descriptor, which
+/// comes no later than its first byte.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     messages: VecDeque<Outgoing>,
@@ -136,7 +136,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Appends messages, after whose heads many peers get the same bytes. They count as this peer's own, and as one message.
+    /// Appends messages, after whose heads many peers get the same bytes. They count as this peer's own, and as one
+    /// message.
     pub(super) fn push_copied(
         &mut self,
         messages: Vec<(Vec<u8>, SharedBytes)>,

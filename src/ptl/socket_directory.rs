@@ -67,8 +67,8 @@ pub enum ListenError {
 }
 
 impl SocketDirectory {
-    /// Makes a directory below `parent`, and removes the leftovers of this user's killed servers. Launchers name a parent that
-    /// they have not made: it is made, too.
+    /// Makes a directory below `parent`, and removes the leftovers of this user's killed servers. Launchers name a
+    /// parent that they have not made: it is made, too.
     pub(super) fn create(parent: &Path) -> Result<Self, ListenError> {
         let (parent, is_new) = match parent.canonicalize() {
             Ok(parent) => (parent, false),

@@ -1,8 +1,8 @@
 //! Owner of the process at the other end of a TCP connection within this node.
 //!
 //! TCP has no `SO_PEERCRED`, but both ends of such a connection are sockets of this kernel, which records the owner of
-//! each. A peer on another machine has no socket here: its address is none of this node's. `NETLINK_SOCK_DIAG` looks up the one socket. If it is not allowed (seccomp, kernels without it), the
-//! table `/proc/net/tcp` or `tcp6` is read.
+//! each. A peer on another machine has no socket here: its address is none of this node's. `NETLINK_SOCK_DIAG` looks up
+//! the one socket. If it is not allowed (seccomp, kernels without it), the table `/proc/net/tcp` or `tcp6` is read.
 //!
 //! Only the owner of an *established* and *open* socket is believed. The kernel reports a socket that its process
 //! closed as root's: it has no inode and its owner reads as 0. Without these two conditions any process could write an

@@ -198,10 +198,10 @@ impl Stream {
         Self::over_tcp(socket, limits)
     }
 
-    /// Checks the owner of the server at the other end of a loopback TCP connection. Returns whether the owner is known. Call
-    /// it after the server has answered: a connection not yet accepted has no owner. If the kernel can't tell (another network or
-    /// user namespace, another node), nothing is proven and nothing refused: launchers lead processes there. A server that has closed its end,
-    /// or half of it, is refused: no owner could be proven.
+    /// Checks the owner of the server at the other end of a loopback TCP connection. Returns whether the owner is
+    /// known. Call it after the server has answered: a connection not yet accepted has no owner. If the kernel can't
+    /// tell (another network or user namespace, another node), nothing is proven and nothing refused: launchers lead
+    /// processes there. A server that has closed its end, or half of it, is refused: no owner could be proven.
     ///
     /// # Errors
     /// [`EndpointError::ForeignServer`], [`EndpointError::Unreachable`].
@@ -316,8 +316,8 @@ impl Stream {
         self.outbox.push_shared(head, rest, self.limits.queued_bytes_max)
     }
 
-    /// Appends messages, all or none. Behind the head of each, many streams may share the bytes. They count as this stream's
-    /// own.
+    /// Appends messages, all or none. Behind the head of each, many streams may share the bytes. They count as this
+    /// stream's own.
     ///
     /// # Errors
     /// As [`Stream::queue`]. The messages count as one.

@@ -45,8 +45,8 @@ impl TcpOptions {
 
 /// A listening TCP socket, for clients of other libraries and for tools.
 ///
-/// Every process of the node can connect. The kernel names the owner of its socket; the peer's claim does not count. A process
-/// on another machine proves its user.
+/// Every process of the node can connect. The kernel names the owner of its socket; the peer's claim does not count. A
+/// process on another machine proves its user.
 #[derive(Debug)]
 pub struct TcpListener {
     socket: Socket,

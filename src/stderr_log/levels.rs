@@ -1,6 +1,7 @@
 //! The levels of the log: one for everything, and others for areas (`MODEX_LOG=warn,iof=debug`).
 //!
-//! The level of an event's place is decided once for each place (`tracing` keeps the answer), so areas cost nothing later.
+//! The level of an event's place is decided once for each place (`tracing` keeps the answer), so areas cost nothing
+//! later.
 
 use std::ffi::OsStr;
 

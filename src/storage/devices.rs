@@ -54,7 +54,8 @@ pub fn work_of_devices(table: &str) -> BTreeMap<DeviceNumber, Work> {
     table.lines().filter_map(row).take(DEVICES_MAX).collect()
 }
 
-/// The limits of a device for reads and writes, from the files `io.max` of a cgroup and those above it: the smallest one.
+/// The limits of a device for reads and writes, from the files `io.max` of a cgroup and those above it: the smallest
+/// one.
 #[must_use]
 pub fn limits_of(device: DeviceNumber, texts: &[String]) -> [Limit; 2] {
     let name = format!("{}:{}", device.0, device.1);

@@ -137,7 +137,8 @@ fn a_link_is_no_target_directory_with_a_slash_either() {
     assert_eq!(place.names(), [""; 0]);
 }
 
-/// Regression: the answer named the file and not the missing directory. An unknown storage, and an end by the time limit, had no reason.
+/// Regression: the answer named the file and not the missing directory. An unknown storage, and an end by the time
+/// limit, had no reason.
 #[test]
 fn a_failure_has_its_path_and_advice_as_its_reason() {
     let reason = |result: &OrderResult| {

@@ -202,8 +202,8 @@ fn info(key: &'static str, value: Value) -> Info {
 }
 
 impl Storage {
-    /// Carries out a request, one file after the other, up to the first that fails. It may wait for file systems. `end` is the status of a
-    /// request that must not go on.
+    /// Carries out a request, one file after the other, up to the first that fails. It may wait for file systems. `end`
+    /// is the status of a request that must not go on.
     #[must_use]
     pub fn carry_out(&self, order: &FileOrder, end: &dyn Fn() -> Option<Status>) -> OrderResult {
         let known = if order.system.is_some() { Known::of(&self.providers) } else { Vec::new() };

@@ -131,7 +131,8 @@ const TEXT_BYTES_MAX: usize = 1 << 14;
 /// Most names of libraries of a program that are looked at.
 const NAMES_MAX: usize = 1024;
 
-/// Most directories of a variable or program in which the launcher looks for a file. A process that spawns programs chooses them.
+/// Most directories of a variable or program in which the launcher looks for a file. A process that spawns programs
+/// chooses them.
 pub const DIRECTORIES_MAX: usize = 1024;
 
 /// The size of a program header.

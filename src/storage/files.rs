@@ -1,4 +1,5 @@
-//! Questions about files, beyond the standard: how long their retrieval takes, what programs need, and who may use them.
+//! Questions about files, beyond the standard: how long their retrieval takes, what programs need, and who may use
+//! them.
 //!
 //! The caller answers for the rights: a question of another user than that of this process must not come here.
 
@@ -57,8 +58,8 @@ const LIBRARY_BYTES_MAX: usize = 4 << 20;
 /// The most links of a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Kinds of file systems (`f_type` of `statfs`) whose modes this node's kernel checks: ext, xfs, btrfs, f2fs, tmpfs, ramfs, overlay,
-/// squashfs, erofs and iso9660. A server elsewhere may decide in others.
+/// Kinds of file systems (`f_type` of `statfs`) whose modes this node's kernel checks: ext, xfs, btrfs, f2fs, tmpfs,
+/// ramfs, overlay, squashfs, erofs and iso9660. A server elsewhere may decide in others.
 const OF_MODES: [u64; 10] = [
     0xEF53,
     0x5846_5342,
@@ -147,9 +148,9 @@ struct Residence {
 }
 
 impl Residence {
-    /// Reads a byte of some pages without a wait for the storage: the kernel refuses that for a page that is not in memory. A mapping
-    /// of the file would show more. But a file that is shortened meanwhile would end this process. The kernel reads the refused pages,
-    /// without those beside them. Each look is at random pages.
+    /// Reads a byte of some pages without a wait for the storage: the kernel refuses that for a page that is not in
+    /// memory. A mapping of the file would show more. But a file that is shortened meanwhile would end this process.
+    /// The kernel reads the refused pages, without those beside them. Each look is at random pages.
     fn of(path: &Path) -> Option<Self> {
         let file = open(path)?;
         let found = file.metadata().ok()?;
@@ -238,8 +239,8 @@ fn dependencies(programs: &[PathBuf]) -> Option<Vec<Text>> {
     Some(found.into_iter().collect())
 }
 
-/// The bits of a user and group for a file, from the modes of the file and of all directories on the way, and from its mount. With
-/// access lists, or on a file system of a network, it is unknown.
+/// The bits of a user and group for a file, from the modes of the file and of all directories on the way, and from its
+/// mount. With access lists, or on a file system of a network, it is unknown.
 fn access(file: &Path, user: (u32, u32)) -> Option<u16> {
     let (directories, file) = way_to(file)?;
     let of_file = fs::metadata(&file).ok()?;

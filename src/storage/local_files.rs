@@ -172,7 +172,8 @@ fn is_same_file(one: &Stat, other: &Stat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
-/// Whether the content is the same, as far as the kernel tells. A process may set the time of the content, but not that of the inode.
+/// Whether the content is the same, as far as the kernel tells. A process may set the time of the content, but not that
+/// of the inode.
 fn is_same_state(one: &Stat, other: &Stat) -> bool {
     let times = |found: &Stat| (found.st_mtime, found.st_mtime_nsec, found.st_ctime, found.st_ctime_nsec);
     let state = |found: &Stat| (found.st_size, times(found));
@@ -215,7 +216,8 @@ fn bring(task: &FileTask<'_>, target: &Path) -> Result<PathBuf, FileError> {
     Ok(place)
 }
 
-/// Whether two directories are one, which file systems show with different numbers. A new name in one is in the other, too.
+/// Whether two directories are one, which file systems show with different numbers. A new name in one is in the other,
+/// too.
 fn is_one_directory(source: &OwnedFd, target: &OwnedFd) -> Result<bool, FileError> {
     let probe = Temporary::new(target)?;
     let name = probe.name.clone();
@@ -229,7 +231,8 @@ fn is_one_directory(source: &OwnedFd, target: &OwnedFd) -> Result<bool, FileErro
     Ok(is_shown_with_it && !is_shown()?)
 }
 
-/// Whether a file belongs to the source's owner or this user, and has the mode of a copy. One of another user might change.
+/// Whether a file belongs to the source's owner or this user, and has the mode of a copy. One of another user might
+/// change.
 fn has_same_facts(found: &Stat, source: &Stat) -> bool {
     let is_owned = found.st_uid == source.st_uid || found.st_uid == rustix::process::geteuid().as_raw();
     is_owned && found.st_mode & 0o777 == copied_mode(source.st_mode, found.st_gid == source.st_gid) & 0o777
@@ -248,7 +251,8 @@ fn rename(task: &FileTask<'_>, source: &Source<'_>, (target, directory): (&Path,
     }
     let moved = rustix::fs::statat(directory, source.name, AtFlags::SYMLINK_NOFOLLOW)?;
     if !is_same_file(&moved, &source.found) {
-        // The owner of the old directory gave the name to another file meanwhile. It goes back, unless the name is taken again.
+        // The owner of the old directory gave the name to another file meanwhile. It goes back, unless the name is
+        // taken again.
         let back = rustix::fs::linkat(directory, source.name, &source.directory, source.name, AtFlags::empty());
         let back = back.and_then(|()| rustix::fs::unlinkat(directory, source.name, AtFlags::empty()));
         let reason = match back {

@@ -17,8 +17,8 @@ use crate::types::codes::storage_medium::{
     STORAGE_MEDIUM_HDD, STORAGE_MEDIUM_NVME, STORAGE_MEDIUM_PMEM, STORAGE_MEDIUM_RAM, STORAGE_MEDIUM_SSD,
 };
 
-/// The mounted file systems of this node: `/proc/self/mountinfo`, `statvfs`, `/sys/dev/block`, `/proc/diskstats`, and the limits
-/// `io.max` of the own cgroup and those above it.
+/// The mounted file systems of this node: `/proc/self/mountinfo`, `statvfs`, `/sys/dev/block`, `/proc/diskstats`, and
+/// the limits `io.max` of the own cgroup and those above it.
 ///
 /// - The id is the source, such as `/dev/sda1` or `server:/export`. Without one of its own, and for FUSE, it is the kind and the mount
 ///   point, such as `tmpfs:/dev/shm`.
@@ -132,8 +132,8 @@ fn medium_of(disk: &Path) -> Option<u64> {
     medium(disk, text(disk.join("queue/rotational"))?.trim(), &model, transport.trim())
 }
 
-/// The medium of a disk at a place in `/sys`. The kernel's word is no more than a default for the disks of a virtual machine, of a
-/// network and of files.
+/// The medium of a disk at a place in `/sys`. The kernel's word is no more than a default for the disks of a virtual
+/// machine, of a network and of files.
 fn medium(disk: &Path, rotates: &str, model: &str, transport: &str) -> Option<u64> {
     let name = disk.file_name()?.to_str()?;
     let of_driver = |drivers: &[&str]| drivers.iter().any(|driver| name.starts_with(driver));

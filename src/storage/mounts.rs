@@ -125,7 +125,8 @@ impl Mount {
         options.find_map(|option| option.strip_prefix(name)?.strip_prefix(b"="))
     }
 
-    /// Whether the source is a device or another machine, so that its name means something. Users name the sources of FUSE.
+    /// Whether the source is a device or another machine, so that its name means something. Users name the sources of
+    /// FUSE.
     fn has_named_source(&self) -> bool {
         let is_of_user = self.kind == b"fuse" || self.kind.starts_with(b"fuse.");
         !is_of_user && (self.source.starts_with(b"/") || self.source.contains(&b':'))
@@ -158,7 +159,8 @@ impl MountList {
         self.mounts.iter().filter(move |mount| shown.as_ref().is_none_or(|shown| shown.contains(&mount.id)))
     }
 
-    /// The storage systems: one for each device, at its visible mount points. One that shows the whole file system is the main one.
+    /// The storage systems: one for each device, at its visible mount points. One that shows the whole file system is
+    /// the main one.
     #[must_use]
     pub fn systems(&self) -> Vec<StorageSystem> {
         let mut by_device: BTreeMap<DeviceNumber, Vec<&Mount>> = BTreeMap::new();
@@ -203,7 +205,8 @@ fn system(mounts: &[&Mount], is_unique: impl Fn(&Mount) -> bool) -> Option<Stora
     })
 }
 
-/// The ids of the mounts that a way from the root ends at; `None`: without a root in the table nothing is known to hide them.
+/// The ids of the mounts that a way from the root ends at; `None`: without a root in the table nothing is known to hide
+/// them.
 ///
 /// The children of each mount are sorted once, so long paths cost little.
 fn shown(mounts: &[Mount]) -> Option<BTreeSet<u32>> {

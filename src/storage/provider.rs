@@ -7,8 +7,8 @@ use rustix::io::Errno;
 
 use crate::types::{Status, Text};
 
-/// A source of storage systems. A site with others than mounted file systems, or with more knowledge of these, implements it
-/// and adds it by `ServerBuilder::storage`.
+/// A source of storage systems. A site with others than mounted file systems, or with more knowledge of these,
+/// implements it and adds it by `ServerBuilder::storage`.
 ///
 /// ```
 /// use modex::storage_systems::{MountTable, Provider, StorageSystem, Usage};
@@ -46,8 +46,8 @@ pub trait Provider: fmt::Debug + Send + Sync {
         Usage::default()
     }
 
-    /// Carries out a task about a file. The result is the file's path afterwards. It may wait, and calls [`FileTask::check`] from time to
-    /// time. `None`: another provider may know how.
+    /// Carries out a task about a file. The result is the file's path afterwards. It may wait, and calls
+    /// [`FileTask::check`] from time to time. `None`: another provider may know how.
     fn carry_out(&self, task: &FileTask<'_>) -> Option<Result<PathBuf, FileError>> {
         let _ = task;
         None
@@ -152,7 +152,8 @@ pub type DeviceNumber = (u32, u32);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StorageSystem {
-    /// `PMIX_STORAGE_ID`. In lists commas, percent signs and control characters are written as `%` and two digits, as in an URL.
+    /// `PMIX_STORAGE_ID`. In lists commas, percent signs and control characters are written as `%` and two digits, as
+    /// in an URL.
     pub id: Text,
     /// Mount points, the main one first.
     pub paths: Vec<Text>,

@@ -99,8 +99,8 @@ impl Storage {
     /// The answers to the queries, of found values only, in the order of the keys. It may wait for a file system
     /// ([`Storage::needs_look`]).
     ///
-    /// A key about one system has an answer if the qualifiers leave one. A query about another node has none. A value that makes all
-    /// together larger than `bytes_max` is left out.
+    /// A key about one system has an answer if the qualifiers leave one. A query about another node has none. A value
+    /// that makes all together larger than `bytes_max` is left out.
     #[must_use]
     pub fn answer(&self, queries: &[Query], hostname: &str, bytes_max: usize) -> Vec<Info> {
         let known = Known::of(&self.providers);
@@ -279,8 +279,8 @@ struct Selection<'q> {
 }
 
 impl<'q> Selection<'q> {
-    /// Reads them; `None` for a value of another type, an unknown direction, another node, or a required qualifier that storage does
-    /// not honour.
+    /// Reads them; `None` for a value of another type, an unknown direction, another node, or a required qualifier that
+    /// storage does not honour.
     fn read(qualifiers: &'q [Info], hostname: &str) -> Option<Self> {
         let is_honoured = |key: &str| is_qualifier(key) || ALSO_HONOURED.contains(&key);
         if qualifiers.iter().any(|info| keys::is_unmet(info, is_honoured)) {

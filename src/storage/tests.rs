@@ -80,7 +80,8 @@ fn a_name_of_two_systems_is_no_id() {
     assert_eq!(ids, texts(&["btrfs:/", "btrfs:/x"]));
 }
 
-/// The source of a FUSE mount is a text of its user: it took the name of a disk, and one of a cluster's disk was that of a node.
+/// The source of a FUSE mount is a text of its user: it took the name of a disk, and one of a cluster's disk was that
+/// of a node.
 #[test]
 fn a_user_names_no_system_like_a_disk() {
     let found = systems(

@@ -1,7 +1,7 @@
 //! Ids of devices, in the form of OpenPMIx. MPI libraries find an adapter's GUIDs in them.
 
-/// The id of a network interface: `ipv4://ADDRESS` for a hardware address of 6 bytes, and `ipv6://ADDRESS` for one of 20.
-/// `None` for any other.
+/// The id of a network interface: `ipv4://ADDRESS` for a hardware address of 6 bytes, and `ipv6://ADDRESS` for one of
+/// 20. `None` for any other.
 pub(crate) fn of_interface(address: &str) -> Option<String> {
     let scheme = match address.matches(':').count() {
         5 => "ipv4",

@@ -10,7 +10,8 @@ pub fn footprint(value: &Value) -> Option<usize> {
     measure(value, Bounds { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX, elements_max: usize::MAX })
 }
 
-/// As [`footprint`], and `None` if the value is larger than this. The elements of an array with too many are not visited.
+/// As [`footprint`], and `None` if the value is larger than this. The elements of an array with too many are not
+/// visited.
 pub(crate) fn footprint_up_to(value: &Value, bytes_max: usize) -> Option<usize> {
     let elements_max = bytes_max / size_of::<Value>();
     let bytes = measure(value, Bounds { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX, elements_max })?;
@@ -33,8 +34,8 @@ pub(crate) fn exceeds(value: &Value, left: &mut usize) -> bool {
     *left == 0
 }
 
-/// Subtracts the number of a value's parts from `left`: itself, the elements of arrays, the values inside. Returns whether
-/// it has more. Visits no more parts then.
+/// Subtracts the number of a value's parts from `left`: itself, the elements of arrays, the values inside. Returns
+/// whether it has more. Visits no more parts then.
 pub(crate) fn has_more_parts(value: &Value, left: &mut usize) -> bool {
     let count = match value {
         Value::App(app) => app.argv.len().saturating_add(app.environment.len()).saturating_add(app.info.len()),

@@ -1,8 +1,8 @@
 //! The use of processor, memory, disks and networks by processes and by this machine, as `/proc` shows it (proc(5)).
 //!
-//! A [`UsageRequest`] is a process's request to monitor resources, read and checked. A [`Sampler`] measures what it asks
-//! for. Neither has a clock or a thread: time is an argument. Reads are bounded, and a file that is missing gives no
-//! figures.
+//! A [`UsageRequest`] is a process's request to monitor resources, read and checked. A [`Sampler`] measures what it
+//! asks for. Neither has a clock or a thread: time is an argument. Reads are bounded, and a file that is missing gives
+//! no figures.
 //!
 //! | file | owns |
 //! |---|---|

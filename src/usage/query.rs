@@ -121,8 +121,8 @@ impl UsageQuestion {
     }
 }
 
-/// The answers to questions from samples of processes and of the node, as far as there are some. Answers beyond `bytes_max` in all
-/// are left out; then the second result is true.
+/// The answers to questions from samples of processes and of the node, as far as there are some. Answers beyond
+/// `bytes_max` in all are left out; then the second result is true.
 #[must_use]
 pub fn answers(questions: &[UsageQuestion], samples: &[Info], server: &ProcId, bytes_max: usize) -> (Vec<Info>, bool) {
     let of_processes = samples.iter().filter_map(Sample::read).collect();

@@ -1,5 +1,5 @@
-//! The programs in `libpmix/examples`, run as their comments say, with every library and every set of headers. Readers copy
-//! them, so they must work.
+//! The programs in `libpmix/examples`, run as their comments say, with every library and every set of headers. Readers
+//! copy them, so they must work.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -148,9 +148,9 @@ fn on_test_fabric(set: &Path, name: &str) -> Consumer {
     program(set, name).env("PMIX_MCA_pnet", "test").env("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3")
 }
 
-/// Exercise 2 of the tutorial. Five nodes have one device each. The first two are at the first switch, the next two at the second
-/// one, and the last at the third one. Each switch has links to both others. So a device has two links to another one at its
-/// switch, and three to one elsewhere.
+/// Exercise 2 of the tutorial. Five nodes have one device each. The first two are at the first switch, the next two at
+/// the second one, and the last at the third one. Each switch has links to both others. So a device has two links to
+/// another one at its switch, and three to one elsewhere.
 #[test]
 fn a_scheduler_reads_the_costs_of_its_machine() {
     if library().is_stock() {
@@ -206,8 +206,8 @@ impl<'a> Debugged<'a> {
         Self { set, job, launcher }
     }
 
-    /// The lines of a debugger, without the numbers of processes. Then the sorted lines of ranks that it writes, because a tool gets the output
-    /// of its jobs. Daemons may write theirs after the debugger's end.
+    /// The lines of a debugger, without the numbers of processes. Then the sorted lines of ranks that it writes,
+    /// because a tool gets the output of its jobs. Daemons may write theirs after the debugger's end.
     fn debug(&self, words: &[&str]) -> [Vec<String>; 2] {
         let debugger = program(self.set, "debugger").env("TMPDIR", self.job.temporary()).arg(&self.launcher);
         let ended = debugger.args(words).run().success();

@@ -1,6 +1,6 @@
 //! The C library with its real consumers: Open MPI's launcher, daemons and ranks, C programs compiled with Debian's
-//! headers and with ours, `pmixbench`, Debian's Python module, Slurm's job steps. All are real processes. Programs of each
-//! MPI also run under `modex run`.
+//! headers and with ours, `pmixbench`, Debian's Python module, Slurm's job steps. All are real processes. Programs of
+//! each MPI also run under `modex run`.
 //!
 //! `make consumers` runs this. It is not a part of a plain `cargo test`, because it needs Debian packages (`make
 //! test-packages`) and builds the library. `MODEX_LIBPMIX_DIR` chooses the tested library:

@@ -109,8 +109,8 @@ fn a_waiting_launcher_runs_several_jobs() {
     drop(launcher);
 }
 
-/// A debugger finds `mpirun` by its process number, by a file with its address, or by search. Regression: `mpirun` did not end
-/// after a tool had left.
+/// A debugger finds `mpirun` by its process number, by a file with its address, or by search. Regression: `mpirun` did
+/// not end after a tool had left.
 #[test]
 fn a_debugger_attaches_starts_daemons_beside_the_ranks_and_detaches() {
     let debugger = scratch().join("prrte-debugger");
@@ -150,8 +150,9 @@ fn a_debugger_attaches_starts_daemons_beside_the_ranks_and_detaches() {
     }
 }
 
-/// A debugger that has no other server starts `prterun`, which waits for it, and so does the job. Regressions: `prterun` with our library
-/// did not wait. Under `prterun` without it, our ranks were never ready for the debugger. The debugger did not show the output of the job.
+/// A debugger that has no other server starts `prterun`, which waits for it, and so does the job. Regressions:
+/// `prterun` with our library did not wait. Under `prterun` without it, our ranks were never ready for the debugger.
+/// The debugger did not show the output of the job.
 #[test]
 fn a_debugger_starts_a_launcher_and_releases_it_and_its_job() {
     if library().is_stock() {

@@ -420,8 +420,8 @@ fn a_debugger_of_either_library_starts_a_launcher_that_waits() {
     assert!(missing.err.contains("/no/such: No such file"), "{}", missing.transcript());
 }
 
-/// Regression: the tool waited for an answer of the launcher, which serves others than the tool after its release alone. A
-/// launcher with this library did not wait at all.
+/// Regression: the tool waited for an answer of the launcher, which serves others than the tool after its release
+/// alone. A launcher with this library did not wait at all.
 #[test]
 fn a_tool_releases_a_launcher_that_serves_it_on_the_launchers_connection() {
     for of_tool in libraries() {
@@ -447,8 +447,8 @@ fn a_launcher_without_its_tool_does_not_start() {
     assert!(ended.err.contains("can't reach the tool that has started it"), "{}", ended.transcript());
 }
 
-/// Regression: a wrapper may pass the variable without the descriptor. The server closed one of its own of that number. A file counted as
-/// an ended starter.
+/// Regression: a wrapper may pass the variable without the descriptor. The server closed one of its own of that number.
+/// A file counted as an ended starter.
 #[test]
 fn only_a_pipe_or_socket_from_outside_is_taken_for_the_starters() {
     let [ours, _] = libraries();

@@ -89,7 +89,8 @@ pub(crate) fn compare(name: &str, session: &Session, release: Version, answers: 
 const REPEATED: &str = "pmix.bfrops.mod";
 /// OpenPMIx gives a number to a missing session; our server leaves it out.
 const NO_SESSION: Value = Value::Uint32(u32::MAX);
-/// OpenPMIx gives a tool a universe of its own, and its tools take the size for that of any job. Our server leaves it out.
+/// OpenPMIx gives a tool a universe of its own, and its tools take the size for that of any job. Our server leaves it
+/// out.
 const UNIVERSE: &str = "pmix.univ.size";
 const OF_ONE: Value = Value::Uint32(1);
 

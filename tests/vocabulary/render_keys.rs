@@ -75,7 +75,8 @@ fn table(rows: &[AttributeRow]) -> String {
          use super::attribute::Standing::{{Current, Deprecated, Internal, RemovedAfter}};\n\
          use super::attribute::ValueKind as Kind;\n\
          use super::attribute::{{Attribute, row}};\n\n\
-         /// All attributes, sorted by key string, then by preference. The binary holds a packed form of it: see `packed`.\n\
+         /// All attributes, sorted by key string, then by preference. The binary holds a packed form of it: see
+         /// `packed`.\n\
          #[expect(clippy::large_const_arrays, reason = \"only the compiler reads it\")]\n\
          pub(super) const ROWS: [Attribute; {}] = [\n",
         sorted.len()

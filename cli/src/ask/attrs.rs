@@ -106,8 +106,8 @@ pub(crate) fn run(options: &AttrsOptions) -> Outcome {
 /// The word for all functions.
 const ALL: &str = "all";
 
-/// The rows of one answer to a question about a level. It has functions under the key of the query, or of the level for servers of
-/// earlier releases. Or it is about a function and has levels.
+/// The rows of one answer to a question about a level. It has functions under the key of the query, or of the level for
+/// servers of earlier releases. Or it is about a function and has levels.
 fn rows_of(asked: Level, info: &Info) -> Vec<Row> {
     let mut rows = Vec::new();
     let is_of_level = info.key.as_str() == keys::QUERY_ATTRIBUTE_SUPPORT.name() || Level::of(&info.key) == Some(asked);

@@ -20,7 +20,8 @@ pub(crate) struct Target {
     /// Server with this process number
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
-    /// Server at this address, `file:` and the path of its rendezvous file, or the NAME of a parameter modex_server_NAME
+    /// Server at this address, `file:` and the path of its rendezvous file, or the NAME of a parameter
+    /// modex_server_NAME
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
     /// Server that wrote this rendezvous file

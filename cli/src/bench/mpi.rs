@@ -1,4 +1,5 @@
-//! A real program under `modex run`, several times: the wall clock, the phases that the server sees, and the share of PMIx.
+//! A real program under `modex run`, several times: the wall clock, the phases that the server sees, and the share of
+//! PMIx.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -230,7 +231,8 @@ struct Phases {
     joined_count: usize,
 }
 
-/// A phase of a rank in milliseconds, or a share in percent. It may need the arrival of the last rank at the first fence.
+/// A phase of a rank in milliseconds, or a share in percent. It may need the arrival of the last rank at the first
+/// fence.
 type Span = fn(&RankMoments, Option<f64>) -> Option<f64>;
 
 const SPANS: [(&str, Unit, Span); 11] = [

@@ -102,8 +102,8 @@ pub(super) struct OthersJobOptions {
 }
 
 impl OthersJobOptions {
-    /// Refuses an order of ranks that differs from that of this launcher. On one machine it places rank after rank, each
-    /// on the next core.
+    /// Refuses an order of ranks that differs from that of this launcher. On one machine it places rank after rank,
+    /// each on the next core.
     pub(super) fn refuse(&self) -> Result<(), AppError> {
         if self.prepends_rank {
             return Err(AppError::PrependedRank);
@@ -441,7 +441,8 @@ impl App {
         found.or_else(|| Some(directory.join(self.local_program())).filter(|path| is_executable(path)))
     }
 
-    /// The program for the system's search. As under `mpirun`, a name without a place may be one of the working directory.
+    /// The program for the system's search. As under `mpirun`, a name without a place may be one of the working
+    /// directory.
     pub(super) fn program_to_start(&self, lookup: impl Fn(&str) -> Option<OsString>) -> OsString {
         let local = self.local_program();
         let directory = self.working_directory.clone().unwrap_or_default();

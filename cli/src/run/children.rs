@@ -235,8 +235,8 @@ impl Children {
         }
         let merged = if setup.is_merged { Some(merge_outputs(&mut command).map_err(failed)?) } else { None };
         if let Some(inherited) = setup.inherited {
-            // Only this thread starts ranks. A helper that another thread starts in this moment inherits the descriptor,
-            // too, and ends soon.
+            // Only this thread starts ranks. A helper that another thread starts in this moment inherits the
+            // descriptor, too, and ends soon.
             fcntl(inherited, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|errno| failed(errno.into()))?;
         }
         let mut process = at_place(setup.place, || command.spawn()).map_err(failed)?;
@@ -311,8 +311,8 @@ impl Children {
         let _ = killpg(self.group, signal);
     }
 
-    /// Passes a signal of the user on to the ranks that run, and not to the processes that they started. SIGUSR1 reaches
-    /// only ranks that it does not end, because it also asks the launcher for a report.
+    /// Passes a signal of the user on to the ranks that run, and not to the processes that they started. SIGUSR1
+    /// reaches only ranks that it does not end, because it also asks the launcher for a report.
     pub(super) fn forward(&self, signal: Signal) {
         let is_meant = |process: u32| signal != Signal::SIGUSR1 || survives(process, signal);
         for state in self.ranks.values().filter(|state| !state.ended && is_meant(state.process.id())) {
@@ -321,8 +321,8 @@ impl Children {
         }
     }
 
-    /// Sends a signal to these ranks as far as they run, and not to the processes that they started. Returns whether the
-    /// system permits it.
+    /// Sends a signal to these ranks as far as they run, and not to the processes that they started. Returns whether
+    /// the system permits it.
     pub(super) fn signal_ranks(&self, ranks: &BTreeSet<RankId>, signal: process::Signal) -> bool {
         let mut is_permitted = true;
         for process in self.processes(ranks).filter_map(process::Pid::from_raw) {

@@ -1,4 +1,5 @@
-//! The usual destinations of the ranks' output: the launcher's own outputs, or a file for each rank and channel (`--output`).
+//! The usual destinations of the ranks' output: the launcher's own outputs, or a file for each rank and channel
+//! (`--output`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -141,8 +142,8 @@ impl OutputFiles {
     }
 }
 
-/// `rank.07.out`, or `job.1.rank.07.out` for a spawned job. All numbers have as many digits as the highest rank, so that
-/// names sort by rank.
+/// `rank.07.out`, or `job.1.rank.07.out` for a spawned job. All numbers have as many digits as the highest rank, so
+/// that names sort by rank.
 fn file_name(RankId { job, rank }: RankId, rank_count: u32, channel: Channel) -> String {
     let digits = rank_count.saturating_sub(1).to_string().len();
     let ending = match channel {

@@ -1,7 +1,7 @@
 //! The files that a job's directives name for its output (`PMIX_IOF_OUTPUT_TO_FILE`, `PMIX_IOF_OUTPUT_TO_DIRECTORY`).
 //!
-//! They get the output beside its usual destination, or alone. All of them are open before the first rank starts, so a job whose
-//! output would be lost does not start.
+//! They get the output beside its usual destination, or alone. All of them are open before the first rank starts, so a
+//! job whose output would be lost does not start.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -46,8 +46,8 @@ struct StartingFiles {
 }
 
 impl DirectedFiles {
-    /// Opens the files of a job, empty unless another job writes to them. `is_merged`: ranks have one output. After a failure
-    /// nothing is left of them.
+    /// Opens the files of a job, empty unless another job writes to them. `is_merged`: ranks have one output. After a
+    /// failure nothing is left of them.
     pub(super) fn open(&mut self, plan: &Plan, host: &str, is_merged: bool) -> Result<(), DirectedFilesError> {
         if plan.io.files.place.is_none() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Ranks that stop before the first instruction of their program (`PMIX_DEBUG_STOP_ON_EXEC`).
 //!
-//! The rank starts as this command, asks its launcher to trace it, and becomes the program. The kernel stops the rank at
-//! exec. The launcher detaches with SIGSTOP. A debugger can then attach, and SIGCONT continues the rank.
+//! The rank starts as this command, asks its launcher to trace it, and becomes the program. The kernel stops the rank
+//! at exec. The launcher detaches with SIGSTOP. A debugger can then attach, and SIGCONT continues the rank.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -51,8 +51,8 @@ pub(super) fn stop_at_exec(process: u32) -> io::Result<()> {
     stop_within(process, EXEC_LOOKS_MAX)
 }
 
-/// Looks at a process that becomes its program, a millisecond apart. This is a few seconds, during which the launcher does
-/// nothing else.
+/// Looks at a process that becomes its program, a millisecond apart. This is a few seconds, during which the launcher
+/// does nothing else.
 const EXEC_LOOKS_MAX: u32 = 3000;
 
 fn stop_within(process: u32, looks_max: u32) -> io::Result<()> {

@@ -256,8 +256,8 @@ pub(super) fn copy_input(mut inputs: Vec<InputPipe>) {
 /// Blocks, so it has a thread of its own: a terminal's descriptor is shared with the shell and must not be made
 /// non-blocking. The thread ends with the process.
 ///
-/// A terminal stops background processes that read it, and a stopped process passes no output on. With the signal blocked
-/// in this thread, the read fails instead, and the thread waits until the process is in the foreground.
+/// A terminal stops background processes that read it, and a stopped process passes no output on. With the signal
+/// blocked in this thread, the read fails instead, and the thread waits until the process is in the foreground.
 pub(crate) fn pass_input_on(mut take: impl FnMut(&[u8]) -> bool) {
     let is_blocked = SigSet::from(Signal::SIGTTIN).thread_block().is_ok();
     let mut chunk = vec![0u8; READ_BYTES_MAX];

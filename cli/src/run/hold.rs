@@ -1,5 +1,5 @@
-//! A launcher that a tool has started, as a debugger does: it waits for the tool before it starts its job, takes the tool's
-//! directives, and tells the tool about the job.
+//! A launcher that a tool has started, as a debugger does: it waits for the tool before it starts its job, takes the
+//! tool's directives, and tells the tool about the job.
 //!
 //! ```text
 //! tool: its address in PMIX_LAUNCHER_RNDZ_URI --> launcher: connects to the tool and to the server that has started it
@@ -7,12 +7,13 @@
 //! tool: PMIX_DEBUGGER_RELEASE -----------------> launcher: PMIX_LAUNCH_DIRECTIVES, job, PMIX_LAUNCH_COMPLETE
 //! ```
 //!
-//! The release comes by any of three ways: from the tool's server, from the server that has started the launcher, or from a
-//! tool that is attached to the launcher. A tool of the first two ways hears of the job by the same way.
+//! The release comes by any of three ways: from the tool's server, from the server that has started the launcher, or
+//! from a tool that is attached to the launcher. A tool of the first two ways hears of the job by the same way.
 //!
 //! The launcher's server also serves the tool on the connection that the launcher has made, as PRRTE's launchers do.
 //!
-//! Source: PMIx Standard, chapter on tools and debuggers, indirect launch. The launchers of PRRTE wait at the same place.
+//! Source: PMIx Standard, chapter on tools and debuggers, indirect launch. The launchers of PRRTE wait at the same
+//! place.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -314,8 +315,8 @@ impl Hold {
         self.released_by.as_ref()
     }
 
-    /// The tool's directives for the job: they stand in the description of the launcher's own job. A server that does not
-    /// answer could have some.
+    /// The tool's directives for the job: they stand in the description of the launcher's own job. A server that does
+    /// not answer could have some.
     pub(super) fn directives(&self) -> Result<Vec<Info>, HoldError> {
         let mut failed = None;
         for client in self.ways.clients() {
@@ -368,7 +369,8 @@ impl Hold {
 }
 
 impl Drop for Hold {
-    /// The tool hears the last events before the end of its launcher. A server counts a process that leaves without a word as failed.
+    /// The tool hears the last events before the end of its launcher. A server counts a process that leaves without a
+    /// word as failed.
     fn drop(&mut self) {
         std::mem::take(&mut self.unanswered).wait(LAST_ANSWERS_TIME_MAX);
         if let Some(tool) = self.ways.unserved.take() {

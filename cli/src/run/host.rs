@@ -1,5 +1,5 @@
-//! The server's host. A launcher of one node exchanges data with no other host, so it answers requests itself, or passes
-//! them on to the launcher's loop.
+//! The server's host. A launcher of one node exchanges data with no other host, so it answers requests itself, or
+//! passes them on to the launcher's loop.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};

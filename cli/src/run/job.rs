@@ -174,8 +174,8 @@ impl JobError {
 
 /// The running jobs: the one on the command line, and those that its ranks spawn.
 ///
-/// The fields are dropped in this order: while the guardian lives, something is left to clean up, and killing the ranks'
-/// group ends it, too.
+/// The fields are dropped in this order: while the guardian lives, something is left to clean up, and killing the
+/// ranks' group ends it, too.
 pub(super) struct LaunchedJob {
     server: Arc<Server>,
     directory: SessionDirectory,
@@ -381,8 +381,8 @@ impl LaunchedJob {
         Ok(())
     }
 
-    /// The settings with which a rank joins the job. With PMI it inherits its connection, and must not see PMIx: MPICH 5
-    /// refuses to start with both.
+    /// The settings with which a rank joins the job. With PMI it inherits its connection, and must not see PMIx: MPICH
+    /// 5 refuses to start with both.
     fn set_up<'a>(
         &self,
         proc: &ProcId,
@@ -902,8 +902,8 @@ impl LaunchedJob {
         self.tool_pace.look(self.clock.now(), unread_bytes);
     }
 
-    /// A rank whose output can't be passed on loses its pipe, as in a shell, unless a file gets the output, too. The loop
-    /// listens to the others when there is room.
+    /// A rank whose output can't be passed on loses its pipe, as in a shell, unless a file gets the output, too. The
+    /// loop listens to the others when there is room.
     fn settle_output(&mut self) -> Result<(), JobError> {
         for index in self.output_writer.take_failed() {
             let Some(stream) = self.streams.get_mut(&index) else { continue };

@@ -11,7 +11,8 @@ use modex::{QueryInfo, keys};
 /// The key of a query for the texts about the operations that wait.
 pub(crate) const OPERATIONS: &str = "modex.operations";
 
-/// The key of a query for the requests of each connected rank: an array of `pmix_pdata_t` with the process and its count.
+/// The key of a query for the requests of each connected rank: an array of `pmix_pdata_t` with the process and its
+/// count.
 pub(crate) const REQUEST_COUNTS: &str = "modex.requests";
 
 /// A fact that the launcher knows.
@@ -66,8 +67,8 @@ impl Fact {
         }
     }
 
-    /// The fact that a key of a query asks for, and its subject. Others are left to the server. It also answers queries with qualifiers
-    /// that the launcher does not honour.
+    /// The fact that a key of a query asks for, and its subject. Others are left to the server. It also answers queries
+    /// with qualifiers that the launcher does not honour.
     fn of(key: &Text, query: &Query, requester: &ProcId) -> Option<(Self, Subject)> {
         let fact = Self::ALL.into_iter().find(|fact| fact.key().as_bytes() == key.as_bytes())?;
         if query.qualifiers.iter().any(|info| keys::is_unmet(info, |key| fact.honours(key))) {

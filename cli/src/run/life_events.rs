@@ -1,8 +1,9 @@
 //! The events of the standard about the stages of a job: its start, the end of each rank, its own end.
 //!
 //! The events go to handlers that name their codes, and not to default handlers, because libraries of MPI abort in
-//! these. A process that spawns a job may ask for the job's end in its default handler. The server keeps those about a job for processes that register later. It does not keep those about a rank,
-//! because the ranks of a large job would push out all other events.
+//! these. A process that spawns a job may ask for the job's end in its default handler. The server keeps those about a
+//! job for processes that register later. It does not keep those about a rank, because the ranks of a large job would
+//! push out all other events.
 
 use modex::events::FOR_DEFAULT_ALONE;
 use modex::keys;
@@ -22,8 +23,8 @@ pub(super) struct LifeEvent {
 }
 
 impl LifeEvent {
-    /// The process in whose name the event is raised, if it is not the launcher. PRRTE raises the end of a job in the name of rank 0, and
-    /// daemons of debuggers look for their job there.
+    /// The process in whose name the event is raised, if it is not the launcher. PRRTE raises the end of a job in the
+    /// name of rank 0, and daemons of debuggers look for their job there.
     pub(super) fn source(&self) -> Option<ProcId> {
         let job = self.infos.iter().find(|info| info.key.as_str() == keys::NSPACE.name())?.value.as_str()?;
         let namespace = Namespace::new(job).ok().filter(|_| self.status == Status::EVENT_JOB_END)?;
@@ -111,8 +112,8 @@ pub(super) fn of_start(namespace: &Namespace, is_complete: bool, time: u64) -> L
     LifeEvent { status, range: RANGE_SESSION, infos: about_job(namespace, time) }
 }
 
-/// All ranks of a job that wait for a debugger have reached this place. Debuggers ask for the events of the job, or as at PRRTE for those
-/// of the launcher.
+/// All ranks of a job that wait for a debugger have reached this place. Debuggers ask for the events of the job, or as
+/// at PRRTE for those of the launcher.
 pub(super) fn of_stop(launcher: &ProcId, namespace: &Namespace, breakpoint: &str, time: u64) -> LifeEvent {
     let mut infos = about_job(namespace, time);
     let job = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
@@ -165,8 +166,8 @@ pub(super) fn of_rank(proc: &ProcId, end: RankEnd, time: u64) -> Vec<LifeEvent> 
     codes.into_iter().flatten().map(event).collect()
 }
 
-/// A job has ended. The second event is for the process that has spawned the job with `PMIX_NOTIFY_COMPLETION`, if that process
-/// has no handler but a default one.
+/// A job has ended. The second event is for the process that has spawned the job with `PMIX_NOTIFY_COMPLETION`, if that
+/// process has no handler but a default one.
 pub(super) fn of_job(namespace: &Namespace, end: &JobEnd, awaited_by: Option<&ProcId>, time: u64) -> Vec<LifeEvent> {
     let mut infos = about_job(namespace, time);
     infos.push(info(keys::JOB_TERM_STATUS.name(), Value::Status(end.status.to_raw())));

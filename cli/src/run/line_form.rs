@@ -54,8 +54,8 @@ enum LineKind {
 }
 
 impl LineForm {
-    /// `2026-10-07T10:34:56.789012Z [tag,channel] ` before each line, or each line in an element with the source's name. The tag
-    /// of a rank is its number, or `job:rank` for a spawned job.
+    /// `2026-10-07T10:34:56.789012Z [tag,channel] ` before each line, or each line in an element with the source's
+    /// name. The tag of a rank is its number, or `job:rank` for a spawned job.
     pub(super) fn new(marks: LineMarks, source: &ProcId, tag: &str, channel: Channel) -> Self {
         let LineMarks { has_time, has_tag, is_xml } = marks;
         let kind = if is_xml {

@@ -167,8 +167,8 @@ impl LogRequest {
         (texts, self.time)
     }
 
-    /// A text with the marks at the beginning of each line, or in each element of XML. `ours`: the marks that the launcher's user
-    /// wants. `tag`: the short name of the source.
+    /// A text with the marks at the beginning of each line, or in each element of XML. `ours`: the marks that the
+    /// launcher's user wants. `tag`: the short name of the source.
     pub(super) fn lines(
         &self,
         text: &[u8],

@@ -9,10 +9,10 @@
 //!                                  verdict: go on, stop, kill --> exit status
 //! ```
 //!
-//! The launcher cleans up in all cases. Ranks share a process group, which is killed before the ranks are reaped. Only the
-//! ranks of a spawned job are reaped at its end; the guardian keeps the group's number. The group's leader, a guardian
-//! process, does the same if the launcher itself is killed. The guardian also finds processes that left the group. If both
-//! are killed at once, the kernel kills the group.
+//! The launcher cleans up in all cases. Ranks share a process group, which is killed before the ranks are reaped. Only
+//! the ranks of a spawned job are reaped at its end; the guardian keeps the group's number. The group's leader, a
+//! guardian process, does the same if the launcher itself is killed. The guardian also finds processes that left the
+//! group. If both are killed at once, the kernel kills the group.
 
 mod apps;
 mod children;
@@ -182,8 +182,8 @@ pub(super) struct RunOptions {
     #[arg(long)]
     no_tcp: bool,
 
-    /// Admit tools on other machines, over these network interfaces: names and subnets with commas between them, or all.
-    /// Tools prove their user by munge. The address for them is printed
+    /// Admit tools on other machines, over these network interfaces: names and subnets with commas between them, or
+    /// all. Tools prove their user by munge. The address for them is printed
     #[arg(long, value_name = "INTERFACES", value_parser = interfaces, conflicts_with = "no_tcp")]
     remote_tools: Option<Interfaces>,
 

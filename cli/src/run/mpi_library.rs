@@ -19,7 +19,8 @@ use modex::storage::elf::Needs;
 /// The user's choice of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PmiChoice {
-    /// By the library that the program needs: PMI-1 or PMI-2 for MPICH, Intel MPI and Slurm's libpmi2, PMIx for all others
+    /// By the library that the program needs: PMI-1 or PMI-2 for MPICH, Intel MPI and Slurm's libpmi2, PMIx for all
+    /// others
     Auto,
     /// PMIx
     Pmix,

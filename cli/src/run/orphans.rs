@@ -45,8 +45,8 @@ impl Orphans {
         }
     }
 
-    /// Kills and reaps them, and every process that becomes an orphan by it. Some may stay in the end, with a line for the
-    /// user.
+    /// Kills and reaps them, and every process that becomes an orphan by it. Some may stay in the end, with a line for
+    /// the user.
     pub(super) fn end(&self) {
         let clock = Clock::start();
         let begun = clock.now();
@@ -64,8 +64,8 @@ impl Orphans {
                 // stopped, or another process holds its input.
                 let may_clean_up = spent() < CLEANING_TIME_MAX && guardian::is_one(*orphan);
                 let signal = if may_clean_up { Signal::SIGCONT } else { Signal::SIGKILL };
-                // The process is a child until it is reaped, so its number can't belong to another process. Another thread
-                // may have reaped a program that it had started.
+                // The process is a child until it is reaped, so its number can't belong to another process. Another
+                // thread may have reaped a program that it had started.
                 let _ = kill(Pid::from_raw(*orphan), signal);
             }
             if !reap(&orphans) {

@@ -77,8 +77,8 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// Starts listening to signals and returns the bell for other threads. Whoever started the launcher may have blocked
-    /// the signals.
+    /// Starts listening to signals and returns the bell for other threads. Whoever started the launcher may have
+    /// blocked the signals.
     pub(super) fn new() -> io::Result<(Self, Bell)> {
         SIGNALS.into_iter().collect::<SigSet>().thread_unblock()?;
         // A file at its largest size (`ulimit -f`) fails to be written then, and the launcher goes on.
@@ -147,7 +147,8 @@ impl Poller {
     }
 }
 
-/// Whether this process ignores a signal, as a process that `nohup` has started ignores the hangup (proc_pid_status(5)).
+/// Whether this process ignores a signal, as a process that `nohup` has started ignores the hangup
+/// (proc_pid_status(5)).
 fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());

@@ -74,7 +74,8 @@ struct Left {
     reason: io::Error,
 }
 
-/// Removes a launcher's directory. If that fails, the directory gets another name, so that no later launcher tries again.
+/// Removes a launcher's directory. If that fails, the directory gets another name, so that no later launcher tries
+/// again.
 fn remove(path: &Path) -> Result<(), Left> {
     // Listing the directory takes a descriptor, but removing an empty directory does not.
     let removed = fs::remove_dir_all(path).or_else(|reason| fs::remove_dir(path).map_err(|_| reason));

@@ -309,7 +309,8 @@ pub(super) fn launch_directives(value: &Value) -> Result<Vec<Info>, SpawnRefusal
     infos.collect()
 }
 
-/// Only a launcher that waits for a tool reads directives for its own job. Whether the program is a launcher is unknown.
+/// Only a launcher that waits for a tool reads directives for its own job. Whether the program is a launcher is
+/// unknown.
 fn check_launch_directives(info: &Info, request: &Spawn) -> Result<(), SpawnRefusal> {
     let directives = launch_directives(&info.value)?;
     let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
@@ -381,8 +382,9 @@ fn is_held_tool(job: &[Info]) -> bool {
     is_set(job, keys::SPAWN_TOOL) && job.iter().any(stops)
 }
 
-/// Values for the job's description: those that its requester has put into the key space of PMI-1, directives for kept output
-/// and for the size of deliveries, those of a tool for a launcher, and whether tools that watch the spawner get the output.
+/// Values for the job's description: those that its requester has put into the key space of PMI-1, directives for kept
+/// output and for the size of deliveries, those of a tool for a launcher, and whether tools that watch the spawner get
+/// the output.
 pub(super) fn described_values(request: &Spawn) -> impl Iterator<Item = Info> {
     let is_of_tool = |key: &str| [keys::LAUNCH_DIRECTIVES.name(), keys::SPAWN_TOOL.name()].contains(&key);
     let is_described = move |key: &str| key.starts_with("pmi.") || OutputSettings::is_directive(key) || is_of_tool(key);
@@ -556,8 +558,8 @@ fn check_hosts(
 }
 
 impl Work {
-    /// Counts the bytes of a program's variables and directory. A job's directives, and the variables of the rank that asks,
-    /// are copied for each program.
+    /// Counts the bytes of a program's variables and directory. A job's directives, and the variables of the rank that
+    /// asks, are copied for each program.
     fn add_copied(&mut self, bytes: usize) -> Result<(), SpawnRefusal> {
         self.copied_bytes = self.copied_bytes.saturating_add(bytes);
         if self.copied_bytes > COPIED_BYTES_MAX { Err(SpawnRefusal::TooMuchCopied) } else { Ok(()) }
@@ -576,7 +578,8 @@ impl Work {
     }
 }
 
-/// Reads a file that a process names, or more of it than permitted. Neither a pipe nor a device may hold up the launcher.
+/// Reads a file that a process names, or more of it than permitted. Neither a pipe nor a device may hold up the
+/// launcher.
 fn read_hostfile(path: &Path) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     if !file.metadata()?.is_file() {
@@ -587,8 +590,8 @@ fn read_hostfile(path: &Path) -> io::Result<String> {
     Ok(lines)
 }
 
-/// The file of an application's program. The system says the same only when a process starts, and then some of the job may
-/// run already.
+/// The file of an application's program. The system says the same only when a process starts, and then some of the job
+/// may run already.
 pub(super) fn program(app: &App, lookup: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, SpawnRefusal> {
     if let Some(directory) = app.working_directory.as_ref().filter(|directory| !directory.is_dir()) {
         return Err(SpawnRefusal::NoDirectory(directory.clone()));
@@ -627,7 +630,8 @@ struct Environment<'a> {
     lookup: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-/// Most bytes of values that the changes of a request may read. Each change reads the whole value, and other ranks wait.
+/// Most bytes of values that the changes of a request may read. Each change reads the whole value, and other ranks
+/// wait.
 const CHANGED_BYTES_MAX: usize = 64 << 20;
 /// A change of a short value counts as so many bytes.
 const CHANGE_BYTES_MIN: usize = 256;
@@ -779,7 +783,8 @@ mod tests {
         }
     }
 
-    /// Regression: required directives for a launcher that does not wait for its tool were taken, and nothing read them.
+    /// Regression: required directives for a launcher that does not wait for its tool were taken, and nothing read
+    /// them.
     #[test]
     fn directives_for_a_launcher_need_one_that_waits() {
         let required = Info { flags: InfoFlags::REQUIRED.bits(), ..info(keys::DEBUG_STOP_IN_INIT, true) };

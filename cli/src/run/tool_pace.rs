@@ -1,8 +1,8 @@
 //! A short wait for tools that read output almost as fast as the ranks write it.
 //!
 //! A server drops output that a tool does not read in time. A tool that shares the processors with the ranks may fall
-//! behind for a moment, so the ranks wait for it then. A tool that is slow for longer misses output instead: it must not slow
-//! the ranks down.
+//! behind for a moment, so the ranks wait for it then. A tool that is slow for longer misses output instead: it must
+//! not slow the ranks down.
 //!
 //! ```text
 //!             BEHIND_BYTES unread                WAIT_TIME is over

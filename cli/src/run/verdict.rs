@@ -328,7 +328,8 @@ impl Verdict {
         self.requests.insert(rank, request);
     }
 
-    /// Notes that ranks end by request. A spawned job that has no other running rank ends alone, without an effect on others.
+    /// Notes that ranks end by request. A spawned job that has no other running rank ends alone, without an effect on
+    /// others.
     pub(super) fn dismiss(&mut self, ranks: &BTreeSet<RankId>) {
         let jobs: BTreeSet<u32> = ranks.iter().map(|rank| rank.job).filter(|job| *job != FIRST_JOB).collect();
         for job in jobs {
@@ -568,8 +569,8 @@ impl Verdict {
         let Some(stopped) = &self.stopped else { return 0 };
         let status = stopped.cause.shell_status();
         match stopped.cause {
-            // The first rank to leave is the first to fail, even if its process ended later. The launcher may have ended
-            // the process before it failed by itself.
+            // The first rank to leave is the first to fail, even if its process ended later. The launcher may have
+            // ended the process before it failed by itself.
             Cause::Left { rank, .. } => {
                 let is_own = |ending: &Ending| match ending {
                     Ending::Signaled(signal) => !self.has_sent(*signal),

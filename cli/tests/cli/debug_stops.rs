@@ -185,8 +185,8 @@ pub(crate) fn spawn_daemons() {
     client.finalize().unwrap();
 }
 
-/// `modex run` refused these directives if they were required, and started the daemons as ranks otherwise: without their
-/// target, and with an end of all jobs if one failed.
+/// `modex run` refused these directives if they were required, and started the daemons as ranks otherwise: without
+/// their target, and with an end of all jobs if one failed.
 #[test]
 fn daemons_of_a_debugger_start_beside_its_target_and_end_alone() {
     let ended = run(&[], "spawn daemons beside a job");

@@ -114,8 +114,8 @@ fn a_launcher_under_nohup_outlives_a_hangup() {
     assert!(ended.status.success() && out.contains("alive"), "{out}");
 }
 
-/// Regression: the launcher heard no signal and noticed the end of its ranks late. Some services block all signals before
-/// they start a process.
+/// Regression: the launcher heard no signal and noticed the end of its ranks late. Some services block all signals
+/// before they start a process.
 #[test]
 fn a_launcher_hears_signals_that_were_blocked() {
     let blocked = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()); \

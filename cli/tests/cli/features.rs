@@ -1,5 +1,5 @@
-//! `modex info --features`, and the table behind it: it is true as far as this repository can tell, and the tables of the
-//! documents follow from it.
+//! `modex info --features`, and the table behind it: it is true as far as this repository can tell, and the tables of
+//! the documents follow from it.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! `modex host`: launchers that can't use the library, and the environment of one that can. tests/consumers has real ones.
+//! `modex host`: launchers that can't use the library, and the environment of one that can. tests/consumers has real
+//! ones.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -32,8 +32,8 @@ fn the_operations_and_the_missing_ranks_are_shown_on_request_and_at_the_end() {
     assert!(ended.err.lines().any(is_report), "{ended:?}");
 }
 
-/// `modex ps` finds the jobs of this user by their processes, although it has another temporary directory. It also finds
-/// those of other tests, which may end meanwhile, so its status says nothing here.
+/// `modex ps` finds the jobs of this user by their processes, although it has another temporary directory. It also
+/// finds those of other tests, which may end meanwhile, so its status says nothing here.
 #[test]
 fn a_list_shows_the_job_its_ranks_and_what_waits() {
     let ranks = format!("if [ $PMIX_RANK = 1 ]; then echo ready; exec sleep 1000; fi; exec {MODEX} demo");

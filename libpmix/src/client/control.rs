@@ -13,7 +13,8 @@ use crate::pointer::CallerData;
 use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::{from_c, process};
 
-/// Pauses, resumes, signals, ends ... processes (none named: the caller's namespace). See the standard's function of the same name.
+/// Pauses, resumes, signals, ends ... processes (none named: the caller's namespace). See the standard's function of
+/// the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]

@@ -22,13 +22,13 @@ use crate::types::{
 };
 use crate::{from_c, pointer};
 
-/// Puts a value of this process; other processes see it after [`PMIx_Commit`]. Reserved keys are accepted, because MPI libraries put
-/// some: Open MPI the name of its node and its binding. Keys of the server, such as `PMIX_JOB_SIZE`, are refused. See the standard's function of
-/// the same name.
+/// Puts a value of this process; other processes see it after [`PMIx_Commit`]. Reserved keys are accepted, because MPI
+/// libraries put some: Open MPI the name of its node and its binding. Keys of the server, such as `PMIX_JOB_SIZE`, are
+/// refused. See the standard's function of the same name.
 ///
-/// The scopes `PMIX_DEL_LOCAL`, `PMIX_DEL_REMOTE`, `PMIX_DEL_GLOBAL` and `PMIX_DEL_INTERNAL` of OpenPMIx 7.0 remove the value; `val`
-/// is ignored. A value of type `PMIX_UNDEF` removes, too. Under an OpenPMIx server before 7.0 only `PMIX_DEL_INTERNAL` works; the
-/// others are `PMIX_ERR_NOT_SUPPORTED`.
+/// The scopes `PMIX_DEL_LOCAL`, `PMIX_DEL_REMOTE`, `PMIX_DEL_GLOBAL` and `PMIX_DEL_INTERNAL` of OpenPMIx 7.0 remove the
+/// value; `val` is ignored. A value of type `PMIX_UNDEF` removes, too. Under an OpenPMIx server before 7.0 only
+/// `PMIX_DEL_INTERNAL` works; the others are `PMIX_ERR_NOT_SUPPORTED`.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -66,7 +66,8 @@ pub extern "C-unwind" fn PMIx_Commit() -> pmix_status_t {
     })
 }
 
-/// Stores a value about any process, known or not, for this process alone. See the standard's function of the same name.
+/// Stores a value about any process, known or not, for this process alone. See the standard's function of the same
+/// name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -88,8 +89,8 @@ pub extern "C-unwind" fn PMIx_Store_internal(
 }
 
 /// Finds a value, and waits for a missing one unless the directives say otherwise. The caller releases the value. With
-/// `PMIX_GET_STATIC_VALUES` the caller's storage in `*val` is filled. With `PMIX_GET_POINTER_VALUES` the library keeps the value, until
-/// the last finalize. After a failure `*val` is NULL. See the standard's function of the same name.
+/// `PMIX_GET_STATIC_VALUES` the caller's storage in `*val` is filled. With `PMIX_GET_POINTER_VALUES` the library keeps
+/// the value, until the last finalize. After a failure `*val` is NULL. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -158,8 +159,8 @@ fn deliver(result: Result<Value, Status>, callback: Bound<pmix_value_cbfunc_t>) 
     callback.call(result.and_then(|value| Single::new(&value).map_err(|error| error.status())));
 }
 
-/// The fast path of most Gets: a value of the caller's own job that can be read in place. It copies no argument. It allocates only the
-/// caller's value and the memory that the value points to.
+/// The fast path of most Gets: a value of the caller's own job that can be read in place. It copies no argument. It
+/// allocates only the caller's value and the memory that the value points to.
 #[inline]
 fn peek(proc: In<'_, pmix_proc_t>, key: KeyText<'_>, infos: Counted<'_, pmix_info_t>) -> Option<*mut pmix_value_t> {
     if infos.count() > PEEKED_DIRECTIVES_MAX {

@@ -25,13 +25,13 @@ use crate::types::{
     pmix_proc_t, pmix_status_t,
 };
 
-/// Registers a handler for events with these codes (none: for all that are not marked otherwise). With `cbfunc` the callback gets
-/// the handler's number. Without, the call waits and returns it. Handlers run one at a time on the library's thread and may call any
-/// function. Each handler calls its completion function once, at any time.
+/// Registers a handler for events with these codes (none: for all that are not marked otherwise). With `cbfunc` the
+/// callback gets the handler's number. Without, the call waits and returns it. Handlers run one at a time on the
+/// library's thread and may call any function. Each handler calls its completion function once, at any time.
 ///
-/// A NULL handler takes no action, and the event goes on to the next handler. OpenPMIx registers it, too, and crashes at the first
-/// event. Events of the host's environment need a request to the host. A function of the host can't wait for it and gets
-/// `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same name.
+/// A NULL handler takes no action, and the event goes on to the next handler. OpenPMIx registers it, too, and crashes
+/// at the first event. Events of the host's environment need a request to the host. A function of the host can't wait
+/// for it and gets `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -93,7 +93,8 @@ struct Running {
     completion: Completion,
 }
 
-/// Uncompleted calls, by number. Handlers get the number as notification data, so that a second completion finds nothing.
+/// Uncompleted calls, by number. Handlers get the number as notification data, so that a second completion finds
+/// nothing.
 struct Calls {
     last: usize,
     running: BTreeMap<usize, Running>,
@@ -165,8 +166,8 @@ unsafe extern "C" fn complete(
             None => tracing::warn!("an event handler has completed a call twice, or one that never was"),
         }
         let (Some(function), data) = (cbfunc, CallerData::of(thiscbdata)) else { return };
-        // SAFETY: the handler passes the function with its data, for one call on any thread (the standard's rule for this
-        // function). The copy of this closure runs only if the first one does not.
+        // SAFETY: the handler passes the function with its data, for one call on any thread (the standard's rule for
+        // this function). The copy of this closure runs only if the first one does not.
         let release = move || unsafe { Bound::new(function, data) }.call(Status::SUCCESS);
         // Without a thread of the library, the caller's thread may run it.
         if process::member().and_then(|member| member.defer(release)).is_err() {
@@ -176,8 +177,9 @@ unsafe extern "C" fn complete(
 }
 
 /// Ends a registration. A number that no handler has counts as ended: the call succeeds and the callback runs.
-/// Without a callback the call waits until the handler runs nowhere, unless it is called from a handler. It waits at most
-/// one second, because the handler may wait for what the caller holds. See the standard's function of the same name.
+/// Without a callback the call waits until the handler runs nowhere, unless it is called from a handler. It waits at
+/// most one second, because the handler may wait for what the caller holds. See the standard's function of the same
+/// name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -200,8 +202,8 @@ pub extern "C-unwind" fn PMIx_Deregister_event_handler(
     })
 }
 
-/// Notifies processes in range of an event. The callback permits the release of the arguments; without a callback the call waits.
-/// See the standard's function of the same name.
+/// Notifies processes in range of an event. The callback permits the release of the arguments; without a callback the
+/// call waits. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -222,8 +224,8 @@ pub extern "C-unwind" fn PMIx_Notify_event<'a>(
     })
 }
 
-/// Delivers the declaration of a programming model to the handlers of this process, before it returns. Other processes are not
-/// concerned, and the declaring code wants the handlers informed before it goes on.
+/// Delivers the declaration of a programming model to the handlers of this process, before it returns. Other processes
+/// are not concerned, and the declaring code wants the handlers informed before it goes on.
 pub(super) fn declare_model(client: &Client, infos: &[Info]) {
     if !infos.iter().any(|info| info.key.as_str() == keys::PROGRAMMING_MODEL.name()) {
         return;

@@ -25,10 +25,10 @@ use crate::{call, from_c, process};
 /// Asks for output of processes, which goes to `cbfunc` piece by piece. With `regcbfunc` the callback gets the
 /// registration's number, before any output; without it the call waits and returns the number.
 ///
-/// Without `cbfunc` the library writes the output: to this process's own output, or to the files that the directives name.
-/// `PMIX_IOF_TAG_OUTPUT` and its like give lines a form. With such a directive output is written line by line, otherwise as
-/// it comes. With `cbfunc` such a directive is refused if it is marked as required. A server's own process gets the output that its
-/// host delivers. See the standard's function of the same name.
+/// Without `cbfunc` the library writes the output: to this process's own output, or to the files that the directives
+/// name. `PMIX_IOF_TAG_OUTPUT` and its like give lines a form. With such a directive output is written line by line,
+/// otherwise as it comes. With `cbfunc` such a directive is refused if it is marked as required. A server's own process
+/// gets the output that its host delivers. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -85,8 +85,8 @@ fn id_of(answer: &Answer) -> Result<Status, Failure> {
 /// Lookup of a registration's number by its handler.
 type NumberOf = fn(&OnceLock<u64>) -> Option<u64>;
 
-/// Takes the mark off the directives that this process honours itself, because it writes the output. Otherwise nobody does.
-/// Nor does this process know where a source runs.
+/// Takes the mark off the directives that this process honours itself, because it writes the output. Otherwise nobody
+/// does. Nor does this process know where a source runs.
 fn take_style_mark(directives: &mut [Info], is_written_here: bool) -> Result<(), Failure> {
     for info in directives.iter_mut().filter(|info| OutputStyle::is_directive(info.key.as_str())) {
         let is_honoured = is_written_here && !OutputStyle::is_of_origin(info.key.as_str());
@@ -148,10 +148,11 @@ pub extern "C-unwind" fn PMIx_IOF_deregister<'a>(
 
 /// Sends bytes to the standard input of processes; no bytes mean its end. Without a callback it waits.
 ///
-/// With NULL for `bo` nothing is sent. `PMIX_IOF_PUSH_STDIN` then makes the library read this process's standard input and
-/// send it to the targets, with its end. `PMIX_IOF_COMPLETE` or `PMIX_IOF_PUSH_STDIN` = false ends that for the targets, or
-/// for all if none are named. The targets' input stays open. With a callback both return `PMIX_OPERATION_SUCCEEDED`, and it is not
-/// called. Without one they return `PMIX_SUCCESS`. See the standard's function of the same name.
+/// With NULL for `bo` nothing is sent. `PMIX_IOF_PUSH_STDIN` then makes the library read this process's standard input
+/// and send it to the targets, with its end. `PMIX_IOF_COMPLETE` or `PMIX_IOF_PUSH_STDIN` = false ends that for the
+/// targets, or for all if none are named. The targets' input stays open. With a callback both return
+/// `PMIX_OPERATION_SUCCEEDED`, and it is not called. Without one they return `PMIX_SUCCESS`. See the standard's
+/// function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]

@@ -18,17 +18,19 @@ use crate::repeated_init::is_same;
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::{descriptors, from_c, munge, spoken, stand_in, stdin, to_c, tool, turns};
 
-/// Makes this process a client; in a client it raises the count of initializations. A process that no launcher started becomes a job of one: it gets
-/// `PMIX_ERR_UNREACH`, and all local functions work. Infos that describe a programming model raise `PMIX_MODEL_DECLARED` in this process, on the
-/// calling thread, before this returns. See the standard's function of the same name.
+/// Makes this process a client; in a client it raises the count of initializations. A process that no launcher started
+/// becomes a job of one: it gets `PMIX_ERR_UNREACH`, and all local functions work. Infos that describe a programming
+/// model raise `PMIX_MODEL_DECLARED` in this process, on the calling thread, before this returns. See the standard's
+/// function of the same name.
 ///
-/// If the launcher's server can't be reached or refuses the process, it gets an error and is not initialized. OpenPMIx goes on alone there, so that
-/// each rank of the job takes itself for the whole job. `proc` gets the launcher's name for this process even then, or else an empty namespace and
-/// the undefined rank.
+/// If the launcher's server can't be reached or refuses the process, it gets an error and is not initialized. OpenPMIx
+/// goes on alone there, so that each rank of the job takes itself for the whole job. `proc` gets the launcher's name
+/// for this process even then, or else an empty namespace and the undefined rank.
 ///
-/// A further call must not contradict the first one or the facts: another value of a directive, another server, or another name of this process
-/// is refused with `PMIX_ERR_BAD_PARAM`. With `PMIX_EXTERNAL_PROGRESS` functions of the program run inside
-/// `PMIx_Progress` alone. Other required directives that are not about a programming model are not supported.
+/// A further call must not contradict the first one or the facts: another value of a directive, another server, or
+/// another name of this process is refused with `PMIX_ERR_BAD_PARAM`. With `PMIX_EXTERNAL_PROGRESS` functions of the
+/// program run inside `PMIx_Progress` alone. Other required directives that are not about a programming model are not
+/// supported.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -156,9 +158,9 @@ fn connect() -> Result<Client, Failure> {
     }
 }
 
-/// Lowers the count of initializations; the last call leaves the job. Due callbacks have run when it returns, unless it is called from a callback or
-/// a callback takes longer than a second. `PMIX_EMBED_BARRIER` adds a fence first; the process leaves whatever its result. See the standard's
-/// function of the same name.
+/// Lowers the count of initializations; the last call leaves the job. Due callbacks have run when it returns, unless it
+/// is called from a callback or a callback takes longer than a second. `PMIX_EMBED_BARRIER` adds a fence first; the
+/// process leaves whatever its result. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -234,8 +236,8 @@ pub extern "C-unwind" fn PMIx_Initialized() -> c_int {
     guard_or(0, || c_int::from(process::is_initialized()))
 }
 
-/// Name and version of this library, then the release of the interface, such as `modex-0.1.0 4.2.9 (...)`. The string belongs to the
-/// library. See the standard's function of the same name.
+/// Name and version of this library, then the release of the interface, such as `modex-0.1.0 4.2.9 (...)`. The string
+/// belongs to the library. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -243,7 +245,8 @@ pub extern "C-unwind" fn PMIx_Get_version() -> *const c_char {
     guard_or(stand_in::OWN_TEXT.as_ptr(), || stand_in::version_text().as_ptr())
 }
 
-/// Asks for the end of processes (none named: all of the caller's namespace). See the standard's function of the same name.
+/// Asks for the end of processes (none named: all of the caller's namespace). See the standard's function of the same
+/// name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -261,9 +264,9 @@ pub extern "C-unwind" fn PMIx_Abort<'a>(
     })
 }
 
-/// Runs the callbacks, event handlers and host functions that are due, on the caller's thread, if the process has asked for
-/// `PMIX_EXTERNAL_PROGRESS`. They run nowhere else then. Without the directive this does nothing, and the library's thread runs
-/// them. Messages need no help in either case. See the standard's function of the same name.
+/// Runs the callbacks, event handlers and host functions that are due, on the caller's thread, if the process has asked
+/// for `PMIX_EXTERNAL_PROGRESS`. They run nowhere else then. Without the directive this does nothing, and the library's
+/// thread runs them. Messages need no help in either case. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -326,7 +329,8 @@ mod tests {
         server.shutdown();
     }
 
-    /// Regression: a process whose server or peer had died got the error of the barrier, and stayed in the job for ever.
+    /// Regression: a process whose server or peer had died got the error of the barrier, and stayed in the job for
+    /// ever.
     #[test]
     fn a_barrier_that_fails_does_not_keep_a_process_from_leaving() {
         let _changes = PROCESS.lock();

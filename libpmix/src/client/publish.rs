@@ -47,8 +47,8 @@ fn publication(info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure>
 }
 
 /// Finds published data: each element of `data` names a key, and gets publisher and value. A key that was not found
-/// keeps the type `PMIX_UNDEF`. If only some were found, the host says `PMIX_ERR_PARTIAL_SUCCESS` or `PMIX_SUCCESS`. See
-/// the standard's function of the same name.
+/// keeps the type `PMIX_UNDEF`. If only some were found, the host says `PMIX_ERR_PARTIAL_SUCCESS` or `PMIX_SUCCESS`.
+/// See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]

@@ -21,9 +21,10 @@ use crate::types::{
 };
 use crate::{from_c, process, to_c};
 
-/// Queries the host. The server answers what the host does not support, also for the server's own process if the host has no
-/// function for queries. Queries about the interface itself are answered here, also before the first initialization. A process without a
-/// server finds the available servers. See the standard's function of the same name.
+/// Queries the host. The server answers what the host does not support, also for the server's own process if the host
+/// has no function for queries. Queries about the interface itself are answered here, also before the first
+/// initialization. A process without a server finds the available servers. See the standard's function of the same
+/// name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -90,8 +91,8 @@ fn is_alone() -> bool {
 }
 
 /// The answers to queries about the interface itself, and the queries without those keys. No version of the standard's
-/// binary interface is stable yet, and this library claims none. `is_alone`: queries for available servers are answered, too.
-/// A query with a required qualifier that is not honoured here is left.
+/// binary interface is stable yet, and this library claims none. `is_alone`: queries for available servers are
+/// answered, too. A query with a required qualifier that is not honoured here is left.
 fn divide(queries: Vec<Query>, is_alone: bool) -> (Vec<Info>, Vec<Query>) {
     let mut known: Vec<Info> = Vec::new();
     let about_interface = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
@@ -121,7 +122,8 @@ fn divide(queries: Vec<Query>, is_alone: bool) -> (Vec<Info>, Vec<Query>) {
     (known, rest)
 }
 
-/// Whether a qualifier is required, and an answer found here does not honour it. Such an answer is fresh, and waits for no peer.
+/// Whether a qualifier is required, and an answer found here does not honour it. Such an answer is fresh, and waits for
+/// no peer.
 fn is_unmet(qualifier: &Info) -> bool {
     let honoured = [keys::TIMEOUT.name(), keys::QUERY_REFRESH_CACHE.name()];
     keys::is_unmet(qualifier, |key| honoured.contains(&key))
@@ -142,9 +144,10 @@ fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<An
     Ok(Answer { status, results: Results::Infos(known) })
 }
 
-/// Logs data, one info for each channel. A server writes texts for the standard output and error and for the log of the system itself
-/// if it is a gateway (`PMIX_SERVER_GATEWAY` of `PMIx_server_init`) or its host has no log. Other channels are not
-/// supported there. `PMIX_LOG_GLOBAL_SYSLOG` is a channel of gateways alone. See the standard's function of the same name.
+/// Logs data, one info for each channel. A server writes texts for the standard output and error and for the log of the
+/// system itself if it is a gateway (`PMIX_SERVER_GATEWAY` of `PMIx_server_init`) or its host has no log. Other
+/// channels are not supported there. `PMIX_LOG_GLOBAL_SYSLOG` is a channel of gateways alone. See the standard's
+/// function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -181,9 +184,9 @@ pub extern "C-unwind" fn PMIx_Log_nb<'a>(
     })
 }
 
-/// The request for the server or the host; `None` if it is done. As in OpenPMIx, a gateway writes itself, and so does a server
-/// whose host has no log. PRRTE passes the texts of its processes to its first server, which is a gateway. It would pass
-/// what it gets back to that server again.
+/// The request for the server or the host; `None` if it is done. As in OpenPMIx, a gateway writes itself, and so does a
+/// server whose host has no log. PRRTE passes the texts of its processes to its first server, which is a gateway. It
+/// would pass what it gets back to that server again.
 fn entry(
     data: Counted<'_, pmix_info_t>,
     directives: Counted<'_, pmix_info_t>,

@@ -25,7 +25,8 @@ use crate::types::{
 use crate::{call, from_c, process, to_c, turns};
 
 /// A fabric of the caller. It is NULL, plainly wrong, or a constructed fabric. Nobody else uses it until the function
-/// returns or, with a callback, until the callback. If it has the mark of a registration, its infos are an array of the library's (F1).
+/// returns or, with a callback, until the callback. If it has the mark of a registration, its infos are an array of the
+/// library's (F1).
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct FabricPlace(*mut pmix_fabric_t);
@@ -93,8 +94,8 @@ impl FabricPlace {
         Ok(answer.status)
     }
 
-    /// Takes the answer to an update. The server answers a failed one with the facts of its newest revision. They are the update of a fabric
-    /// with an older one.
+    /// Takes the answer to an update. The server answers a failed one with the facts of its newest revision. They are
+    /// the update of a fabric with an older one.
     fn renew(&mut self, answer: Answer) -> Result<Status, Failure> {
         let is_renewal = match &answer.results {
             Results::Infos(newest) if !answer.status.is_success() => self.is_older_than(newest)?,
@@ -103,7 +104,8 @@ impl FabricPlace {
         self.fill(if is_renewal { Answer { status: Status::SUCCESS, ..answer } } else { answer })
     }
 
-    /// Whether the fabric is of an older revision than these infos. Only the handle of the server's own process knows its revision.
+    /// Whether the fabric is of an older revision than these infos. Only the handle of the server's own process knows
+    /// its revision.
     fn is_older_than(&mut self, newest: &[Info]) -> Result<bool, CError> {
         let fabric = self.get()?;
         if let Some(held) = HELD.lock().get(&fabric.info.addr()) {
@@ -160,8 +162,8 @@ fn index_of(infos: &[Info]) -> Result<Option<usize>, Failure> {
     index.map(Some).ok_or(Failure(Status::ERR_TYPE_MISMATCH))
 }
 
-/// The data of a plane of this process's own server, with its matrix of costs if that is not too large. Both are of one revision. `None` if
-/// another process or the host has answered.
+/// The data of a plane of this process's own server, with its matrix of costs if that is not too large. Both are of one
+/// revision. `None` if another process or the host has answered.
 fn own_data(index: usize) -> Option<(Vec<Info>, Held)> {
     if !matches!(process::member(), Ok(Member::Server(_))) {
         return None;
@@ -178,9 +180,9 @@ fn own_data(index: usize) -> Option<(Vec<Info>, Held)> {
     Some((infos, Held { fabric, _matrix: matrix }))
 }
 
-/// Registers for the data of a fabric. The library stores the answer in the fabric: its infos, and `PMIX_FABRIC_INDEX` among them
-/// as its index. A second registration without an end of the first fails with `PMIX_ERR_EXISTS`. See the standard's function
-/// of the same name.
+/// Registers for the data of a fabric. The library stores the answer in the fabric: its infos, and `PMIX_FABRIC_INDEX`
+/// among them as its index. A second registration without an end of the first fails with `PMIX_ERR_EXISTS`. See the
+/// standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -214,9 +216,9 @@ pub extern "C-unwind" fn PMIx_Fabric_register_nb<'a>(
     })
 }
 
-/// Brings the data of a registered fabric up to date. Without a registration it fails with `PMIX_ERR_BAD_PARAM`. If the description can't be
-/// read, a fabric of an older revision than the server's gets the server's, and another one fails and stays as it was. See the standard's
-/// function of the same name.
+/// Brings the data of a registered fabric up to date. Without a registration it fails with `PMIX_ERR_BAD_PARAM`. If the
+/// description can't be read, a fabric of an older revision than the server's gets the server's, and another one fails
+/// and stays as it was. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -244,8 +246,8 @@ pub extern "C-unwind" fn PMIx_Fabric_update_nb(
     })
 }
 
-/// Ends a registration and releases its infos. A fabric without a registration stays as it is. See the standard's function of
-/// the same name.
+/// Ends a registration and releases its infos. A fabric without a registration stays as it is. See the standard's
+/// function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -253,8 +255,8 @@ pub extern "C-unwind" fn PMIx_Fabric_deregister(mut fabric: FabricPlace) -> pmix
     guard(|| deregister(&mut fabric))
 }
 
-/// As [`PMIx_Fabric_deregister`]. The end is immediate, so the result is `PMIX_OPERATION_SUCCEEDED` and the callback does not
-/// run.
+/// As [`PMIx_Fabric_deregister`]. The end is immediate, so the result is `PMIX_OPERATION_SUCCEEDED` and the callback
+/// does not run.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -299,8 +301,8 @@ fn start_for_fabric(
     start_with(request, move |result| callback.call(fabric.settle(take, result)))
 }
 
-/// Controls a session. Without a callback the caller waits, and success is `PMIX_OPERATION_SUCCEEDED`, as in the reference
-/// implementation. See its function of the same name.
+/// Controls a session. Without a callback the caller waits, and success is `PMIX_OPERATION_SUCCEEDED`, as in the
+/// reference implementation. See its function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -322,8 +324,8 @@ pub extern "C-unwind" fn PMIx_Session_control<'a>(
     })
 }
 
-/// Defines, extends, reduces or deletes a named block of resources. See the reference implementation's function of the same
-/// name.
+/// Defines, extends, reduces or deletes a named block of resources. See the reference implementation's function of the
+/// same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]

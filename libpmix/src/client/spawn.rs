@@ -23,7 +23,8 @@ use crate::types::{
 use crate::{call, from_c, server, to_c};
 
 /// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool writes the job's output
-/// to its own, but for channels with `PMIX_FWD_STDOUT` or its like = false. See the standard's function of the same name.
+/// to its own, but for channels with `PMIX_FWD_STDOUT` or its like = false. See the standard's function of the same
+/// name.
 ///
 /// A tool with a server inside and no other server starts the processes itself, if its host has no function for that.
 ///
@@ -191,8 +192,8 @@ fn job(job_info: Counted<'_, pmix_info_t>, apps: Counted<'_, pmix_app_t>) -> Res
     Ok(Spawn::new(job, apps.into_iter().map(completed).collect()).into())
 }
 
-/// Completes an application with the parts that its description may omit: the program's name, the working directory, and the
-/// library's parameters in the caller's environment.
+/// Completes an application with the parts that its description may omit: the program's name, the working directory,
+/// and the library's parameters in the caller's environment.
 fn completed(mut app: App) -> App {
     if app.argv.is_empty() {
         app.argv.extend(app.command.clone());
@@ -215,8 +216,8 @@ fn completed(mut app: App) -> App {
 /// Environment variables that set parameters of a PMIx library.
 const PARAMETER_PREFIX: &[u8] = b"PMIX_MCA_";
 
-/// Connects processes: the host treats them as belonging together. Each of them calls it. See the standard's function of the
-/// same name.
+/// Connects processes: the host treats them as belonging together. Each of them calls it. See the standard's function
+/// of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]

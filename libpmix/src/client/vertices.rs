@@ -1,7 +1,7 @@
 //! Fabrics as the tutorial of PMIx has them: vertices and their costs, one by one.
 //!
-//! A vertex is a device. Each function sees the revision of the fabric's registration or last update. Once a later one exists, it fails
-//! with `PMIX_FABRIC_UPDATED` until an update.
+//! A vertex is a device. Each function sees the revision of the fabric's registration or last update. Once a later one
+//! exists, it fails with `PMIX_FABRIC_UPDATED` until an update.
 
 use modex::keys;
 use modex::types::{Info, Key, Status, Value};
@@ -40,8 +40,8 @@ pub extern "C-unwind" fn PMIx_server_deregister_fabric(mut fabric: FabricPlace) 
     guard(|| deregister(&mut fabric))
 }
 
-/// The number of devices of a registered fabric. It needs a server with a description of the fabric. See the tutorial's function of
-/// the same name.
+/// The number of devices of a registered fabric. It needs a server with a description of the fabric. See the tutorial's
+/// function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -58,8 +58,8 @@ pub extern "C-unwind" fn PMIx_server_get_num_vertices(
     })
 }
 
-/// The cost of two devices; 65535 without a path. A wrong number fails with `PMIX_ERR_BAD_PARAM`. See the tutorial's function of the same
-/// name.
+/// The cost of two devices; 65535 without a path. A wrong number fails with `PMIX_ERR_BAD_PARAM`. See the tutorial's
+/// function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -78,9 +78,9 @@ pub extern "C-unwind" fn PMIx_server_get_comm_cost(
     })
 }
 
-/// The texts among the infos of a device (`PMIX_FABRIC_DEVICE`), and the name of its node. Its plane, switch and device also have the keys of
-/// the tutorial's time. Programs of that time print all values as texts. The caller releases both. A wrong number fails with
-/// `PMIX_ERR_BAD_PARAM`. See the tutorial's function of the same name.
+/// The texts among the infos of a device (`PMIX_FABRIC_DEVICE`), and the name of its node. Its plane, switch and device
+/// also have the keys of the tutorial's time. Programs of that time print all values as texts. The caller releases
+/// both. A wrong number fails with `PMIX_ERR_BAD_PARAM`. See the tutorial's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -105,9 +105,9 @@ pub extern "C-unwind" fn PMIx_server_get_vertex_info(
     })
 }
 
-/// The number and node of a device. `vertex` has its infos: `PMIX_DEVICE_ID`, `PMIX_FABRIC_DEVICE_INDEX`, or `PMIX_FABRIC_DEVICE_NAME` and
-/// `PMIX_HOSTNAME`. A string is an id, or a name that one device has: `NAME` or `NODE/NAME`. The caller releases the name. See the tutorial's
-/// function of the same name.
+/// The number and node of a device. `vertex` has its infos: `PMIX_DEVICE_ID`, `PMIX_FABRIC_DEVICE_INDEX`, or
+/// `PMIX_FABRIC_DEVICE_NAME` and `PMIX_HOSTNAME`. A string is an id, or a name that one device has: `NAME` or
+/// `NODE/NAME`. The caller releases the name. See the tutorial's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -69,7 +69,8 @@ pub extern "C-unwind" fn PMIx_Data_buffer_load<'a>(
     guard_or((), || {
         if let Ok(buffer) = b.own("buffer") {
             let (block, size_bytes) = bytes.into_block(sz);
-            // SAFETY: NULL or a block of libc's with so many bytes, which the caller gives up (the promise of `GivenBlock`).
+            // SAFETY: NULL or a block of libc's with so many bytes, which the caller gives up (the promise of
+            // `GivenBlock`).
             unsafe { buffer::load(buffer, block, size_bytes) };
         }
     });

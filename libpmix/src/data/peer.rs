@@ -47,8 +47,8 @@ pub(super) fn form(proc: In<'_, pmix_proc_t>) -> Result<DataForm, Failure> {
     form_at_server(server.server(), other)
 }
 
-/// The form of data from a process. A client takes that of its server for a process that it does not know, as OpenPMIx 6
-/// does.
+/// The form of data from a process. A client takes that of its server for a process that it does not know, as OpenPMIx
+/// 6 does.
 ///
 /// # Errors
 /// As [`form`].

@@ -4,8 +4,8 @@
 //! - [`Counted`] and [`List`]: arrays of such structures, before and after the check of pointer and count.
 //! - [`Own`]: F1 holds, too, and nobody else uses the structure. Safe code may release it.
 //!
-//! The form says what a pointer means. For [`Str`](super::Str) it is a string, for [`Address`](super::Address) a number.
-//! All are made by `unsafe` functions, or from the arguments of a C caller ([`crate::argument`]).
+//! The form says what a pointer means. For [`Str`](super::Str) it is a string, for [`Address`](super::Address) a
+//! number. All are made by `unsafe` functions, or from the arguments of a C caller ([`crate::argument`]).
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -144,7 +144,8 @@ impl<'a, F: Form> Counted<'a, F> {
     /// The structures; none need no pointer.
     ///
     /// # Errors
-    /// When NULL has elements, the pointer is an impossible address, or the count is impossible; `what` names the array.
+    /// When NULL has elements, the pointer is an impossible address, or the count is impossible; `what` names the
+    /// array.
     #[inline]
     pub fn list(self, what: &'static str) -> Result<List<'a, F>, CError> {
         // SAFETY: P1 holds for so many elements (`new`).

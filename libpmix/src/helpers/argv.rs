@@ -169,7 +169,8 @@ fn set_in_process(name: &OsStr, value: &OsStr, overwrite: bool) -> Result<(), Fa
     if !overwrite && std::env::var_os(name).is_some() {
         return Err(Failure(Status::ERR_EXISTS));
     }
-    // SAFETY: no other thread of the program's looks at the environment meanwhile, as `setenv` demands of its caller, too.
+    // SAFETY: no other thread of the program's looks at the environment meanwhile, as `setenv` demands of its caller,
+    // too.
     unsafe { std::env::set_var(name, value) };
     Ok(())
 }

@@ -12,8 +12,8 @@ use crate::to_c::Array;
 use crate::types::{c_char, pmix_boolean_t, pmix_info_directives_t, pmix_info_t, pmix_status_t};
 use crate::{from_c, memory, pointer};
 
-/// `n` empty infos in one block, the last with the end mark, for `PMIx_Info_free`; NULL for none. An empty info follows the last,
-/// because PRRTE 3.0 destructs the second info of an array of one.
+/// `n` empty infos in one block, the last with the end mark, for `PMIx_Info_free`; NULL for none. An empty info follows
+/// the last, because PRRTE 3.0 destructs the second info of an array of one.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

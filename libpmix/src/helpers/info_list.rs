@@ -197,7 +197,8 @@ pub extern "C-unwind" fn PMIx_Info_list_insert(ptr: ListPointer<'_>, info: In<'_
         let mut lent = *info.get("info")?;
         lent.flags |= InfoFlags::PERSISTENT.bits();
         let mut entry = new_entry();
-        // SAFETY: a persistent value is not released with its info, and lives as long as the list (the caller's promise).
+        // SAFETY: a persistent value is not released with its info, and lives as long as the list (the caller's
+        // promise).
         unsafe { *entry.get_mut() = lent };
         list.0.push(entry);
         Ok(())

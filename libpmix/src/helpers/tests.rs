@@ -204,7 +204,8 @@ fn infos_are_loaded_transferred_and_flagged() {
     as_c!(PMIx_Info_free(infos, 2));
 }
 
-/// Regression: PRRTE 3.0 destructs the second info of an array of one. It crashed or not, as the memory behind the array was.
+/// Regression: PRRTE 3.0 destructs the second info of an array of one. It crashed or not, as the memory behind the
+/// array was.
 #[test]
 fn an_empty_info_follows_an_array() {
     let infos = PMIx_Info_create(1);

@@ -49,8 +49,8 @@ impl JobOutput {
     }
 }
 
-/// Files that were opened, by name. Processes share a file if its pattern has no rank, and so do writers with one table. A
-/// file that is opened again goes on.
+/// Files that were opened, by name. Processes share a file if its pattern has no rank, and so do writers with one
+/// table. A file that is opened again goes on.
 pub(crate) type OpenedPaths = Arc<Mutex<BTreeMap<PathBuf, OpenedFile>>>;
 
 /// A file, and the jobs that opened it.

@@ -14,8 +14,8 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The whole lines that a piece completes, in their form. No bytes are the end of the stream, which also ends its last
-    /// line. A very long line comes in parts.
+    /// The whole lines that a piece completes, in their form. No bytes are the end of the stream, which also ends its
+    /// last line. A very long line comes in parts.
     pub(crate) fn take(
         &mut self,
         style: &OutputStyle,

@@ -1,5 +1,5 @@
-//! Output of processes that this process writes itself: a launcher's server with `PMIX_IOF_LOCAL_OUTPUT`, and a tool that
-//! shows the output of its job.
+//! Output of processes that this process writes itself: a launcher's server with `PMIX_IOF_LOCAL_OUTPUT`, and a tool
+//! that shows the output of its job.
 //!
 //! | file | owns |
 //! |---|---|

@@ -63,8 +63,8 @@ impl SpawnedOutput {
         jobs.named.push_back((job, shown));
     }
 
-    /// Writes output. Servers of OpenPMIx send the first of it before a job's name. It gets the form of the oldest spawn
-    /// without an answer, and is shown if any of these shows its channel.
+    /// Writes output. Servers of OpenPMIx send the first of it before a job's name. It gets the form of the oldest
+    /// spawn without an answer, and is shown if any of these shows its channel.
     pub(crate) fn write(&self, output: IofOutput) {
         let shown = self.shown(&output.source.namespace);
         let shown = shown.unwrap_or_else(|| ShownJob::new(u16::MAX, OutputStyle::default()));

@@ -97,7 +97,8 @@ impl OutputStyle {
         key == keys::IOF_TAG_DETAILED_OUTPUT.name()
     }
 
-    /// Whether a key is a directive for the form of lines, which every process can honour. Directives for files are not.
+    /// Whether a key is a directive for the form of lines, which every process can honour. Directives for files are
+    /// not.
     pub(crate) fn is_form(key: &str) -> bool {
         Self::default().place_of(key).is_some() && !Self::is_of_origin(key)
     }

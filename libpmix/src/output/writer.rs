@@ -1,7 +1,7 @@
 //! The thread that writes output, so that a slow terminal or file does not delay the host.
 //!
-//! Pieces wait in a queue. A caller waits only while the queue is full. [`OutputWriter::finish`] returns when everything
-//! is written.
+//! Pieces wait in a queue. A caller waits only while the queue is full. [`OutputWriter::finish`] returns when
+//! everything is written.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};

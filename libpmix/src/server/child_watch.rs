@@ -1,5 +1,5 @@
-//! The thread of a job that this tool has started itself: it passes the output on, reaps the processes, and raises the events
-//! about their ends.
+//! The thread of a job that this tool has started itself: it passes the output on, reaps the processes, and raises the
+//! events about their ends.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -119,7 +119,8 @@ impl Watch {
         self.raise(Status::EVENT_PROC_TERMINATED, proc.clone(), code, None);
     }
 
-    /// Raises an event in this process alone. The server inside has handlers of its own, beside those of the connections.
+    /// Raises an event in this process alone. The server inside has handlers of its own, beside those of the
+    /// connections.
     fn raise(&self, status: Status, whose: ProcId, code: i32, more: Option<Info>) {
         if self.forked.is_ending() {
             return;

@@ -20,7 +20,8 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::child_input::ChildInput;
 
-/// Signals at the end of the tool, and the time that the processes have after each. `modex run` takes two seconds for its ranks.
+/// Signals at the end of the tool, and the time that the processes have after each. `modex run` takes two seconds for
+/// its ranks.
 const ENDING: [(Signal, Duration); 3] = [
     (Signal::SIGCONT, Duration::ZERO),
     (Signal::SIGTERM, Duration::from_secs(5)),

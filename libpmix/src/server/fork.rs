@@ -15,8 +15,8 @@ use crate::types::{pmix_proc_t, pmix_status_t};
 /// prepared for its job. The caller's array and its strings are libc's memory; the array may move. Works in a forked
 /// child of the server as well, without waiting for the parent: Slurm calls it there, before `exec`.
 ///
-/// The host registers the job first: otherwise the server refuses the process as a client, and a line of the log says so. The
-/// variables of a tool need no registration. See the standard's function of the same name.
+/// The host registers the job first: otherwise the server refuses the process as a client, and a line of the log says
+/// so. The variables of a tool need no registration. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

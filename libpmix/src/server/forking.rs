@@ -109,8 +109,8 @@ fn refuse_unmet(request: &Spawn, is_nohup: bool) -> Result<(), Status> {
     }
 }
 
-/// Only a launcher that knows the address of this tool reads directives for its own job. Whether the program is a launcher is
-/// unknown.
+/// Only a launcher that knows the address of this tool reads directives for its own job. Whether the program is a
+/// launcher is unknown.
 fn refuse_unread(request: &Spawn) -> Result<(), Status> {
     let key = keys::LAUNCH_DIRECTIVES.name();
     for info in request.job.iter().filter(|info| info.key.as_str() == key) {
@@ -234,7 +234,8 @@ fn start_all(
 /// Keeps the descriptors of the tool from a child, but for the standard streams and `kept`.
 fn close_others(command: &mut Command, kept: Option<RawFd>) {
     let close = move || {
-        // SAFETY: takes any numbers. Before Linux 5.11 it fails, and the program's descriptors are as the program has made them.
+        // SAFETY: takes any numbers. Before Linux 5.11 it fails, and the program's descriptors are as the program has
+        // made them.
         unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
         // SAFETY: changes a descriptor of the child.
         let is_kept = kept.is_none_or(|kept| unsafe { libc::fcntl(kept, libc::F_SETFD, 0) } == 0);
@@ -273,7 +274,8 @@ fn command(server: &Server, proc: &ProcId, request: &Spawn, app: &App) -> io::Re
     Ok(command)
 }
 
-/// The environment of the tool, with the application's variables, the changes, and the way to the tool's server, in this order.
+/// The environment of the tool, with the application's variables, the changes, and the way to the tool's server, in
+/// this order.
 fn set_environment(
     command: &mut Command,
     server: &Server,
@@ -348,7 +350,8 @@ mod tests {
 
     use super::*;
 
-    /// Regression: required directives for a launcher succeeded, though nothing read them, and so did a value of another type.
+    /// Regression: required directives for a launcher succeeded, though nothing read them, and so did a value of
+    /// another type.
     #[test]
     fn directives_for_a_launcher_need_one_that_waits() {
         let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);

@@ -1,6 +1,8 @@
-//! A server that a tool has started, as a debugger starts a launcher, waits in `PMIx_server_init` until the tool releases it.
+//! A server that a tool has started, as a debugger starts a launcher, waits in `PMIx_server_init` until the tool
+//! releases it.
 //!
-//! It serves the tool on its own connection meanwhile, as servers of OpenPMIx do. Its host answers other tools that connect meanwhile.
+//! It serves the tool on its own connection meanwhile, as servers of OpenPMIx do. Its host answers other tools that
+//! connect meanwhile.
 
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;

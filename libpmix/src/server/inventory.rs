@@ -14,16 +14,18 @@ use crate::pointer::CallerData;
 use crate::to_c::{self, Array};
 use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_status_t};
 
-/// Collects the inventory of this node that the directives ask for. The array belongs to the library until the callback's release
-/// function is called. Without a directive it is empty, as in OpenPMIx, and hosts that pass it on pass nothing on.
+/// Collects the inventory of this node that the directives ask for. The array belongs to the library until the
+/// callback's release function is called. Without a directive it is empty, as in OpenPMIx, and hosts that pass it on
+/// pass nothing on.
 ///
-/// With the directive `modex.inventory` = true the array holds the node's name and a versioned blob (`modex.inventory`). The blob
-/// describes processors, caches, memory, network interfaces, GPUs and other devices, as the node's topology has them. Without libhwloc, or if the machine may not be
-/// read, the blob holds the kernel's data: processors and memory.
+/// With the directive `modex.inventory` = true the array holds the node's name and a versioned blob
+/// (`modex.inventory`). The blob describes processors, caches, memory, network interfaces, GPUs and other devices, as
+/// the node's topology has them. Without libhwloc, or if the machine may not be read, the blob holds the kernel's data:
+/// processors and memory.
 ///
-/// With the directive `modex.inventory.global` = true the array holds such a pair for each node that this server knows, by name: its own,
-/// those that were delivered, and for other nodes of its fabric (`modex.fabric`) the devices in the fabric. Other directives have no effect. See the standard's function of the same
-/// name.
+/// With the directive `modex.inventory.global` = true the array holds such a pair for each node that this server knows,
+/// by name: its own, those that were delivered, and for other nodes of its fabric (`modex.fabric`) the devices in the
+/// fabric. Other directives have no effect. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -71,9 +73,10 @@ fn collect(process: &ServerProcess, of_all: bool) -> Result<Vec<Info>, Status> {
     Ok(infos)
 }
 
-/// Takes inventories that [`PMIx_server_collect_inventory`] collected on this or other nodes; a node's newer inventory replaces its
-/// older one. A call takes all of its inventories or none. Queries and Gets for `modex.inventory`, `PMIX_FABRIC_DEVICES` and
-/// `PMIX_FABRIC_DEVICE` read them. Other infos are ignored unless they are required. See the standard's function of the same name.
+/// Takes inventories that [`PMIx_server_collect_inventory`] collected on this or other nodes; a node's newer inventory
+/// replaces its older one. A call takes all of its inventories or none. Queries and Gets for `modex.inventory`,
+/// `PMIX_FABRIC_DEVICES` and `PMIX_FABRIC_DEVICE` read them. Other infos are ignored unless they are required. See the
+/// standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

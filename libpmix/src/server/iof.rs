@@ -17,10 +17,10 @@ use crate::types::{pmix_byte_object_t, pmix_info_t, pmix_iof_channel_t, pmix_op_
 /// Hands over output of a process, for the clients that have pulled it. No bytes mean that the channel is closed.
 /// Without such a client the output is kept for a while.
 ///
-/// This process also writes the output to its own. `PMIX_IOF_LOCAL_OUTPUT` = false prevents it: at the server's start for all
-/// jobs, in a job's description for the job, and among the infos for this piece. A required true among them makes sure of it.
-/// A server that a tool has started writes only on request. Directives in a job's description name the form and the files.
-/// Output is written line by line. See the standard's function of the same name.
+/// This process also writes the output to its own. `PMIX_IOF_LOCAL_OUTPUT` = false prevents it: at the server's start
+/// for all jobs, in a job's description for the job, and among the infos for this piece. A required true among them
+/// makes sure of it. A server that a tool has started writes only on request. Directives in a job's description name
+/// the form and the files. Output is written line by line. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -52,9 +52,10 @@ pub extern "C-unwind" fn PMIx_server_IOF_deliver<'a>(
 
 /// Asks a source of standard input to pause (`xoff`) or to go on; all sources for NULL or an empty namespace.
 ///
-/// The last call for a source decides. The sources are processes that push input through this server, and the server's own
-/// standard input. A process that pushes pauses after its present piece; tools of released OpenPMIx push on. An answer
-/// `PMIX_ERR_IOF_XOFF` of the host to a push is a pause, too. See the reference implementation's function of the same name.
+/// The last call for a source decides. The sources are processes that push input through this server, and the server's
+/// own standard input. A process that pushes pauses after its present piece; tools of released OpenPMIx push on. An
+/// answer `PMIX_ERR_IOF_XOFF` of the host to a push is a pause, too. See the reference implementation's function of the
+/// same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -23,10 +23,10 @@ use crate::{descriptors, from_c, parent, process, repeated_init, spoken, stand_i
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
-/// read. Later entries are read if they can be told from other data, or if the info `modex.module_size` says the size of
-/// the table. If a tool has started this process (`PMIX_LAUNCHER_RNDZ_URI`), this waits until the tool releases it with
-/// `PMIX_DEBUGGER_RELEASE`. Initializations on other threads do not wait for it. If the wait fails, the server ends for them,
-/// too. See the standard's function of the same name.
+/// read. Later entries are read if they can be told from other data, or if the info `modex.module_size` says the size
+/// of the table. If a tool has started this process (`PMIX_LAUNCHER_RNDZ_URI`), this waits until the tool releases it
+/// with `PMIX_DEBUGGER_RELEASE`. Initializations on other threads do not wait for it. If the wait fails, the server
+/// ends for them, too. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -134,7 +134,8 @@ impl LocalOutput {
         }
     }
 
-    /// As [`LocalOutput::log`], unless this server writes no output, and never waits. Returns false if there is no room.
+    /// As [`LocalOutput::log`], unless this server writes no output, and never waits. Returns false if there is no
+    /// room.
     pub(super) fn offer_log(&self, source: &ProcId, stream: Stream, text: &[u8]) -> bool {
         !self.is_local_by_default() || self.writer.offer(raw(), source.clone(), stream, text.to_vec())
     }

@@ -41,8 +41,8 @@ fn shorten(
 }
 
 /// Encodes a list of nodes or ranks, with the name of the encoding: "raw", or "compress" for a long list. The caller
-/// releases the result with `PMIx_Regex2_destruct`. No directives are defined. See the reference implementation's function
-/// of the same name.
+/// releases the result with `PMIx_Regex2_destruct`. No directives are defined. See the reference implementation's
+/// function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -19,8 +19,8 @@
 //! - the table has both entries, and `client_connected`, `tool_connected` and `log` are empty.
 //!
 //! Only a host of 6.1 fits the last rule. A host of 5.0 or 6.0 would have session control and resource blocks, but
-//! neither tools nor a log. No known host is like that. PRRTE's main line has `tool_connected` and `log` beside the newer
-//! entries. It runs with a library that stands in.
+//! neither tools nor a log. No known host is like that. PRRTE's main line has `tool_connected` and `log` beside the
+//! newer entries. It runs with a library that stands in.
 //!
 //! The entry `listener` is never called: the library has listeners of its own.
 
@@ -152,7 +152,8 @@ fn is_code(address: usize, code: &[Range<usize>]) -> bool {
 unsafe fn entry<F: Copy + Default>(address: Option<usize>) -> F {
     const { assert!(size_of::<F>() == size_of::<usize>()) };
     match address {
-        // SAFETY: the address is that of such a function (the contract of this function); the sizes are equal (checked).
+        // SAFETY: the address is that of such a function (the contract of this function); the sizes are equal
+        // (checked).
         Some(address) => unsafe { std::mem::transmute_copy::<usize, F>(&address) },
         None => F::default(),
     }

@@ -16,12 +16,12 @@ use crate::types::{c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pm
 /// Descriptions of so many infos leave free memory in libc that is worth giving back.
 const LARGE_DESCRIPTION: usize = 4096;
 
-/// Describes a job, before its first local process starts. Jobs without a local process are registered with 0 if jobs here act together
-/// with them. Fences wait for the registration; so do groups and disconnects. Connects wait for it once the host has agreed: for a second
-/// if the module has `connect`, else without limit.
+/// Describes a job, before its first local process starts. Jobs without a local process are registered with 0 if jobs
+/// here act together with them. Fences wait for the registration; so do groups and disconnects. Connects wait for it
+/// once the host has agreed: for a second if the module has `connect`, else without limit.
 ///
-/// A second call adds values and replaces values of the same key. A negative number leaves the number of local processes unchanged; for a
-/// job that was not described it means 0. See the standard's function of the same name.
+/// A second call adds values and replaces values of the same key. A negative number leaves the number of local
+/// processes unchanged; for a job that was not described it means 0. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -53,8 +53,8 @@ pub extern "C-unwind" fn PMIx_server_register_nspace<'a>(
     })
 }
 
-/// Removes a job: its pending operations end with an error, its clients are disconnected. Unknown names are harmless. See the standard's
-/// function of the same name.
+/// Removes a job: its pending operations end with an error, its clients are disconnected. Unknown names are harmless.
+/// See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -75,8 +75,8 @@ pub extern "C-unwind" fn PMIx_server_deregister_nspace(
     });
 }
 
-/// Announces a local process, before it starts. The kernel must report these ids for its connections. Upcalls about the process carry
-/// `server_object`. The namespace may be registered later. See the standard's function of the same name.
+/// Announces a local process, before it starts. The kernel must report these ids for its connections. Upcalls about the
+/// process carry `server_object`. The namespace may be registered later. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -96,10 +96,10 @@ pub extern "C-unwind" fn PMIx_server_register_client(
     })
 }
 
-/// Reports that a local process has ended. Unknown processes are harmless. Usually the kernel or the connection reports it, too. Neither
-/// does if a copy of the process lives (a `fork` without `exec` keeps the connection open) and the kernel can't be asked. The kernel can't
-/// be asked over TCP, from another pid namespace, or before Linux 5.3. Then other processes wait until the host calls this. See the
-/// standard's function of the same name.
+/// Reports that a local process has ended. Unknown processes are harmless. Usually the kernel or the connection reports
+/// it, too. Neither does if a copy of the process lives (a `fork` without `exec` keeps the connection open) and the
+/// kernel can't be asked. The kernel can't be asked over TCP, from another pid namespace, or before Linux 5.3. Then
+/// other processes wait until the host calls this. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -116,12 +116,13 @@ pub extern "C-unwind" fn PMIx_server_deregister_client(
     });
 }
 
-/// Adds data that belong to no job. They become part of every namespace, registered before or after; the description's own values take
-/// precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is for that job alone.
+/// Adds data that belong to no job. They become part of every namespace, registered before or after; the description's
+/// own values take precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is for that job
+/// alone.
 ///
-/// Refused are values of wrong types, contradictions within the data or with earlier resources, and names of jobs outside arrays. A
-/// resource that contradicts a job's own description is left out for that job. A value that can't be stored (nested too deep, too large)
-/// fails at the first job. See the standard's function of the same name.
+/// Refused are values of wrong types, contradictions within the data or with earlier resources, and names of jobs
+/// outside arrays. A resource that contradicts a job's own description is left out for that job. A value that can't be
+/// stored (nested too deep, too large) fails at the first job. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -143,9 +144,9 @@ pub extern "C-unwind" fn PMIx_server_register_resources<'a>(
     })
 }
 
-/// Removes resources that [`PMIx_server_register_resources`] added: under these keys, of a node that an array names, or of the device that
-/// a lone `PMIX_DEVICE_ID` names. Registered namespaces lose each value that equals the removed one. Clients without the segment keep
-/// the values that they have. See the standard's function of the same name.
+/// Removes resources that [`PMIx_server_register_resources`] added: under these keys, of a node that an array names, or
+/// of the device that a lone `PMIX_DEVICE_ID` names. Registered namespaces lose each value that equals the removed one.
+/// Clients without the segment keep the values that they have. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

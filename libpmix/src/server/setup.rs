@@ -18,9 +18,10 @@ use crate::process;
 use crate::to_c::{self, Array};
 use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t};
 
-/// Registers variables of this process that the processes of a job get. `pattern` has names of variables, separated by `;`,
-/// with `?` for one character and `*` for the rest. The directive `modex.exclude_envars` has such a list of variables that the
-/// job does not get. `PMIx_server_setup_application` reads the variables. Calls for one job add up. See RFC0029.
+/// Registers variables of this process that the processes of a job get. `pattern` has names of variables, separated by
+/// `;`, with `?` for one character and `*` for the rest. The directive `modex.exclude_envars` has such a list of
+/// variables that the job does not get. `PMIx_server_setup_application` reads the variables. Calls for one job add up.
+/// See RFC0029.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -60,8 +61,8 @@ fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Fa
     })
 }
 
-/// Collects the data that the nodes of a job need for `PMIx_server_setup_local_support`. A job of several applications may be
-/// set up once for each.
+/// Collects the data that the nodes of a job need for `PMIx_server_setup_local_support`. A job of several applications
+/// may be set up once for each.
 ///
 /// - Environment (`PMIX_SETUP_APP_ENVARS`): changes collected for the job's parents (`PMIX_PARENT_ID`), variables of this
 ///   process, and the changes of the environment among `info`, in this order.
@@ -78,10 +79,10 @@ fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Fa
 ///
 /// The answer must come within 10 s, or the `PMIX_TIMEOUT` among the infos. The callback gets the errors then.
 ///
-/// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the user and of
-/// the programming model. A required info that can't be honoured is refused. The
-/// array belongs to the library until the callback's release function is called. It is for this job alone. See the standard's
-/// function of the same name.
+/// With `PMIX_SETUP_APP_ALL` it collects both. Without any of these keys, it collects both but the variables of the
+/// user and of the programming model. A required info that can't be honoured is refused. The array belongs to the
+/// library until the callback's release function is called. It is for this job alone. See the standard's function of
+/// the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -136,11 +137,11 @@ fn refused(namespace: &Namespace, error: &SetupError) -> Failure {
 }
 
 /// Takes the array that `PMIx_server_setup_application` collected for a job. Changes of the environment are for
-/// `PMIx_server_setup_fork`; those of several calls for a job add up. Fabric resources are found by the job's processes with
-/// Get. Other infos are ignored. An array that was collected for another job is refused.
+/// `PMIx_server_setup_fork`; those of several calls for a job add up. Fabric resources are found by the job's processes
+/// with Get. Other infos are ignored. An array that was collected for another job is refused.
 ///
-/// The job may be registered before or after. PRRTE, Open MPI 4.1 and psmgmt register it before, OpenPMIx's own test programs
-/// after. See the standard's function of the same name.
+/// The job may be registered before or after. PRRTE, Open MPI 4.1 and psmgmt register it before, OpenPMIx's own test
+/// programs after. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

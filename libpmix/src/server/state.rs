@@ -147,8 +147,8 @@ mod tests {
     use super::*;
     use crate::types::pmix_server_module_t;
 
-    /// Regression: `PMIx_server_setup_fork` failed in a forked child, where Slurm calls it, and no task found its server. A
-    /// child has no thread of the server, so functions that need one fail there at once.
+    /// Regression: `PMIx_server_setup_fork` failed in a forked child, where Slurm calls it, and no task found its
+    /// server. A child has no thread of the server, so functions that need one fail there at once.
     #[test]
     fn a_forked_child_reads_its_parents_server_and_is_none() {
         let _only = ONLY_SERVER.lock();

@@ -7,8 +7,8 @@ use nix::libc::{self, PF_W, PT_LOAD, dl_phdr_info};
 
 use crate::types::c_void;
 
-/// Maps the functions of servers. They lie at the front of the text (`scripts/link-in-order.sh`). The kernel maps 64 KiB at
-/// each first touch, so a host's first calls took twice as long as later ones.
+/// Maps the functions of servers. They lie at the front of the text (`scripts/link-in-order.sh`). The kernel maps 64
+/// KiB at each first touch, so a host's first calls took twice as long as later ones.
 pub(super) fn map_ahead() {
     // SAFETY: the function is of the form that is called, needs no data, and does not outlive the call.
     unsafe { libc::dl_iterate_phdr(Some(map_if_own), ptr::null_mut()) };

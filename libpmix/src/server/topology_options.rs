@@ -47,8 +47,8 @@ impl TopologyOptions {
         } else if name == keys::TOPOLOGY.name() {
             if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Described(_)) {
                 let object = value.data.ptr().cast::<RawTopology>();
-                // SAFETY: the standard's attribute holds NULL or a loaded topology of libhwloc, which `PMIx_server_init` may read
-                // (P1).
+                // SAFETY: the standard's attribute holds NULL or a loaded topology of libhwloc, which
+                // `PMIx_server_init` may read (P1).
                 self.give(unsafe { pointer::optional(object, "topology") }?);
             } else if is_required && value.type_ != DataType::Pointer.to_raw() {
                 return Err(Failure(Status::ERR_NOT_SUPPORTED));

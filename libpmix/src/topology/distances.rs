@@ -33,8 +33,8 @@ pub extern "C-unwind" fn PMIx_Compute_distances<'a>(
     info.mark_if(status, ninfo)
 }
 
-/// As [`PMIx_Compute_distances`], with a callback. The array belongs to the library until the callback's release function
-/// is called.
+/// As [`PMIx_Compute_distances`], with a callback. The array belongs to the library until the callback's release
+/// function is called.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -66,8 +66,8 @@ pub extern "C-unwind" fn PMIx_server_generate_cpuset_string(
     })
 }
 
-/// The set of processors that a string names. `cpuset` holds no set yet, but is constructed: a source is kept. The caller
-/// destructs it.
+/// The set of processors that a string names. `cpuset` holds no set yet, but is constructed: a source is kept. The
+/// caller destructs it.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -94,8 +94,8 @@ pub extern "C-unwind" fn PMIx_server_generate_cpuset(
     PMIx_Parse_cpuset_string(cpuset_string, cpuset)
 }
 
-/// The processors this process (`ref` 0) or thread (1) may run on. The caller destructs the set. Its source is NULL or names the
-/// wanted provider.
+/// The processors this process (`ref` 0) or thread (1) may run on. The caller destructs the set. Its source is NULL or
+/// names the wanted provider.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

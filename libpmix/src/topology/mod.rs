@@ -31,8 +31,8 @@ use super::{hwloc, memory};
 const SOURCE: &[u8] = b"hwloc";
 
 /// The topology of this machine, which the library keeps: destructing the structure does not free it. Callers share the
-/// object and must not change it. A client gets its server's topology. It reads the machine only if its server is another
-/// library's and shares nothing.
+/// object and must not change it. A client gets its server's topology. It reads the machine only if its server is
+/// another library's and shares nothing.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -29,8 +29,8 @@ pub enum Given {
     Nothing,
     /// None, and the machine may not be read.
     Forbidden,
-    /// The content of the host's object of libhwloc, read when it was given. The object itself belongs to the host, which may
-    /// change it, walk it on other threads, or destroy it at once.
+    /// The content of the host's object of libhwloc, read when it was given. The object itself belongs to the host,
+    /// which may change it, walk it on other threads, or destroy it at once.
     Described(Topology),
     /// A file with hwloc's XML.
     File(PathBuf),
@@ -98,9 +98,9 @@ impl TopologySource for HostTopology {
     }
 }
 
-/// A topology as libhwloc loads it in every process. A host may have read it with processors that are forbidden here, or in an
-/// older form. Its parts would then have other numbers than the objects of callers. A topology that libhwloc can't load stays
-/// unchanged.
+/// A topology as libhwloc loads it in every process. A host may have read it with processors that are forbidden here,
+/// or in an older form. Its parts would then have other numbers than the objects of callers. A topology that libhwloc
+/// can't load stays unchanged.
 fn as_loaded(host_topology: Topology) -> Topology {
     let object = kept(&host_topology.xml.clone().unwrap_or_default());
     object.ok().and_then(|object| hwloc::exported(object).ok()).unwrap_or(host_topology)
@@ -220,7 +220,8 @@ pub fn is_forbidden() -> bool {
 mod tests {
     use super::*;
 
-    /// Regression: each call read the file again. The callers' topology changed with it, and failed when the file was gone.
+    /// Regression: each call read the file again. The callers' topology changed with it, and failed when the file was
+    /// gone.
     #[test]
     fn the_topology_of_a_file_outlives_the_file() {
         let directory = tempfile::tempdir().unwrap();

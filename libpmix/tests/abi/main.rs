@@ -6,8 +6,8 @@
 //! - `support`: `cli/src/abi/functions_table.rs`, which `modex info --api` prints, agrees with the docs in
 //!   `libpmix/src`.
 //!
-//! Generated are `modex/{attributes,constants,functions,types}.h` and `pmix{,_server,_tool}.h` in `libpmix/include`, and
-//! `cli/src/abi/functions_table.rs`. After a change of a table in `spec/`, of a generator, or of a `Support:` line:
+//! Generated are `modex/{attributes,constants,functions,types}.h` and `pmix{,_server,_tool}.h` in `libpmix/include`,
+//! and `cli/src/abi/functions_table.rs`. After a change of a table in `spec/`, of a generator, or of a `Support:` line:
 //!
 //! ```sh
 //! MODEX_BLESS=1 cargo test --test abi

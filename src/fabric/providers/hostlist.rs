@@ -32,8 +32,8 @@ pub enum HostlistError {
     },
 }
 
-/// The names of a list like `tux[0-3,12],login`. Brackets may follow each other: `n[1-2]s[0-1]`. Numbers keep their width. As for Slurm,
-/// spaces separate names, too, and commas may follow each other.
+/// The names of a list like `tux[0-3,12],login`. Brackets may follow each other: `n[1-2]s[0-1]`. Numbers keep their
+/// width. As for Slurm, spaces separate names, too, and commas may follow each other.
 pub(super) fn expand(list: &str, max: usize) -> Result<Vec<String>, HostlistError> {
     let mut names = Vec::new();
     for pattern in split(list)? {
@@ -93,7 +93,8 @@ fn split(list: &str) -> Result<Vec<&str>, HostlistError> {
     Ok(list.split(is_end).filter(|part| !part.is_empty()).collect())
 }
 
-/// The numbers of `0-3,12`, as text of the width of each range's start. The outer `None`: no ranges; the inner: too many.
+/// The numbers of `0-3,12`, as text of the width of each range's start. The outer `None`: no ranges; the inner: too
+/// many.
 fn numbers(ranges: &str, max: usize) -> Option<Option<Vec<String>>> {
     let mut numbers = Vec::new();
     for range in ranges.split(',') {

@@ -8,10 +8,10 @@ use crate::topo::is_name_in_lists;
 
 /// The output of `ibnetdiscover`: one InfiniBand subnet as a plane.
 ///
-/// Each connected port of a channel adapter is a device, `mlx5_0:1`. Its node is the first of two words of the adapter's
-/// description, if the second one is a name with a number at its end (`node7 mlx5_0`). Otherwise the node has the
-/// adapter's id. The same holds for descriptions that several adapters have, and for those of a factory, which begin with
-/// the number of a chip (`MT4129`). The switches' own adapters for reductions are left out.
+/// Each connected port of a channel adapter is a device, `mlx5_0:1`. Its node is the first of two words of the
+/// adapter's description, if the second one is a name with a number at its end (`node7 mlx5_0`). Otherwise the node has
+/// the adapter's id. The same holds for descriptions that several adapters have, and for those of a factory, which
+/// begin with the number of a chip (`MT4129`). The switches' own adapters for reductions are left out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IbNetDiscover;
 

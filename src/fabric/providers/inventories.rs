@@ -19,8 +19,8 @@ pub fn left_out(inventories: &Inventories) -> BTreeSet<(String, String)> {
 pub const INVENTORIES: &str = "inventory";
 
 /// The inventories are the description; the text has no effect. As in a listing of `/sys`, adapters are in the plane
-/// `infiniband` and other network devices in the plane `net`, except those with an address of zeros. Devices that can't be in a fabric
-/// are left out.
+/// `infiniband` and other network devices in the plane `net`, except those with an address of zeros. Devices that can't
+/// be in a fabric are left out.
 impl Provider for Inventories {
     fn describe(&self, _: &str) -> Result<FabricDescription, ProviderError> {
         let [mut interfaces, mut adapters] = [Vec::new(), Vec::new()];

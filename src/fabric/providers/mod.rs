@@ -1,7 +1,7 @@
 //! Descriptions of fabrics from texts of other programs.
 //!
-//! A text is untrusted. A provider reads it whole or refuses it with the line, switch or device; so the caller's earlier
-//! fabric stays. Another source of fabrics is another implementation of [`Provider`].
+//! A text is untrusted. A provider reads it whole or refuses it with the line, switch or device; so the caller's
+//! earlier fabric stays. Another source of fabrics is another implementation of [`Provider`].
 //!
 //! | file | owns |
 //! |---|---|

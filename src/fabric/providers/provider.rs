@@ -223,7 +223,8 @@ impl Fault {
     }
 }
 
-/// The id of a port. Inventories and distances have adapters without ports, so the only port of an adapter has the adapter's id.
+/// The id of a port. Inventories and distances have adapters without ports, so the only port of an adapter has the
+/// adapter's id.
 pub(super) fn id_of_port(adapter: &str, port: &str, port_count: usize) -> String {
     if port_count == 1 { adapter.to_owned() } else { format!("{adapter}:{port}") }
 }

@@ -188,8 +188,8 @@ fn read_line(text: &str, line: usize, parts: &mut Parts, names: &mut usize) -> R
     Ok(())
 }
 
-/// The first key of a text with its value, and the text behind them. As in all files of Slurm, spaces may be around the `=`, and quotes around
-/// the value.
+/// The first key of a text with its value, and the text behind them. As in all files of Slurm, spaces may be around the
+/// `=`, and quotes around the value.
 fn pair(text: &str) -> Option<(&str, &str, &str)> {
     let (key, rest) = text.split_once('=')?;
     let (key, rest) = (key.trim_end(), rest.trim_start());

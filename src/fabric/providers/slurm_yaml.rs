@@ -11,8 +11,8 @@ use crate::fabric::{DEVICES_MAX, FabricDescription, PlaneDescription, SWITCHES_M
 /// - A `flat` topology names no nodes, so it gives no plane. The same holds for topologies and rings whose nodes are dynamic.
 ///
 /// The topology with `cluster_default` is the first, as in Slurm. A node has the device `nic0` in the first topology,
-/// `nic1` in the second, and so on. Placements in a torus are for the choice of nodes and are not read. A torus with `regions` is
-/// refused.
+/// `nic1` in the second, and so on. Placements in a torus are for the choice of nodes and are not read. A torus with
+/// `regions` is refused.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlurmYaml;
 

@@ -10,8 +10,8 @@ use crate::topo::device_id;
 ///
 /// `pdsh -w n[0-9] 'grep -H . /sys/class/net/*/address /sys/class/infiniband/*/ports/*/link_layer'` writes such lines.
 ///
-/// Each network interface is a device of the plane `net`, except those with an address of zeros. Each port of an adapter
-/// is a device of the plane `infiniband`. Nothing is known of switches, so each plane has one.
+/// Each network interface is a device of the plane `net`, except those with an address of zeros. Each port of an
+/// adapter is a device of the plane `infiniband`. Nothing is known of switches, so each plane has one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SysListing;
 

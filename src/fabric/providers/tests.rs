@@ -559,7 +559,8 @@ fn a_text_that_is_too_long_is_refused_without_its_length() {
     assert_eq!(error(slurm(&text)), "the description has more than 268435456 bytes");
 }
 
-/// Such names were taken, and broke the lists in which nodes and devices stand; or the error named neither line nor device.
+/// Such names were taken, and broke the lists in which nodes and devices stand; or the error named neither line nor
+/// device.
 #[test]
 fn names_that_no_list_can_hold_are_refused_with_their_line_or_device() {
     let long = "x".repeat(256);

@@ -183,8 +183,8 @@ pub(crate) fn absorb(newer: &mut Vec<Entry>, older: &[Entry]) {
 
 /// Decides which blocks of a rank a new block absorbs: copies, so that readers follow fewer blocks.
 ///
-/// A small block is absorbed if the new one has more than half as many entries. A large block is absorbed only while the
-/// rank has too many blocks. So a step copies a few times [`SMALL_ENTRIES_MAX`] entries, and rarely a few times the
+/// A small block is absorbed if the new one has more than half as many entries. A large block is absorbed only while
+/// the rank has too many blocks. So a step copies a few times [`SMALL_ENTRIES_MAX`] entries, and rarely a few times the
 /// rank's keys.
 #[derive(Debug)]
 pub(crate) struct Absorption {
@@ -211,8 +211,8 @@ impl Absorption {
 const SMALL_ENTRIES_MAX: usize = 1 << 15;
 /// Number of blocks of a rank beyond which large ones are absorbed, too.
 const DEPTH_MAX: usize = 40;
-/// Entries of the largest block: at most two for each key. Blocks on top of [`DEPTH_MAX`] at least halve from one to the
-/// next, so a chain stays within [`CHAIN_MAX`].
+/// Entries of the largest block: at most two for each key. Blocks on top of [`DEPTH_MAX`] at least halve from one to
+/// the next, so a chain stays within [`CHAIN_MAX`].
 const BLOCK_ENTRIES_MAX: u32 = 2 * StoreLimits::KEYS_MAX;
 const _: () = assert!(DEPTH_MAX + BLOCK_ENTRIES_MAX.ilog2() as usize + 2 <= CHAIN_MAX);
 
@@ -274,8 +274,9 @@ mod tests {
         }
     }
 
-    /// Regression: a rank with a million keys had them all copied at once, time and again. Each copy delayed all clients.
-    /// The rule: one step copies a bounded number of entries, unless a reader would have to follow too many blocks.
+    /// Regression: a rank with a million keys had them all copied at once, time and again. Each copy delayed all
+    /// clients. The rule: one step copies a bounded number of entries, unless a reader would have to follow too many
+    /// blocks.
     #[test]
     fn large_blocks_are_copied_seldom_and_chains_stay_bounded() {
         let key_count = 1 << 20;
@@ -301,8 +302,8 @@ mod tests {
         assert!(copied_max <= 4 * key_count, "{copied_max}");
     }
 
-    /// Regression: the number of large blocks to absorb was fixed before the small ones on top were absorbed. One commit of
-    /// one key then copied all 40 large blocks of a rank again and again.
+    /// Regression: the number of large blocks to absorb was fixed before the small ones on top were absorbed. One
+    /// commit of one key then copied all 40 large blocks of a rank again and again.
     #[test]
     fn halving_blocks_on_many_large_ones_cost_no_step_a_copy_of_everything() {
         let largest = BLOCK_ENTRIES_MAX as usize;

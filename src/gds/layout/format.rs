@@ -261,7 +261,8 @@ pub(crate) mod meaning {
     pub(crate) const SCALAR: u16 = 0;
     /// The number of a cell.
     pub(crate) const CELL: u16 = 1;
-    /// The number of a cell with an array of endpoints. The index, 32 bits wide, comes before the bytes of each endpoint.
+    /// The number of a cell with an array of endpoints. The index, 32 bits wide, comes before the bytes of each
+    /// endpoint.
     pub(crate) const ENDPOINTS: u16 = 2;
 }
 

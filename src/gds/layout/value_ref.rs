@@ -151,7 +151,8 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The value if it is computed: a string without bytes in the segment, or endpoints; `None` for all others, and damage.
+    /// The value if it is computed: a string without bytes in the segment, or endpoints; `None` for all others, and
+    /// damage.
     #[must_use]
     pub fn unwritten(&self) -> Option<Value> {
         match self.body {

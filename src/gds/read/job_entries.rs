@@ -146,8 +146,8 @@ impl NamespaceReader {
     }
 }
 
-/// Whether a node's value is a list that grows with the job or the node. Each process of a node would repeat it; the node's array
-/// has it, too, and the server answers a Get of it.
+/// Whether a node's value is a list that grows with the job or the node. Each process of a node would repeat it; the
+/// node's array has it, too, and the server answers a Get of it.
 fn is_long_list(column: &StoredColumn<'_>) -> bool {
     let lists = [keys::FABRIC_COORDINATES.name(), keys::SWITCH_PEERS.name()];
     column.is_of_node() && lists.contains(&column.key())

@@ -150,8 +150,8 @@ impl NamespaceReader {
         Ok(values)
     }
 
-    /// As [`NamespaceReader::posted`], for these keys only, in this order. Examines no other key. Removed values come as
-    /// undefined ones.
+    /// As [`NamespaceReader::posted`], for these keys only, in this order. Examines no other key. Removed values come
+    /// as undefined ones.
     ///
     /// # Errors
     /// [`ReadError::Damaged`].

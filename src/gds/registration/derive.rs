@@ -129,7 +129,8 @@ pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_, '_>) {
     }
 }
 
-/// Facts about the node's devices as those of its processes. A description from a socket has them only in the arrays of nodes.
+/// Facts about the node's devices as those of its processes. A description from a socket has them only in the arrays of
+/// nodes.
 pub(super) fn fill_fabric(columns: &mut Columns<'_>, nodes: &mut Nodes<'_, '_>, rank_count: u32) {
     let is_complete = |ids: &mut ColumnBuilder<'_>| !ids.is_open() || ids.is_complete(rank_count);
     if !columns.existing(keys::NODEID.name()).is_some_and(is_complete) {
@@ -194,8 +195,8 @@ pub(super) fn fill_own_ranks(columns: &mut Columns<'_>, rank_count: u32, ranks: 
     fill_from(columns, keys::RANK.name(), rank_count, ranks, 0);
 }
 
-/// The application of each process, its rank there, and the leader of each application, in a job of several applications. Nothing
-/// is derived if the host's values leave them open or contradict each other.
+/// The application of each process, its rank there, and the leader of each application, in a job of several
+/// applications. Nothing is derived if the host's values leave them open or contradict each other.
 pub(super) fn fill_apps(
     columns: &mut Columns<'_>,
     apps: &mut BTreeMap<u32, PartFacts<'_>>,
@@ -238,8 +239,8 @@ pub(super) fn fill_apps(
     }
 }
 
-/// The application of each rank, if all applications have a size and these add up to the job's. Applications follow each other by
-/// their leaders, or without leaders by their numbers.
+/// The application of each rank, if all applications have a size and these add up to the job's. Applications follow
+/// each other by their leaders, or without leaders by their numbers.
 fn apps_in_order(apps: &BTreeMap<u32, PartFacts<'_>>, job: &ValueTable, rank_count: u32) -> Option<Vec<u64>> {
     let app_count = job.get(keys::JOB_NUM_APPS.name()).and_then(Value::as_u32);
     let sizes: Option<Vec<(u32, u32)>> = apps.iter().map(|(number, app)| Some((*number, size_of(app)?))).collect();

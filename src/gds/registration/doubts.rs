@@ -28,7 +28,8 @@ pub(in crate::gds) fn warn_of_doubts(namespace: &Namespace, record: &JobRecord, 
     }
 }
 
-/// One text for each key with an unsuitable value, one for ranks beyond the size of the job, and one for misnamed nodes.
+/// One text for each key with an unsuitable value, one for ranks beyond the size of the job, and one for misnamed
+/// nodes.
 pub(super) fn doubts(record: &JobRecord) -> Vec<String> {
     let declared = record.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
     let beyond = declared.filter(|declared| *declared < record.rank_count).map(|declared| {

@@ -10,10 +10,12 @@ use super::entry_path::Anchor;
 use super::error::RegisterError;
 use super::table::ValueTable;
 
-/// The maps of a job among infos that are no description, such as those of a setup. A registration refuses the same maps.
+/// The maps of a job among infos that are no description, such as those of a setup. A registration refuses the same
+/// maps.
 ///
 /// # Errors
-/// [`RegisterError`]: a map can't be read or is given twice, names a node or a rank twice, or does not fit the other map.
+/// [`RegisterError`]: a map can't be read or is given twice, names a node or a rank twice, or does not fit the other
+/// map.
 ///
 /// ```
 /// use modex::gds::registration::maps_among;

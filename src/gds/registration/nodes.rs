@@ -111,9 +111,9 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.file(&part.nodes, &mut part.columns)
     }
 
-    /// Places node arrays and files their values. Aliases of known nodes come first, because another array, such as that of a setup,
-    /// may name the node so. Arrays without a name come last, so that a number alone means the node that was given this number under
-    /// its name. Numbers and values count in the order of the arrays.
+    /// Places node arrays and files their values. Aliases of known nodes come first, because another array, such as
+    /// that of a setup, may name the node so. Arrays without a name come last, so that a number alone means the node
+    /// that was given this number under its name. Numbers and values count in the order of the arrays.
     fn file(&mut self, arrays: &[NodeArray<'a>], columns: &mut Columns<'a>) -> Result<(), RegisterError> {
         let identified =
             arrays.iter().zip(0_usize..).map(|(array, place)| Ok((NodeIdentity::of(array)?, place, array)));

@@ -115,8 +115,8 @@ impl<'a> Places<'a> {
         Self { job, by_name: OnceCell::new(), by_id: OnceCell::new() }
     }
 
-    /// The part of a resource whose values are to be kept. An array that is left without values is dropped. The array of
-    /// a subject that the record does not know stays whole.
+    /// The part of a resource whose values are to be kept. An array that is left without values is dropped. The array
+    /// of a subject that the record does not know stays whole.
     fn retained(&self, place: Place, info: &Info, is_kept: &mut dyn FnMut(Place, &Info) -> bool) -> Option<Info> {
         let info = unwrapped(info);
         let key = info.key.as_str();
@@ -137,8 +137,8 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// The subject of an array; `None` if the record does not know it. Nodes in arrays of sessions and applications have
-    /// values of their own, which no resource takes away.
+    /// The subject of an array; `None` if the record does not know it. Nodes in arrays of sessions and applications
+    /// have values of their own, which no resource takes away.
     fn subject(&self, place: Place, container: Container, infos: Infos<'_>) -> Option<Place> {
         let number = |key: &'static str| infos.with_key(key).last().and_then(|info| info.value.as_u32());
         match container {

@@ -2,8 +2,8 @@
 //!
 //! A stored name follows from all qualifiers of a value, but a Get may leave some out. So the index has a row for each
 //! qualifier of each posted value. The rows of one qualifier are in the order of the match: values with few qualifiers
-//! first. The first name in the rows of all wanted qualifiers is the best one. A search goes through these rows in step,
-//! so its time is that of the rarest qualifier.
+//! first. The first name in the rows of all wanted qualifiers is the best one. A search goes through these rows in
+//! step, so its time is that of the rarest qualifier.
 //!
 //! A row takes about as much memory as a small qualifier in the segment. So the limits of posted bytes bound the rows,
 //! too.

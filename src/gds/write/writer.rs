@@ -446,8 +446,8 @@ impl NamespaceWriter {
         self.move_keys(u64::MAX)
     }
 
-    /// Replaces the dictionary's table in small steps, one for each new key of a commit, before it is full. Thus usually
-    /// no single commit has to allocate the larger table or to move all keys.
+    /// Replaces the dictionary's table in small steps, one for each new key of a commit, before it is full. Thus
+    /// usually no single commit has to allocate the larger table or to move all keys.
     ///
     /// | keys / cells | step |
     /// |---|---|

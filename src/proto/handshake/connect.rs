@@ -229,8 +229,8 @@ pub fn connect_body_size(header: [u8; CONNECT_HEADER_BYTES]) -> Result<usize, Ha
         return Err(HandshakeError::NotConnect { tag });
     }
     let size_bytes = host_order::from_bytes([s0, s1, s2, s3]);
-    // A peer on another machine may have the other byte order. All later numbers have that of the network. Messages of 64 KiB or more
-    // are hardly ever sent, so the smaller size is meant.
+    // A peer on another machine may have the other byte order. All later numbers have that of the network. Messages of
+    // 64 KiB or more are hardly ever sent, so the smaller size is meant.
     let declared = usize::try_from(size_bytes.min(size_bytes.swap_bytes())).unwrap_or(usize::MAX);
     if declared <= CONNECT_BYTES_MAX { Ok(declared) } else { Err(HandshakeError::TooLong { declared }) }
 }

@@ -25,8 +25,8 @@ pub enum Publicity {
 pub struct Announcement {
     /// The files; their directories are made if they are missing.
     pub paths: Vec<PathBuf>,
-    /// Files by which tools find the server of a role. The flag says whether the role is required: it is an error then if another file has
-    /// the name.
+    /// Files by which tools find the server of a role. The flag says whether the role is required: it is an error then
+    /// if another file has the name.
     pub roles: Vec<(PathBuf, bool)>,
     /// The contents.
     pub contents: Contents,
@@ -177,9 +177,9 @@ impl Draft {
         }
     }
 
-    /// Replaces a file whose server is dead, or that names no process because it is empty or damaged. Servers that do so
-    /// at the same time lock it in turn, for a moment. A lock still held at the last attempt is a reader's. It holds up no
-    /// server if the file's process is gone.
+    /// Replaces a file whose server is dead, or that names no process because it is empty or damaged. Servers that do
+    /// so at the same time lock it in turn, for a moment. A lock still held at the last attempt is a reader's. It holds
+    /// up no server if the file's process is gone.
     fn replace(&self, target: &Path, is_last: bool) -> Result<bool, RendezvousError> {
         let old = match open_in_place(target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

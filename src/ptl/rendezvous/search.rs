@@ -66,8 +66,8 @@ pub fn read_named(path: &Path) -> Result<Found, RendezvousError> {
 /// All wanted files of living servers in a directory tree, each server once, shorter paths first. Doubtful files come
 /// last. Unreadable files are skipped: they are not meant for this process.
 ///
-/// Directories of this user and of root are searched first, upper levels before lower ones. Those of other users follow.
-/// Each of the two has a bound on its entries.
+/// Directories of this user and of root are searched first, upper levels before lower ones. Those of other users
+/// follow. Each of the two has a bound on its entries.
 #[must_use]
 pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
     search_within(directory, belief, is_wanted, [ENTRIES_MAX, FOREIGN_ENTRIES_MAX])

@@ -343,8 +343,8 @@ fn a_search_finds_each_server_once_wherever_its_files_are() {
     drop((one, two));
 }
 
-/// Regression: another user's full directories ended the search before this user's file. A link of another user, perhaps
-/// to a device, was opened.
+/// Regression: another user's full directories ended the search before this user's file. A link of another user,
+/// perhaps to a device, was opened.
 #[test]
 fn a_search_follows_no_link_and_leaves_directories_of_others_for_later() {
     let directory = tempfile::tempdir().unwrap();

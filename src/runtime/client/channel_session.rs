@@ -1,4 +1,5 @@
-//! Sessions through a connection of this process's server: with a launcher that has connected, or with the tool that started the process.
+//! Sessions through a connection of this process's server: with a launcher that has connected, or with the tool that
+//! started the process.
 
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ pub fn to_launcher(proc: ProcId, launcher: ProcId, end: LauncherEnd) -> Session 
     Session::new(proc, launcher, Some(host), None, link)
 }
 
-/// Makes a session with the tool that started this process, through this process's own connection to the tool. It has the tool's
-/// description of this process's job.
+/// Makes a session with the tool that started this process, through this process's own connection to the tool. It has
+/// the tool's description of this process's job.
 ///
 /// # Errors
 /// The tool does not answer.

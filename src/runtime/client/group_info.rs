@@ -1,5 +1,5 @@
-//! Values that the members of a group contributed when it was formed, for Gets of this process. They come from `PMIX_GROUP_INFO`, or are
-//! the endpoint data of a group by invitation.
+//! Values that the members of a group contributed when it was formed, for Gets of this process. They come from
+//! `PMIX_GROUP_INFO`, or are the endpoint data of a group by invitation.
 //!
 //! OpenPMIx 6 keeps such values for ever, and finds them by the group's context number. So the newest values outlive
 //! their group here too, up to a limit.

@@ -32,7 +32,8 @@ pub(super) enum Members {
     Noted {
         /// In the order of their ranks in the group.
         members: Vec<ProcId>,
-        /// Whether the members want to hear of deaths. OpenPMIx's servers forget the directive when the group is formed.
+        /// Whether the members want to hear of deaths. OpenPMIx's servers forget the directive when the group is
+        /// formed.
         notifies_termination: bool,
     },
 }

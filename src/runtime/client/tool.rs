@@ -36,7 +36,8 @@ pub struct ToolDirections {
     pub is_launcher: bool,
     /// A rendezvous file.
     pub file: Option<PathBuf>,
-    /// The server's address, `file:` and the path of a rendezvous file, or a name that the parameter `modex_server_NAME` has.
+    /// The server's address, `file:` and the path of a rendezvous file, or a name that the parameter
+    /// `modex_server_NAME` has.
     pub address: Option<String>,
     /// The server's process number.
     pub pid: Option<u32>,
@@ -54,8 +55,8 @@ pub struct ToolDirections {
     pub retries: u32,
     /// Time before each retry.
     pub retry_delay: Duration,
-    /// How long the tool may take to find its server and be admitted, with all retries. If not given, a server has 20 seconds to admit
-    /// the tool, and 60 if it has started this process.
+    /// How long the tool may take to find its server and be admitted, with all retries. If not given, a server has 20
+    /// seconds to admit the tool, and 60 if it has started this process.
     pub time_max: Option<Duration>,
     /// Attributes for the server's host.
     pub info: Vec<Info>,
@@ -281,7 +282,8 @@ impl ToolDirections {
     }
 }
 
-/// Connects to the tool that started this process. The connection is for a server of this process, which serves the tool there.
+/// Connects to the tool that started this process. The connection is for a server of this process, which serves the
+/// tool there.
 ///
 /// # Errors
 /// [`ToolError`].
@@ -513,8 +515,8 @@ fn may_come(error: &ToolError) -> bool {
     }
 }
 
-/// How long a server may take to admit a tool, unless the tool sets another limit. Its host decides in the meantime. Ranks and singletons
-/// have longer, because many of them may come at once.
+/// How long a server may take to admit a tool, unless the tool sets another limit. Its host decides in the meantime.
+/// Ranks and singletons have longer, because many of them may come at once.
 pub const TOOL_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The time that a server gets to admit a tool while there are other candidates.

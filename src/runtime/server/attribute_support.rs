@@ -1,8 +1,9 @@
-//! Answers to `PMIX_QUERY_ATTRIBUTE_SUPPORT`: the attributes that client, server, tool and host honour, for each function.
+//! Answers to `PMIX_QUERY_ATTRIBUTE_SUPPORT`: the attributes that client, server, tool and host honour, for each
+//! function.
 //!
 //! There are two forms of the question. The standard's lists functions behind the first key, and its qualifiers choose
-//! levels. OpenPMIx and its tool `pattrs` list functions in the value of each qualifier, where `all` means every function. They
-//! expect one answer for each qualifier. Its key is that of the query, and its value is an array.
+//! levels. OpenPMIx and its tool `pattrs` list functions in the value of each qualifier, where `all` means every
+//! function. They expect one answer for each qualifier. Its key is that of the query, and its value is an array.
 //!
 //! Source: PMIx Standard, "Querying Attribute Support".
 
@@ -42,8 +43,8 @@ pub(super) struct HostAttributes {
 }
 
 /// The attributes that this library honours itself. The lists are those of the code that reads them, where it has one.
-/// Servers pass the attributes of other functions on to the host, which registers them. A service that only some servers
-/// have, such as the one for names, is the host's here.
+/// Servers pass the attributes of other functions on to the host, which registers them. A service that only some
+/// servers have, such as the one for names, is the host's here.
 const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     (Level::Client, "PMIx_Fabric_register", &[&[keys::TIMEOUT.name()]]),
     (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD, &Get::OF_HARDWARE]),

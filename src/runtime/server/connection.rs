@@ -243,8 +243,8 @@ impl Connection {
         Self { stage: Stage::Pmi(Box::new(rank)), ..self }
     }
 
-    /// The same for the tool that started this process, which has introduced itself to the tool. `bytes` have come from the tool
-    /// already.
+    /// The same for the tool that started this process, which has introduced itself to the tool. `bytes` have come from
+    /// the tool already.
     pub(super) fn of_parent(self, codec: MessageCodec, bytes: &[u8]) -> Self {
         let mut inbox = message_buffer();
         inbox.feed(bytes);
@@ -716,8 +716,8 @@ impl Connection {
         if self.gets_output && !self.is_slow_reader { self.stream.queued_bytes() } else { 0 }
     }
 
-    /// Forwards output. The peer misses output that exceeds its limit, and then more of it until half of the room is free.
-    /// So there are few gaps. It never misses the end of an output: it may wait for that, and it comes once.
+    /// Forwards output. The peer misses output that exceeds its limit, and then more of it until half of the room is
+    /// free. So there are few gaps. It never misses the end of an output: it may wait for that, and it comes once.
     pub(super) fn send_output(&mut self, forwarded: &Forwarded, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         self.gets_output = true;

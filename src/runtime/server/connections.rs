@@ -175,7 +175,8 @@ impl Connections {
         self.make_room();
     }
 
-    /// Serves a rank that speaks PMI-1 or PMI-2, with the user that the host registered. The rank needs no introduction.
+    /// Serves a rank that speaks PMI-1 or PMI-2, with the user that the host registered. The rank needs no
+    /// introduction.
     pub(super) fn serve_pmi(
         &mut self,
         PmiEntry { proc, socket, pid }: PmiEntry,
@@ -194,8 +195,8 @@ impl Connections {
         Ok(())
     }
 
-    /// Serves the tool that started this process, on a connection that this process has made. Returns the connection's number, and
-    /// the introduction of the tool.
+    /// Serves the tool that started this process, on a connection that this process has made. Returns the connection's
+    /// number, and the introduction of the tool.
     pub(super) fn serve_parent(&mut self, connection: ParentConnection) -> Result<(PeerId, ToolHello), Errno> {
         let ParentConnection { stream, dialect, message_bytes_max, parent, rest } = connection;
         let poller = Arc::clone(&self.pollers.main);
@@ -703,7 +704,8 @@ impl Connections {
         }
     }
 
-    /// Begins to pass requests of this process to a launcher. `None`: it is one of this library, or already has a channel.
+    /// Begins to pass requests of this process to a launcher. `None`: it is one of this library, or already has a
+    /// channel.
     pub(super) fn open_launcher(&mut self, id: PeerId, loop_sender: &LoopSender) -> Option<LauncherEnd> {
         self.open_channel(id, loop_sender, LauncherChannel::to_launcher)
     }
@@ -800,8 +802,8 @@ impl Connections {
         let mut budget = WriteBudget::new();
         for id in self.writes.take(|id| self.connections.get(&id).map_or(0, Connection::queued_bytes)) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            // Without any budget left, the poller reports the room for what is queued. A closing connection with nothing
-            // queued has no other turn.
+            // Without any budget left, the poller reports the room for what is queued. A closing connection with
+            // nothing queued has no other turn.
             let before_bytes = connection.queued_bytes();
             let flushed = connection.flush(budget.left_bytes());
             budget.spend(before_bytes.saturating_sub(connection.queued_bytes()));

@@ -2,8 +2,8 @@
 //!
 //! A native credential is a secret of 256 random bits. The server notes the process that got it, with the user and the
 //! group that the kernel has reported. So only this server can check it, and only while the process is connected. A
-//! credential of munge is the statement of a daemon about the server's own user. Each server of the same realm can check
-//! it.
+//! credential of munge is the statement of a daemon about the server's own user. Each server of the same realm can
+//! check it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -64,8 +64,8 @@ const SECRET_BYTES: usize = 32;
 /// The longest credential that is checked. Munge's have some hundred bytes.
 const CREDENTIAL_BYTES_MAX: usize = 16 << 10;
 
-/// Requests of which munge is asked at a time: of one process, of one user, and all. Root and the server's user may have
-/// all of them.
+/// Requests of which munge is asked at a time: of one process, of one user, and all. Root and the server's user may
+/// have all of them.
 const ASKING_PER_PROCESS_MAX: usize = 8;
 const ASKING_PER_USER_MAX: usize = ASKING_MAX / 2;
 const ASKING_MAX: usize = 64;
@@ -164,8 +164,8 @@ impl CredentialDesk {
         Some(text)
     }
 
-    /// Asks the daemon on another thread: it may answer late or never. Without its answer the requester gets `instead`, or
-    /// a status.
+    /// Asks the daemon on another thread: it may answer late or never. Without its answer the requester gets `instead`,
+    /// or a status.
     fn outside(
         &mut self,
         requester: &Requester,

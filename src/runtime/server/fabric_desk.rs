@@ -1,11 +1,12 @@
 //! The server's own service of fabrics, for a server in the role of the scheduler.
 //!
-//! A registration is answered from the newest revision. An update reads the description again, on a thread of its own, and
-//! one reading answers all updates that wait for it. A change is a new revision between two events. After an error the
-//! earlier revision stays. The answer has the error and the facts of that revision, for a requester with an older one.
+//! A registration is answered from the newest revision. An update reads the description again, on a thread of its own,
+//! and one reading answers all updates that wait for it. A change is a new revision between two events. After an error
+//! the earlier revision stays. The answer has the error and the facts of that revision, for a requester with an older
+//! one.
 //!
-//! A delivery of inventories does not wait for the fabric that comes from them. The thread reads it afterwards, once for all deliveries that
-//! came meanwhile. A caller of this process that needs it earlier reads it itself.
+//! A delivery of inventories does not wait for the fabric that comes from them. The thread reads it afterwards, once
+//! for all deliveries that came meanwhile. A caller of this process that needs it earlier reads it itself.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -180,7 +181,8 @@ impl FabricDesk {
         self.order_for(Order::Update(request.index, reply_to));
     }
 
-    /// Lets the fabric follow the inventories, some time after this call. A caller of this process may have read it, but announced nothing.
+    /// Lets the fabric follow the inventories, some time after this call. A caller of this process may have read it,
+    /// but announced nothing.
     pub(super) fn follow(&mut self) {
         if self.known.source.is_of_inventories() {
             self.order_for(Order::Follow);
@@ -249,7 +251,8 @@ impl Reader {
         }
     }
 
-    /// The facts after a reading with this status. The requester may hold an earlier revision, and needs them also if the reading failed.
+    /// The facts after a reading with this status. The requester may hold an earlier revision, and needs them also if
+    /// the reading failed.
     fn updated(&mut self, fabric: &FabricHandle, plane: u64, status: Status) -> HostReply {
         let facts = facts(fabric, plane);
         if matches!(facts, HostReply::Status(_)) && self.lacking != fabric.revision() {

@@ -86,9 +86,10 @@ impl FabricSource {
         Self(Source::Text(Arc::new(provider), Place::File(path.into())))
     }
 
-    /// The inventories of [`Server::deliver_inventory`](crate::Server::deliver_inventory). The fabric has no planes before the first
-    /// network device was delivered. A thread reads all inventories after deliveries with other network devices, once for all of them.
-    /// [`Server::fabric`](crate::Server::fabric) reads them itself if that has not happened yet.
+    /// The inventories of [`Server::deliver_inventory`](crate::Server::deliver_inventory). The fabric has no planes
+    /// before the first network device was delivered. A thread reads all inventories after deliveries with other
+    /// network devices, once for all of them. [`Server::fabric`](crate::Server::fabric) reads them itself if that has
+    /// not happened yet.
     #[must_use]
     pub const fn inventories() -> Self {
         Self(Source::Inventories)

@@ -1,9 +1,10 @@
-//! The server's own service for files: processes have files staged, moved and cached, each request on a thread of its own.
+//! The server's own service for files: processes have files staged, moved and cached, each request on a thread of its
+//! own.
 //!
-//! Requests are for the server's own user alone: the server acts with its own rights. A request ends with its time limit, with its
-//! cancellation, and with the last connection of its process. Its thread looks for that between two pieces of a file. One that still waits
-//! for a thread ends at once. The end of the server waits a moment for the threads, so that they remove their temporary files. A dead file
-//! system holds it up no longer.
+//! Requests are for the server's own user alone: the server acts with its own rights. A request ends with its time
+//! limit, with its cancellation, and with the last connection of its process. Its thread looks for that between two
+//! pieces of a file. One that still waits for a thread ends at once. The end of the server waits a moment for the
+//! threads, so that they remove their temporary files. A dead file system holds it up no longer.
 //!
 //! The requester's job hears of the end by an event, if the request has a code for it.
 

@@ -305,8 +305,8 @@ fn credentials(
     }
 }
 
-/// The ids of a tool. No registration holds a tool's group. Over TCP, the server believes a tool of its own user, which has the
-/// server's group if it claims none. The group of any other tool is unknown.
+/// The ids of a tool. No registration holds a tool's group. Over TCP, the server believes a tool of its own user, which
+/// has the server's group if it claims none. The group of any other tool is unknown.
 fn of_tool(kernel: PeerCredentials, claimed_gid: u32) -> server::Credentials {
     let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let guessed = match claimed_gid {

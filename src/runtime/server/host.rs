@@ -40,10 +40,10 @@ macro_rules! methods {
 /// The exception are services for the server's own process, such as `Server::publish`. They call the host's function on
 /// their caller's thread, also while another function runs. Hold no lock during such a call that the function takes.
 ///
-/// The directives of a service end with the ids of its requester (`PMIX_USERID`, `PMIX_GRPID`), according to the kernel. A
-/// spawn also has `PMIX_SPAWNED`, `PMIX_PARENT_ID`, and `PMIX_REQUESTOR_IS_CLIENT` or `PMIX_REQUESTOR_IS_TOOL`. A log also has
-/// `PMIX_LOG_SOURCE` and, if the requester sent it, `PMIX_LOG_TIMESTAMP`. Queries have the ids among their qualifiers. An update
-/// of a fabric has no directives.
+/// The directives of a service end with the ids of its requester (`PMIX_USERID`, `PMIX_GRPID`), according to the
+/// kernel. A spawn also has `PMIX_SPAWNED`, `PMIX_PARENT_ID`, and `PMIX_REQUESTOR_IS_CLIENT` or
+/// `PMIX_REQUESTOR_IS_TOOL`. A log also has `PMIX_LOG_SOURCE` and, if the requester sent it, `PMIX_LOG_TIMESTAMP`.
+/// Queries have the ids among their qualifiers. An update of a fabric has no directives.
 ///
 /// Answers that are lists may be partial: see [`Responder::partial`].
 ///
@@ -115,11 +115,13 @@ pub trait Host: Send + Sync + 'static {
     /// `PMIX_LOCAL_COLLECTIVE_STATUS` in a part means that an invited process has ended. Only the host can send the
     /// remaining members to all servers. Without a membership, every node's group consists of all named processes.
     ///
-    /// A construct with `PMIX_GROUP_BOOTSTRAP`, or without processes, is of one process that does not know the other members. Bring
-    /// these together by the group's name. One answer counts for all members on this node: a later one is ignored.
+    /// A construct with `PMIX_GROUP_BOOTSTRAP`, or without processes, is of one process that does not know the other
+    /// members. Bring these together by the group's name. One answer counts for all members on this node: a later one
+    /// is ignored.
     ///
-    /// Each `PMIX_PROC_INFO_ARRAY` of a construct has the values of one local process for members on other nodes. Put its content under
-    /// `PMIX_GROUP_ENDPT_DATA` into the answers of all servers. The members then find these values without a fence.
+    /// Each `PMIX_PROC_INFO_ARRAY` of a construct has the values of one local process for members on other nodes. Put
+    /// its content under `PMIX_GROUP_ENDPT_DATA` into the answers of all servers. The members then find these values
+    /// without a fence.
     ///
     /// Parts of a destruct are matched by the group's name and common members, because a server that knows of a leave
     /// names fewer.

@@ -15,10 +15,10 @@ use crate::server::{HostReply, Requester, supported_keys};
 use crate::storage;
 use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Status, Text, Value, footprint};
 
-/// Process sets and supported attributes of a host, and the answers to queries about them. Queries for servers on this node
-/// (`PMIX_QUERY_AVAIL_SERVERS`) are answered, too. A host gives its queries to
-/// [`HostFacts::answer`] first, and answers the rest itself. Queries for `PMIX_QUERY_ATTRIBUTE_SUPPORT` also find the
-/// attributes that this library honours as client, server and tool.
+/// Process sets and supported attributes of a host, and the answers to queries about them. Queries for servers on this
+/// node (`PMIX_QUERY_AVAIL_SERVERS`) are answered, too. A host gives its queries to [`HostFacts::answer`] first, and
+/// answers the rest itself. Queries for `PMIX_QUERY_ATTRIBUTE_SUPPORT` also find the attributes that this library
+/// honours as client, server and tool.
 ///
 /// A key that is repeated in one query is answered once. An answer above the memory limit is refused. Results are a
 /// flat list of the found keys, as hosts and tools of OpenPMIx expect.
@@ -89,8 +89,8 @@ impl AsStatus for FactError {
 }
 
 impl HostFacts {
-    /// Facts about a host that answers queries. It is asked about its support of spawns and debuggers: launchers of PRRTE answer more than
-    /// their attributes say.
+    /// Facts about a host that answers queries. It is asked about its support of spawns and debuggers: launchers of
+    /// PRRTE answer more than their attributes say.
     #[must_use]
     pub fn of_host_with_queries() -> Self {
         Self { has_queries: true, ..Self::default() }
@@ -130,8 +130,8 @@ impl HostFacts {
         Ok(())
     }
 
-    /// Notes that the server answers queries about storage, and whether it stages files. Lists of supported keys and attributes then
-    /// name those of storage.
+    /// Notes that the server answers queries about storage, and whether it stages files. Lists of supported keys and
+    /// attributes then name those of storage.
     pub fn note_storage(&self, stages_files: bool) {
         let mut attributes = self.attributes.lock();
         (attributes.has_storage, attributes.stages_files) = (true, stages_files);
@@ -284,8 +284,8 @@ fn servers(uid: u32, directories: &BTreeSet<PathBuf>) -> Info {
     Info::new(Key::from_static(keys::QUERY_AVAIL_SERVERS.name()), Value::info_array(servers))
 }
 
-/// The servers of this user whose files stand where tools of this process look, or in `more`. The answer to a query of a process
-/// without a server.
+/// The servers of this user whose files stand where tools of this process look, or in `more`. The answer to a query of
+/// a process without a server.
 #[must_use]
 pub fn available_servers(more: impl IntoIterator<Item = PathBuf>) -> Info {
     let directories = server_directories().into_iter().chain(more).collect();

@@ -1,9 +1,9 @@
 //! The queue to the thread of the host's functions: fair turns of users and processes, and order where it matters.
 //!
-//! Each job has places in one or more lanes, such as the lanes of the processes that asked for it. It is ready when it is the
-//! first in all of them. So jobs with a common lane run in the order in which they were given. Ready jobs take turns: first by
-//! user, then in the order in which they became ready. A lane has one ready job at most, so that no lane waits for all
-//! that another one has.
+//! Each job has places in one or more lanes, such as the lanes of the processes that asked for it. It is ready when it
+//! is the first in all of them. So jobs with a common lane run in the order in which they were given. Ready jobs take
+//! turns: first by user, then in the order in which they became ready. A lane has one ready job at most, so that no
+//! lane waits for all that another one has.
 //!
 //! The thread sleeps while there is nothing to do. The receiver of a channel would offer its processor a few times
 //! before it sleeps. If there are many more running processes than processors, each offer costs a turn of every

@@ -278,9 +278,9 @@ impl JobSetup {
         }
     }
 
-    /// Collects the infos that the nodes of a job need for [`JobSetup::setup_local_support`]: changes of the environment
-    /// (`harvest`), and fabric resources. It waits for the earlier setups of the job. `variables` is the environment of this process. `ask` puts a question to the host or the
-    /// scheduler.
+    /// Collects the infos that the nodes of a job need for [`JobSetup::setup_local_support`]: changes of the
+    /// environment (`harvest`), and fabric resources. It waits for the earlier setups of the job. `variables` is the
+    /// environment of this process. `ask` puts a question to the host or the scheduler.
     ///
     /// # Errors
     /// [`SetupError`], before anything is collected. Without it each node's server would report the error.
@@ -386,8 +386,8 @@ impl JobSetup {
         }
     }
 
-    /// Keeps values for a job's first description. Returns them if the job has it already, without a credential that the
-    /// host gave otherwise.
+    /// Keeps values for a job's first description. Returns them if the job has it already, without a credential that
+    /// the host gave otherwise.
     fn keep_for_description(
         &self,
         namespace: &Namespace,
@@ -502,8 +502,8 @@ impl NamespaceRegistration {
         self.taken.is_some()
     }
 
-    /// Notes the end of the registration. After a success, the core gets the values given meanwhile, in the order of the
-    /// calls and before those of any later call.
+    /// Notes the end of the registration. After a success, the core gets the values given meanwhile, in the order of
+    /// the calls and before those of any later call.
     pub fn conclude(self, is_described: bool) {
         let Self { setup, namespace, has_credential, taken } = self;
         if is_described && has_credential {

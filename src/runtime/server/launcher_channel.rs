@@ -1,8 +1,8 @@
 //! Requests between a tool and a launcher on the connection that the launcher has made to the tool's server.
 //!
-//! Launchers of OpenPMIx and PRRTE serve the tool that has started them there, also before they serve anybody else. A server
-//! with this library may be either of the two. A client session of this process is one end of a socket pair. Two threads pass its
-//! messages on.
+//! Launchers of OpenPMIx and PRRTE serve the tool that has started them there, also before they serve anybody else. A
+//! server with this library may be either of the two. A client session of this process is one end of a socket pair. Two
+//! threads pass its messages on.
 //!
 //! ```text
 //! session ── socket pair ── thread ── loop ──► other side    requests, with other numbers

@@ -26,8 +26,8 @@ impl Listeners {
     pub(super) const OWN: Token = Token(1);
     pub(super) const FOREIGN: Token = Token(2);
 
-    /// Without a loopback interface there is no TCP, and only our own clients can connect. A wish for a port or for other
-    /// machines that can't be met is an error.
+    /// Without a loopback interface there is no TCP, and only our own clients can connect. A wish for a port or for
+    /// other machines that can't be met is an error.
     pub(super) fn bind(directory: &Path, access: SocketAccess, tcp: &TcpOptions) -> Result<Self, ListenError> {
         let own = match Listener::bind(directory, access) {
             // A socket's address has 108 bytes. The temporary directory of some batch systems needs all of them.

@@ -63,10 +63,11 @@ pub(super) enum LoopMessage {
     MeasureOutput(Sender<usize>),
     /// Another thread asks for the form of data for the processes of a namespace. There is none without a connection.
     FindDataForm(Namespace, Sender<Option<DataForm>>),
-    /// Another thread asks for a channel to a launcher, for requests of this process. `None`: no launcher is connected that serves this
-    /// process there.
+    /// Another thread asks for a channel to a launcher, for requests of this process. `None`: no launcher is connected
+    /// that serves this process there.
     OpenLauncher(ProcId, Sender<Option<LauncherEnd>>),
-    /// Another thread hands over a connection to the tool that started this process. The answer is a channel for requests to the tool.
+    /// Another thread hands over a connection to the tool that started this process. The answer is a channel for
+    /// requests to the tool.
     ServeParent(Box<ParentConnection>, Sender<Option<LauncherEnd>>),
     /// A request of this process to the launcher of this connection, or to the tool that started this process.
     ToLauncher(PeerId, Vec<u8>),

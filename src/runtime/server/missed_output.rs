@@ -1,5 +1,5 @@
-//! Output that a peer has missed, because it did not read earlier messages in time. The next piece of the same output says
-//! how much it was, so that a reader knows of the gap.
+//! Output that a peer has missed, because it did not read earlier messages in time. The next piece of the same output
+//! says how much it was, so that a reader knows of the gap.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

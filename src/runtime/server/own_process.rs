@@ -1,5 +1,5 @@
-//! The server's own process: its calls of the core, and its requests. No message is made. The host's functions run on the
-//! caller's thread.
+//! The server's own process: its calls of the core, and its requests. No message is made. The host's functions run on
+//! the caller's thread.
 //!
 //! ```text
 //! api::Server ── Request ──┬─ services, abort, connect, groups ──> host
@@ -137,7 +137,8 @@ impl OwnProcess {
     /// Reserves a pull of output by this process. Returns the number of the pull.
     ///
     /// # Errors
-    /// `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for standard input, `OUT_OF_RESOURCE` at the bound of pulls.
+    /// `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for standard input, `OUT_OF_RESOURCE` at the
+    /// bound of pulls.
     pub fn reserve_pull(&self, procs: Vec<ProcId>, channels: u16, handler: OwnOutputHandler) -> Result<u64, Status> {
         self.pulls.reserve(procs, channels, handler)
     }
@@ -215,9 +216,9 @@ impl OwnProcess {
     /// Makes a request. The answer goes to `callback`, on the thread of the host's functions. If the server ends
     /// meanwhile, that thread is gone, and the thread with the answer calls.
     ///
-    /// The callback of a spawn runs on the thread with the answer in any case, unless the host answers before this returns.
-    /// A host such as PRRTE waits in its own event loop for a flag that the callback sets, and nothing else would wake the
-    /// loop.
+    /// The callback of a spawn runs on the thread with the answer in any case, unless the host answers before this
+    /// returns. A host such as PRRTE waits in its own event loop for a flag that the callback sets, and nothing else
+    /// would wake the loop.
     ///
     /// # Errors
     /// [`Stopped`]: the callback will not run.
@@ -344,8 +345,8 @@ impl OwnProcess {
         })
     }
 
-    /// Calls a function of the host. A panic fails this one request: its responder is dropped and answers with an error.
-    /// The panic hook reports it.
+    /// Calls a function of the host. A panic fails this one request: its responder is dropped and answers with an
+    /// error. The panic hook reports it.
     fn guarded(&self, call: impl FnOnce(&dyn Host)) {
         let _ = catch_unwind(AssertUnwindSafe(|| call(&*self.host)));
     }

@@ -1,8 +1,8 @@
-//! Ranks that speak PMI-1 or PMI-2. A put is a commit of the rank, a barrier a fence of its job, an abort an abort. A get is
-//! answered from the segment.
+//! Ranks that speak PMI-1 or PMI-2. A put is a commit of the rank, a barrier a fence of its job, an abort an abort. A
+//! get is answered from the segment.
 //!
-//! Each such rank inherits one end of a socket. The rank becomes known to the core with its first line, so a program that
-//! speaks no PMI has not connected.
+//! Each such rank inherits one end of a socket. The rank becomes known to the core with its first line, so a program
+//! that speaks no PMI has not connected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -164,7 +164,8 @@ impl Waker {
     }
 }
 
-/// Descriptors per turn; the others are reported in the next turn. More would let a waiting request wait for all of them.
+/// Descriptors per turn; the others are reported in the next turn. More would let a waiting request wait for all of
+/// them.
 pub const EVENTS_PER_TURN: usize = 16;
 
 #[cfg(test)]

@@ -325,8 +325,8 @@ impl ServerHandle {
         answer.recv().map_err(|_| Stopped)
     }
 
-    /// A channel for this process's requests to a launcher that is connected to this server. `None`: it is not connected, or does not
-    /// serve this process there, as `modex run`.
+    /// A channel for this process's requests to a launcher that is connected to this server. `None`: it is not
+    /// connected, or does not serve this process there, as `modex run`.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -336,8 +336,8 @@ impl ServerHandle {
         answer.recv().map_err(|_| Stopped)
     }
 
-    /// Serves the tool that started this process, on this process's connection to it. Returns a channel for requests to the tool, or
-    /// `None` if the tool can't be served.
+    /// Serves the tool that started this process, on this process's connection to it. Returns a channel for requests to
+    /// the tool, or `None` if the tool can't be served.
     ///
     /// # Errors
     /// [`Stopped`].

@@ -1,8 +1,8 @@
 //! The server's own service of storage: queries that the host leaves are answered on threads of their own.
 //!
-//! A file system may answer late, or never: the server of a network file system may be down. So a look has a thread until it ends.
-//! Threads are bounded, and each user has a share of them. Further requests wait, a bounded number for each user. Root and the server's user
-//! may take all.
+//! A file system may answer late, or never: the server of a network file system may be down. So a look has a thread
+//! until it ends. Threads are bounded, and each user has a share of them. Further requests wait, a bounded number for
+//! each user. Root and the server's user may take all.
 //!
 //! Lists and fixed facts need no look. They have threads of their own, so looks do not hold them up.
 //!
@@ -177,7 +177,8 @@ impl Threads {
         self.ended.wait_while_for(&mut state, |state| state.running.sum() > 0, time_max);
     }
 
-    /// Whether a user has a share of the threads. Root and the server's user have one at least, so others can't hold them up.
+    /// Whether a user has a share of the threads. Root and the server's user have one at least, so others can't hold
+    /// them up.
     fn may_run(&self, running: &UserShares, uid: u32) -> bool {
         has_share(running, uid, self.threads_max) || may_take_all(uid) && running.of(uid) == 0
     }

@@ -1,5 +1,5 @@
-//! Keys that tell the processes of one user from those of others on a shared fabric. Open MPI's `mtl/psm2` needs one and takes it
-//! in the form of [`TransportKeys::key`]. Without it, its endpoint does not open.
+//! Keys that tell the processes of one user from those of others on a shared fabric. Open MPI's `mtl/psm2` needs one
+//! and takes it in the form of [`TransportKeys::key`]. Without it, its endpoint does not open.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -14,8 +14,8 @@ const NONZERO: u64 = 0x0000_0001_0000_0001;
 pub(super) struct TransportKeys([RandomState; 2]);
 
 impl TransportKeys {
-    /// The key of a user: two hexadecimal numbers of 64 bits with a dash between them. It is the same one each time: a job and those
-    /// that it spawns talk to each other.
+    /// The key of a user: two hexadecimal numbers of 64 bits with a dash between them. It is the same one each time: a
+    /// job and those that it spawns talk to each other.
     pub(super) fn key(&self, uid: u32) -> String {
         let [high, low] = self.0.each_ref().map(|numbers| numbers.hash_one(uid) | NONZERO);
         format!("{high:016x}-{low:016x}")

@@ -1,9 +1,9 @@
 //! The server's own service of resource usage: requests are measured on a thread of its own, some of them again and
 //! again.
 //!
-//! The thread measures a few processes at a time, in the order of [`MeasuringLine`]. Between them it takes all orders that
-//! have come. A request with a period ends with the last connection of its process, with its cancellation, or with the
-//! processes that it measures. Each sample is an event for its process alone.
+//! The thread measures a few processes at a time, in the order of [`MeasuringLine`]. Between them it takes all orders
+//! that have come. A request with a period ends with the last connection of its process, with its cancellation, or with
+//! the processes that it measures. Each sample is an event for its process alone.
 
 use std::collections::BTreeSet;
 use std::io;

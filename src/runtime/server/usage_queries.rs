@@ -1,7 +1,7 @@
 //! Queries about the use of resources, which samples of this node's processes answer.
 //!
-//! The processes of all queries of a request are measured once, on the thread of [`UsageDesk`]. A process gets samples of the
-//! processes that it may monitor.
+//! The processes of all queries of a request are measured once, on the thread of [`UsageDesk`]. A process gets samples
+//! of the processes that it may monitor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

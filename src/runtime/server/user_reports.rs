@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::types::Time;
 
-/// Lines of the log about processes of other users: refused connections, for example. Everybody can cause them, so each user has a number of
-/// them for a time, and the others are only counted.
+/// Lines of the log about processes of other users: refused connections, for example. Everybody can cause them, so each
+/// user has a number of them for a time, and the others are only counted.
 #[derive(Debug, Default)]
 pub(super) struct UserReports {
     of_users: BTreeMap<Option<u32>, OfUser>,

@@ -1,5 +1,5 @@
-//! Events as messages, written once for all peers with the same dialect. When it was written for each peer, one event of
-//! 200 KB to 128 listeners stopped the server, and all other processes, for 20 ms.
+//! Events as messages, written once for all peers with the same dialect. When it was written for each peer, one event
+//! of 200 KB to 128 listeners stopped the server, and all other processes, for 20 ms.
 
 use std::sync::{Arc, Weak};
 
@@ -52,8 +52,8 @@ impl WrittenEvents {
         bytes
     }
 
-    /// Forgets small messages, large ones for which no peer waits any more, and failures of events that are no more. Returns the
-    /// large ones, which take long to free.
+    /// Forgets small messages, large ones for which no peer waits any more, and failures of events that are no more.
+    /// Returns the large ones, which take long to free.
     pub(super) fn take_sent(&mut self) -> Vec<Arc<Vec<u8>>> {
         let sent = self.0.extract_if(.., |written| written.is_over()).filter_map(|written| written.bytes);
         sent.filter(is_large).collect()

@@ -176,7 +176,8 @@ impl EventHub {
         Arc::new(Self { state: Mutex::new(state), returned: Condvar::new(), clock })
     }
 
-    /// Adds a conversation. It asks for the events of later handlers alone, as in OpenPMIx. `own` is the present name of the process.
+    /// Adds a conversation. It asks for the events of later handlers alone, as in OpenPMIx. `own` is the present name
+    /// of the process.
     pub(in crate::runtime) fn join(&self, own: ProcId, outside: Box<dyn Outside>) -> OutsideId {
         let mut state = self.state.lock();
         state.dispatcher.rename(own);
@@ -197,9 +198,9 @@ impl EventHub {
         drop(parted);
     }
 
-    /// Takes a handler in and lets `ask` send a request to the server of the conversation `by`. `ask` runs under the lock, so
-    /// the server gets registrations and deregistrations in their order. Other conversations do not ask, as in OpenPMIx:
-    /// their servers would send older events that the handler is not for.
+    /// Takes a handler in and lets `ask` send a request to the server of the conversation `by`. `ask` runs under the
+    /// lock, so the server gets registrations and deregistrations in their order. Other conversations do not ask, as in
+    /// OpenPMIx: their servers would send older events that the handler is not for.
     pub(in crate::runtime) fn begin<R>(
         &self,
         by: OutsideId,
@@ -234,8 +235,8 @@ impl EventHub {
         done: impl FnOnce(Result<usize, E>),
     ) {
         let confirmed = self.confirm(begun, answer);
-        // `done` may let another thread raise an event at once, so the handler must be active before. Its events still come
-        // after `done`, on the thread of any conversation.
+        // `done` may let another thread raise an event at once, so the handler must be active before. Its events still
+        // come after `done`, on the thread of any conversation.
         let _callback = RunningCallback::begin(self);
         if let Ok(id) = &confirmed {
             self.activate(*id);

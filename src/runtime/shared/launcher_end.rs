@@ -4,7 +4,8 @@ use crate::proto::Dialect;
 use crate::ptl::Stream;
 use crate::types::ProcId;
 
-/// The session's end of a channel to a launcher, or to the tool that started this process, and the peer's form of messages.
+/// The session's end of a channel to a launcher, or to the tool that started this process, and the peer's form of
+/// messages.
 #[derive(Debug)]
 pub struct LauncherEnd {
     pub(in crate::runtime) socket: UnixStream,

@@ -27,8 +27,8 @@ pub fn temporary_directory() -> PathBuf {
     TEMPORARY.into_iter().find_map(trusted_variable).map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
 }
 
-/// The directory of the node's servers, in which tools look for them: `PMIX_SYSTEM_TMPDIR`, or that for temporary files. A process with
-/// more rights than its starter takes `/tmp`.
+/// The directory of the node's servers, in which tools look for them: `PMIX_SYSTEM_TMPDIR`, or that for temporary
+/// files. A process with more rights than its starter takes `/tmp`.
 #[must_use]
 pub fn system_directory() -> PathBuf {
     system_directory_of(trusted_variable)

@@ -73,8 +73,8 @@ pub(in crate::runtime) fn is_host_thread() -> bool {
     acting_thread().calls_host
 }
 
-/// Runs a call on behalf of a thread that waits for it. Waits that only this thread can end are refused inside it, as on
-/// the thread itself.
+/// Runs a call on behalf of a thread that waits for it. Waits that only this thread can end are refused inside it, as
+/// on the thread itself.
 pub fn act_as<R>(thread: ActingThread, call: impl FnOnce() -> R) -> R {
     /// Restores the earlier state, also after a panic.
     struct Restored(Option<ActingThread>);
@@ -98,8 +98,8 @@ pub(in crate::runtime) fn without_signals<R>(act: impl FnOnce() -> R) -> io::Res
     Ok(result)
 }
 
-/// Calls `ended` when the other end of a pipe or socket is closed, on a thread that waits for it. The end of a pipe may be
-/// the reading one, or the writing one, as from OpenPMIx. Bytes that come mean nothing. Other files count as ended.
+/// Calls `ended` when the other end of a pipe or socket is closed, on a thread that waits for it. The end of a pipe may
+/// be the reading one, or the writing one, as from OpenPMIx. Bytes that come mean nothing. Other files count as ended.
 ///
 /// # Errors
 /// No thread can be started.
@@ -149,8 +149,8 @@ pub fn open_inherited_pipe(number: u32) -> io::Result<File> {
     Ok(pipe)
 }
 
-/// Whether a descriptor comes from the program that has started this one: all descriptors of this process's own are closed on
-/// exec.
+/// Whether a descriptor comes from the program that has started this one: all descriptors of this process's own are
+/// closed on exec.
 fn is_inherited(number: u32) -> io::Result<bool> {
     let fdinfo = fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
     let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
@@ -183,8 +183,8 @@ mod tests {
         (own.into_raw_fd().try_into().unwrap(), other)
     }
 
-    /// Regression: OpenPMIx gives a launcher the writing end of the pipe. A read from that end fails, and the tool counted as
-    /// ended at once.
+    /// Regression: OpenPMIx gives a launcher the writing end of the pipe. A read from that end fails, and the tool
+    /// counted as ended at once.
     #[test]
     fn the_end_of_the_other_side_is_seen_from_both_ends_of_a_pipe() {
         for is_writing_end in [false, true] {

@@ -4,8 +4,8 @@ use crate::gds::Datastore;
 use crate::server::state::ServerCore;
 
 impl<S: Datastore> ServerCore<S> {
-    /// The number of entries in each table, by name. It omits recent events and lost connections, which are kept for a time, and the
-    /// inventories of nodes, which outlive jobs. For tests and simulations.
+    /// The number of entries in each table, by name. It omits recent events and lost connections, which are kept for a
+    /// time, and the inventories of nodes, which outlive jobs. For tests and simulations.
     #[must_use]
     pub fn holdings(&self) -> Vec<(&'static str, usize)> {
         // A new table does not compile until it is listed here.

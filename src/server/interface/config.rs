@@ -37,33 +37,36 @@ macro_rules! capabilities {
                 $(
                     $(#$doc)*
                     ///
-                    /// Without: not supported. Queries and heartbeats need no host, and files with [`ServerConfig::watches_files`].
+                    /// Without: not supported. Queries and heartbeats need no host, and files with
+                    /// [`ServerConfig::watches_files`].
                     const $capability = 1 << $bit;
                 )*
-                /// Connects processes; without: processes of this node alone are connected, other requests are not supported.
+                /// Connects processes; without: processes of this node alone are connected, other requests are not
+                /// supported.
                 const CONNECT = 1 << 12;
-                /// Registers some jobs only on a connect request for them, as the daemons of Open MPI do with the jobs of
-                /// another `mpirun`. The host gets connect requests at once. Groups and disconnects wait a second for
-                /// unregistered jobs, which then count as jobs of other nodes. Without: operations wait until all jobs that
-                /// they name are registered here. Fences always do.
+                /// Registers some jobs only on a connect request for them, as the daemons of Open MPI do with the jobs
+                /// of another `mpirun`. The host gets connect requests at once. Groups and disconnects wait a second
+                /// for unregistered jobs, which then count as jobs of other nodes. Without: operations wait until all
+                /// jobs that they name are registered here. Fences always do.
                 const REGISTERS_ON_CONNECT = 1 << 25;
-                /// Gets only connects and disconnects with processes of other nodes, as hosts of OpenPMIx do. Without: gets
-                /// all of them.
+                /// Gets only connects and disconnects with processes of other nodes, as hosts of OpenPMIx do. Without:
+                /// gets all of them.
                 const CONNECTS_OTHER_NODES_ONLY = 1 << 26;
                 /// Disconnects processes; without: as for connecting.
                 const DISCONNECT = 1 << 13;
                 /// Forwards output; without: not supported.
                 const IOF_PULL = 1 << 21;
-                /// Forms groups across nodes and assigns context numbers; without: groups of this node alone are formed, other
-                /// requests are not supported.
+                /// Forms groups across nodes and assigns context numbers; without: groups of this node alone are
+                /// formed, other requests are not supported.
                 const GROUP = 1 << 23;
-                /// Gets requests for events of the environment when a local process wants them. Without: registration for the
-                /// environment's own codes is not supported; registration for applications' codes needs no host.
+                /// Gets requests for events of the environment when a local process wants them. Without: registration
+                /// for the environment's own codes is not supported; registration for applications' codes needs no
+                /// host.
                 const REGISTER_EVENTS = 1 << 5;
                 /// Gets a notice when no local process wants events of the environment any more; without: none.
                 const DEREGISTER_EVENTS = 1 << 6;
-                /// Takes processes' events on to other nodes; without: they reach the processes of this node, and events for
-                /// the host alone are not supported.
+                /// Takes processes' events on to other nodes; without: they reach the processes of this node, and
+                /// events for the host alone are not supported.
                 const NOTIFY_EVENT = 1 << 7;
                 /// Decides about tools and names them; without: the library does, as its [`ToolPolicy`] says.
                 const TOOL_CONNECTED = 1 << 24;
@@ -79,7 +82,8 @@ pub(crate) const fn is_own_service(needs: Capabilities, own: Capabilities, host:
     own.contains(needs) && !host.contains(needs)
 }
 
-/// Whether a service is about files. The runtime of a server that stages files answers it, also if the host controls jobs.
+/// Whether a service is about files. The runtime of a server that stages files answers it, also if the host controls
+/// jobs.
 pub(crate) fn is_about_files(service: &Service) -> bool {
     matches!(service, Service::JobControl(control) if storage::has_directive(&control.directives))
 }
@@ -110,15 +114,16 @@ pub struct ServerConfig {
     ///
     /// [`Answer::Topology`]: crate::server::Answer::Topology
     pub answers_topology: bool,
-    /// Whether the host gets one request at a time for the data of a process of another node. PRRTE up to 4.1 answers all open
-    /// ones with the first answer. Then a request for a key that the process never posts delays those for other keys. It also
-    /// delays a fence that makes up for a missed one.
+    /// Whether the host gets one request at a time for the data of a process of another node. PRRTE up to 4.1 answers
+    /// all open ones with the first answer. Then a request for a key that the process never posts delays those for
+    /// other keys. It also delays a fence that makes up for a missed one.
     pub one_fetch_per_process: bool,
     /// The fabric for which a server in the role of the scheduler answers.
     pub fabric: Option<FabricHandle>,
     /// Delivered inventories, for the server's runtime to read. A clone of the configuration has the same.
     pub inventories: SharedInventories,
-    /// The kernel's facts about this node, for queries where the topology has no more. `None`: queries find delivered inventories alone.
+    /// The kernel's facts about this node, for queries where the topology has no more. `None`: queries find delivered
+    /// inventories alone.
     pub kernel_inventory: Option<Arc<StoredInventory>>,
     /// Whether the server's runtime answers queries about storage that the host leaves, after [`Output::Look`].
     ///
@@ -169,8 +174,8 @@ pub enum ToolAdmission {
 /// may take all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. Beyond one for each process, a user may have at most half of them, and less if other users
-    /// have some.
+    /// Connections at a time. Beyond one for each process, a user may have at most half of them, and less if other
+    /// users have some.
     pub peers_max: usize,
     /// Connections of one process, including forked children with its name.
     pub peers_per_process_max: usize,
@@ -211,7 +216,8 @@ pub struct Limits {
     pub pulls_per_process_max: usize,
     /// Bytes of output kept for a later request.
     pub kept_output_bytes_max: usize,
-    /// Bytes of output that deliveries to processes wait with (`PMIX_IOF_BUFFERING_SIZE`). Beyond them they wait no longer.
+    /// Bytes of output that deliveries to processes wait with (`PMIX_IOF_BUFFERING_SIZE`). Beyond them they wait no
+    /// longer.
     pub collected_output_bytes_max: usize,
     /// Paths registered for removal at the end of processes.
     pub cleanup_paths_max: usize,

@@ -1,4 +1,5 @@
-//! Values of the fabric and of inventories on their way to a process. They share the data until the thread that sends them writes them.
+//! Values of the fabric and of inventories on their way to a process. They share the data until the thread that sends
+//! them writes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ pub(crate) struct AllNodes {
 }
 
 impl HardwareValue {
-    /// Size as a value, in bytes: for devices of a fabric and lists of devices an estimate. A node with two inventories counts twice.
+    /// Size as a value, in bytes: for devices of a fabric and lists of devices an estimate. A node with two inventories
+    /// counts twice.
     pub(in crate::server) fn value_bytes(&self) -> Option<usize> {
         let of_devices = |count: usize| Some(count.saturating_mul(DEVICE_BYTES));
         match self {

@@ -1,7 +1,7 @@
 //! The interface between the server and its host.
 //!
-//! All services are one variant of [`Upcall`]: a requester and its request. Each form of an answer with data is one variant
-//! of [`HostReply`].
+//! All services are one variant of [`Upcall`]: a requester and its request. Each form of an answer with data is one
+//! variant of [`HostReply`].
 
 use std::sync::Arc;
 use std::time::Duration;

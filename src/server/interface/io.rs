@@ -107,7 +107,8 @@ pub enum Output {
     Discard(Garbage),
     /// Look at the file at this path for a process of the server's user, and return its state by [`Input::FileSeen`].
     LookAtFile(FileLook, Text),
-    /// Answer queries about storage and the use of resources for a process, and return the found values by [`Input::Completed`].
+    /// Answer queries about storage and the use of resources for a process, and return the found values by
+    /// [`Input::Completed`].
     Look(UpcallId, Requester, Vec<Query>),
 }
 

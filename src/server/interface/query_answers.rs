@@ -1,8 +1,8 @@
 //! Tables of processes, and the answers that contain them.
 //!
 //! A table of a large job has 100,000 rows. As values they would be several pieces of memory each. To free a million
-//! pieces stops the server for 30 ms. So rows stay compact until the answer is written, beside the server's loop. The same holds for data of
-//! many nodes.
+//! pieces stops the server for 30 ms. So rows stay compact until the answer is written, beside the server's loop. The
+//! same holds for data of many nodes.
 
 use rustc_hash::FxHashMap;
 

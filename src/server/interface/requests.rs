@@ -1,7 +1,7 @@
 //! The requester of a service, and requests of many processes.
 //!
-//! The ids of a [`Requester`] come from the kernel. `PMIX_USERID` and `PMIX_GRPID` among the directives of a request hold
-//! the same ids. A client's own claims are removed.
+//! The ids of a [`Requester`] come from the kernel. `PMIX_USERID` and `PMIX_GRPID` among the directives of a request
+//! hold the same ids. A client's own claims are removed.
 //!
 //! Source: PMIx Standard, "Server-Specific Interfaces" (server module).
 
@@ -30,7 +30,8 @@ requests! {
         object: u64,
         /// Effective user id of its connection, according to the kernel.
         uid: u32,
-        /// Effective group id of its connection, according to the kernel. [`Credentials::GROUP_UNKNOWN`] for some tools over TCP.
+        /// Effective group id of its connection, according to the kernel. [`Credentials::GROUP_UNKNOWN`] for some tools
+        /// over TCP.
         gid: u32,
     }
     /// Processes to connect or disconnect. Every local one has sent the request.
@@ -48,8 +49,8 @@ requests! {
         id: Text,
         /// The members, sorted, each entry once. Of a process that does not know the others: those that it names.
         procs: Vec<ProcId>,
-        /// Directives of all local members, each once, then `PMIX_LOCAL_COLLECTIVE_STATUS` if some are missing. In a construct also the
-        /// values of each for other nodes (`PMIX_PROC_INFO_ARRAY`).
+        /// Directives of all local members, each once, then `PMIX_LOCAL_COLLECTIVE_STATUS` if some are missing. In a
+        /// construct also the values of each for other nodes (`PMIX_PROC_INFO_ARRAY`).
         directives: Vec<Info>,
     }
     /// Output of a process.
@@ -120,7 +121,8 @@ mod tests {
     use super::*;
     use crate::types::Namespace;
 
-    /// A host got the number 4294967295 as the group of another user's tool over TCP. `setresgid` keeps the caller's group for it.
+    /// A host got the number 4294967295 as the group of another user's tool over TCP. `setresgid` keeps the caller's
+    /// group for it.
     #[test]
     fn an_unknown_group_is_no_id_of_a_request() {
         let ids = |gid: u32| {

@@ -61,8 +61,8 @@ impl Service {
         Ok(self)
     }
 
-    /// A request of the server's own process in the form for the host. A spawn may name another parent, because a server
-    /// launches on behalf of others.
+    /// A request of the server's own process in the form for the host. A spawn may name another parent, because a
+    /// server launches on behalf of others.
     #[must_use]
     pub fn of_server(mut self, requester: &Requester) -> Self {
         self.sign(requester);

@@ -195,7 +195,8 @@ impl<S: Datastore> ServerCore<S> {
         Ok(Kval { key, value })
     }
 
-    /// Sends all that a process has posted. Clients of OpenPMIx since 6.1 ask for it before a Get that demands current values.
+    /// Sends all that a process has posted. Clients of OpenPMIx since 6.1 ask for it before a Get that demands current
+    /// values.
     pub(in crate::server) fn refresh(&mut self, ticket: Ticket, proc: ProcId) {
         if let Err(status) = self.permit_peer(ticket.peer(), Action::Read, Object::Job(&proc.namespace)) {
             return self.outputs.reply_status(ticket, status);
@@ -231,8 +232,8 @@ impl<S: Datastore> ServerCore<S> {
         Audience::of_scope(directives.scope).filter(|_| reader == For::Peer).unwrap_or(implied)
     }
 
-    /// The requested data of a process for a process of this node: a posted value, or everything. Registered values have
-    /// no scope.
+    /// The requested data of a process for a process of this node: a posted value, or everything. Registered values
+    /// have no scope.
     fn process_answer(&self, requested: &RequestedData, rank: u32) -> Result<ProcessAnswer, LookupError> {
         let key = requested.key.as_ref().map(|key| vec![Arc::new(BTreeSet::from([Arc::new(key.clone())]))]);
         let registered = match requested.directives.scope {

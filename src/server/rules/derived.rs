@@ -55,8 +55,8 @@ impl<S: Datastore> ServerCore<S> {
         self.outputs.push(Output::WantTopology);
     }
 
-    /// Answers requests that wait for the topology, with it or without. Of many processes with generated values a part is left for the next
-    /// turns.
+    /// Answers requests that wait for the topology, with it or without. Of many processes with generated values a part
+    /// is left for the next turns.
     pub(in crate::server) fn answer_deferred(&mut self, now: Time, hardware: &NodeHardware) {
         let shared = hardware.0.as_ref().map(Arc::clone);
         let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));

@@ -93,8 +93,8 @@ impl<S: Datastore> ServerCore<S> {
         self.review(now, std::iter::once(Concerned::Upcall(id)).chain(stored));
     }
 
-    /// Ends a wait for the host: with the data if it is here now. Returns the size of the answer's values for a peer, in
-    /// bytes.
+    /// Ends a wait for the host: with the data if it is here now. Returns the size of the answer's values for a peer,
+    /// in bytes.
     pub(super) fn settle_held(&mut self, now: Time, id: HeldGetId) -> usize {
         let Some(mut held) = self.take_held(id) else { return 0 };
         let Some(settlement) = self.held_gets.settlement(&held).cloned() else { return 0 };
@@ -114,8 +114,8 @@ impl<S: Datastore> ServerCore<S> {
         0
     }
 
-    /// Answers a request with data of an unknown job, which has no place in the store. It goes to the requesters only: a
-    /// large set to a request for all of it, else what the request names.
+    /// Answers a request with data of an unknown job, which has no place in the store. It goes to the requesters only:
+    /// a large set to a request for all of it, else what the request names.
     fn pass_on(&mut self, held: HeldGet, fetched: &DirectModexData) -> usize {
         let HeldGet { asker, requested, .. } = held;
         let DirectModexData { proc, entries, is_large } = fetched;

@@ -156,8 +156,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Notifies handlers in the server's process that the connection of a process has broken, or that a tool has left. The event comes
-    /// at the end of the window at the latest.
+    /// Notifies handlers in the server's process that the connection of a process has broken, or that a tool has left.
+    /// The event comes at the end of the window at the latest.
     pub(super) fn raise_lost_connection(&mut self, now: Time, proc: &ProcId) {
         let before = self.loss_window.due();
         let report = self.loss_window.lose(now, proc.clone());
@@ -183,8 +183,9 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// A process has ended, and it is still connected with others: they get an event, unless the host has raised it. Default handlers
-    /// do not get it, because libraries of MPI abort in these. Servers of other nodes get it from the host.
+    /// A process has ended, and it is still connected with others: they get an event, unless the host has raised it.
+    /// Default handlers do not get it, because libraries of MPI abort in these. Servers of other nodes get it from the
+    /// host.
     pub(super) fn raise_end_without_disconnect(&mut self, now: Time, proc: &ProcId) {
         let connections: Vec<Participants> = self.ties.connections_of(proc).cloned().collect();
         if connections.is_empty() || !self.registry.client_mut(proc).is_some_and(RegisteredClient::mark_end_announced) {
@@ -479,7 +480,8 @@ fn all_of_job(namespace: &Namespace) -> ProcId {
     ProcId::new(namespace.clone(), Rank::Wildcard)
 }
 
-/// A connection of more processes names jobs instead. Otherwise the ends of its processes would name each process, each of them.
+/// A connection of more processes names jobs instead. Otherwise the ends of its processes would name each process, each
+/// of them.
 const ADDRESSEES_MAX: usize = 64;
 
 /// Whether a directive of a registration is required, and a host alone may know it.

@@ -43,8 +43,8 @@ impl<S: Datastore> ServerCore<S> {
     ///
     /// A fence carries the changes since the last successful one of the same participants. The first of a set carries
     /// all values, because the others' state is unknown. So does the first after a local failure, and it is marked so.
-    /// The values are read on the way to the host. A newer value than the numbered commit's comes once more with the next
-    /// fence.
+    /// The values are read on the way to the host. A newer value than the numbered commit's comes once more with the
+    /// next fence.
     pub(super) fn contribution(&self, id: OperationId) -> Result<(Contribution, Vec<(ProcId, u64)>), Status> {
         let Some(operation) = self.collectives.get(id) else { return Err(Status::ERROR) };
         let mut data = Contribution { collect: operation.collects(), parts: Vec::new() };
@@ -109,7 +109,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// A fence has ended after the host was asked. After a failed fence it is unknown which data the other servers have.
+    /// A fence has ended after the host was asked. After a failed fence it is unknown which data the other servers
+    /// have.
     pub(super) fn note_missed(&mut self, operation: &Collective, status: Status) {
         let is_good = brings_about(status);
         if !is_good && operation.stage() != OperationStage::Gathering && operation.collects() {

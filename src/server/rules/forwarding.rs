@@ -1,15 +1,15 @@
 //! Output from the host to the clients that have pulled it.
 //!
 //! A pull is granted at once if the same user has been granted all of it already, and nothing in it needs the host. The
-//! host must allow any other, and pulls of the same share a question to it. Delivered output without a pull is kept within
-//! bounds, and goes to the first matching pull. A spawner can't request output before it knows the job's name. At a bound,
-//! newer output is dropped, or older if the settings say so ([`OutputSettings`]).
+//! host must allow any other, and pulls of the same share a question to it. Delivered output without a pull is kept
+//! within bounds, and goes to the first matching pull. A spawner can't request output before it knows the job's name.
+//! At a bound, newer output is dropped, or older if the settings say so ([`OutputSettings`]).
 //!
 //! Deliveries may wait for more output. They wait no longer at the end of their channel, their job, their pull or its
 //! connection.
 //!
-//! A host that writes output elsewhere offers it first. Offered output is not kept. The answer says whether a pull wants
-//! it in place of the host (`PMIX_IOF_REDIRECT`).
+//! A host that writes output elsewhere offers it first. Offered output is not kept. The answer says whether a pull
+//! wants it in place of the host (`PMIX_IOF_REDIRECT`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -236,8 +236,8 @@ impl<S: Datastore> ServerCore<S> {
         Status::SUCCESS
     }
 
-    /// Ends the forwarding of a job if its receiver or the receiver's user has too many: of the oldest that has ended, else
-    /// of the oldest that was inherited, else of the oldest.
+    /// Ends the forwarding of a job if its receiver or the receiver's user has too many: of the oldest that has ended,
+    /// else of the oldest that was inherited, else of the oldest.
     pub(super) fn make_room_for_job(&mut self, peer: PeerId, uid: u32) {
         let limits = &self.config.limits;
         let own = self.forwarding.numbers_of(|_, pull| pull.is_of_spawn && pull.peer == peer);

@@ -11,11 +11,13 @@ use crate::server::state::{DeferredRequest, Hardware, OperationId, RegisteredCli
 use crate::topo::derived::Derivable;
 use crate::types::{Key, ProcId, Scope, Status, Time};
 
-/// The keys of generated values of a process. All need the topology. A rank in a package would need a look at all processes of the node.
+/// The keys of generated values of a process. All need the topology. A rank in a package would need a look at all
+/// processes of the node.
 const GENERATED: [&str; 2] = [keys::DEVICE_DISTANCES.name(), keys::LOCALITY_STRING.name()];
 
 impl<S: Datastore> ServerCore<S> {
-    /// Generates the values of the processes that have arrived with this wish. A fence waits for those that need the topology.
+    /// Generates the values of the processes that have arrived with this wish. A fence waits for those that need the
+    /// topology.
     pub(super) fn generate_values(&mut self, id: OperationId) {
         let wishes = self.collectives.get_mut(id).map(|operation| operation.generated_mut().take_wishes());
         // Otherwise the topology is on its way, or a step is due.

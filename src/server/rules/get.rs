@@ -73,9 +73,9 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Whether a peer gets the description of another job in place of a refusal, once. Clients of OpenPMIx 4.2 ask about
-    /// the job for values of its ranks, and look for them in the description. A Get about a node, an application or a
-    /// session is refused: the job's own value of that key would answer another question.
+    /// Whether a peer gets the description of another job in place of a refusal, once. Clients of OpenPMIx 4.2 ask
+    /// about the job for values of its ranks, and look for them in the description. A Get about a node, an application
+    /// or a session is refused: the job's own value of that key would answer another question.
     fn describes_instead(&mut self, id: PeerId, requested: &RequestedData) -> bool {
         let RequestedData { proc, key: Some(key), .. } = requested else { return false };
         let is_other = self.peers.get(id).is_some_and(|peer| !peer.is_of_job(&proc.namespace));
@@ -88,7 +88,8 @@ impl<S: Datastore> ServerCore<S> {
         is_missing && self.peers.get_mut(id).is_some_and(|peer| peer.describe_fully(proc))
     }
 
-    /// The number of a process, if a Get asks for it and the host has described the process. A registered one has precedence.
+    /// The number of a process, if a Get asks for it and the host has described the process. A registered one has
+    /// precedence.
     fn process_number(&self, requested: &RequestedData) -> Option<Kval> {
         let key = requested.key.as_ref().filter(|key| key.as_str() == keys::PROC_PID.name())?;
         let pid = self.registry.client(&requested.proc)?.pid()?;
@@ -181,8 +182,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Holds a request whose data a fence in progress may bring from another node, until that fence ends: its participants
-    /// ask without a wait for its end ("lazy modex"). Refuses any other.
+    /// Holds a request whose data a fence in progress may bring from another node, until that fence ends: its
+    /// participants ask without a wait for its end ("lazy modex"). Refuses any other.
     pub(super) fn hold_for_fence(&mut self, now: Time, held: HeldGet, otherwise: Status) {
         let proc = &held.requested.proc;
         let is_elsewhere = self.registry.registered(&proc.namespace).is_some() && self.registry.client(proc).is_none();
@@ -196,7 +197,8 @@ impl<S: Datastore> ServerCore<S> {
         self.collectives.fence_to_bring(ticket.peer(), proc, self.registry.client(proc).is_some())
     }
 
-    /// The fence has ended that could bring the data of a request. Returns the size of its answer, if it gets one, in bytes.
+    /// The fence has ended that could bring the data of a request. Returns the size of its answer, if it gets one, in
+    /// bytes.
     fn settle_after_fence(&mut self, now: Time, id: HeldGetId) -> usize {
         let Some(held) = self.take_held(id) else { return 0 };
         match self.judge(&held.asker, &held.requested) {
@@ -255,8 +257,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The time to judge a held request, as the bytes that are copied in this time. A Get with qualifiers may search many
-    /// values.
+    /// The time to judge a held request, as the bytes that are copied in this time. A Get with qualifiers may search
+    /// many values.
     fn search_bytes(&self, id: HeldGetId) -> usize {
         let held = self.held_gets.get(id).filter(|held| !held.requested.directives.qualifiers.is_empty());
         let values = held.map_or(0, |held| self.store.qualified_values(&held.requested.proc.namespace));
@@ -294,8 +296,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The time of a held request is over. Its answer may be here, and only its review be due. Returns whether this took
-    /// the time of a step.
+    /// The time of a held request is over. Its answer may be here, and only its review be due. Returns whether this
+    /// took the time of a step.
     pub(in crate::server) fn expire_held(&mut self, now: Time, id: HeldGetId) -> bool {
         if self.held_gets.is_about_ended(id) {
             self.refuse_held(id, Status::ERR_NOT_FOUND);
@@ -385,8 +387,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The value in a session, if one is meant, from any job that the reader may read: in the named session, else in the
-    /// namespace's own.
+    /// The value in a session, if one is meant, from any job that the reader may read: in the named session, else in
+    /// the namespace's own.
     fn find_in_session(&self, requested: &RequestedData, lookup: &Lookup<'_>) -> Option<Value> {
         let (own, realm) = (&requested.proc.namespace, &requested.directives.realm);
         if !realm.is_of_session() {

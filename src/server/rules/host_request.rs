@@ -112,7 +112,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Requests about files go to the runtime. Its file systems may answer late, so the client's time limit counts here, too.
+    /// Requests about files go to the runtime. Its file systems may answer late, so the client's time limit counts
+    /// here, too.
     fn pass_file_order(&mut self, now: Time, ticket: Ticket, requester: Requester, control: JobControl) {
         let deadline = timeout(&control.directives).map(|timeout| now + timeout);
         let service = Service::JobControl(control);
@@ -146,8 +147,8 @@ impl<S: Datastore> ServerCore<S> {
         self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
     }
 
-    /// Answers what the host has left. The runtime comes first, because a file system may answer late: outside the core, without the
-    /// host's time limit.
+    /// Answers what the host has left. The runtime comes first, because a file system may answer late: outside the
+    /// core, without the host's time limit.
     fn answer_rest(&mut self, ticket: Ticket, questions: Questions) {
         let Questions { requester, queries, host_answers, .. } = &questions;
         let mut for_runtime = for_runtime(requester, queries, host_answers, self.config.answers_storage);

@@ -1,7 +1,7 @@
 //! Output of spawned jobs for the tools that watch their spawner.
 //!
-//! Each pull of a tool that covers the spawner gets the output of the new job, too, under the tool's own number. That ends
-//! with the pull or with the job. The host is not asked: it has started the job, and knows its spawner.
+//! Each pull of a tool that covers the spawner gets the output of the new job, too, under the tool's own number. That
+//! ends with the pull or with the job. The host is not asked: it has started the job, and knows its spawner.
 //!
 //! `PMIX_IOF_INHERIT` = false refuses this, in the description of the job or in its spawn. A spawn that names channels
 //! with `PMIX_FWD_STDOUT` or its like refuses it, too.

@@ -20,7 +20,8 @@ use crate::types::{Info, Key, Status, Time};
 pub(super) struct TopologyNeeded;
 
 impl<S: Datastore> ServerCore<S> {
-    /// Stores inventories, all of them or none. Processes of this node get an event for each device that is lost or found.
+    /// Stores inventories, all of them or none. Processes of this node get an event for each device that is lost or
+    /// found.
     pub(in crate::server) fn deliver_inventories(&mut self, now: Time, blobs: Vec<Vec<u8>>) -> HostResult {
         let delivered = self.config.inventories.deliver(blobs);
         match delivered {
@@ -60,7 +61,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// This node's own inventory for a query, if the query means it and it was not delivered. `Err`: the topology must be read first.
+    /// This node's own inventory for a query, if the query means it and it was not delivered. `Err`: the topology must
+    /// be read first.
     pub(super) fn own_inventory_for(
         &self,
         key: &Key,
@@ -81,7 +83,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// A value from the fabric or the inventories, among them this node's `own` one; `None` for other keys, and for missing values.
+    /// A value from the fabric or the inventories, among them this node's `own` one; `None` for other keys, and for
+    /// missing values.
     pub(super) fn hardware_value(
         &self,
         key: &Key,
@@ -146,8 +149,8 @@ impl<S: Datastore> ServerCore<S> {
         is_known.then_some(HardwareValue::Blobs(AllNodes { delivered, own, of_fabric }))
     }
 
-    /// Answers a Get from the fabric and the inventories, if no value is registered or posted under that key. Returns the asker if
-    /// they have no answer.
+    /// Answers a Get from the fabric and the inventories, if no value is registered or posted under that key. Returns
+    /// the asker if they have no answer.
     pub(super) fn answer_from_hardware(
         &mut self,
         asker: Asker,

@@ -172,8 +172,8 @@ impl<S: Datastore> ServerCore<S> {
         if peer.is_admitted() {
             self.part(now, id, peer.proc());
         } else if peer.is_tool() && peer.stage() == PeerStage::Finalized {
-            // The only notice of a tool's end. OpenPMIx 4.2 to 6.1 give it after a finalization, too, and PRRTE's `mpirun`
-            // waits for it before it ends.
+            // The only notice of a tool's end. OpenPMIx 4.2 to 6.1 give it after a finalization, too, and PRRTE's
+            // `mpirun` waits for it before it ends.
             self.raise_lost_connection(now, peer.proc());
         }
         self.go_on_without_verdicts_of(now, id, peer.proc());

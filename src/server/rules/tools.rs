@@ -118,8 +118,8 @@ impl<S: Datastore> ServerCore<S> {
         here.saturating_add(arriving)
     }
 
-    /// Whether a tool may have its own name: it must name one process, and must not be in use. A user without rights to a job
-    /// does not learn whether the job or the process exists.
+    /// Whether a tool may have its own name: it must name one process, and must not be in use. A user without rights to
+    /// a job does not learn whether the job or the process exists.
     fn examine_name(&self, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
         let found = hello.claimed_credentials();
         let taken = || Refusal::NameTaken { proc: proc.clone() };
@@ -158,7 +158,8 @@ impl<S: Datastore> ServerCore<S> {
         Ok(())
     }
 
-    /// Whether a tool may connect under this name. The tool that started this process is served already, and may attach as well.
+    /// Whether a tool may connect under this name. The tool that started this process is served already, and may attach
+    /// as well.
     fn permits_another(&self, client: &RegisteredClient) -> bool {
         client.connections().iter().all(|&id| self.peers.get(id).is_some_and(Peer::is_parent))
     }

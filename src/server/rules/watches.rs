@@ -1,10 +1,10 @@
-//! Watches: a process asks to be watched, and the server reports it if it falls silent. It sends heartbeats, or changes a
-//! file.
+//! Watches: a process asks to be watched, and the server reports it if it falls silent. It sends heartbeats, or changes
+//! a file.
 //!
 //! A watch belongs to the connection that requested it, and ends with it. An interval without a sign is a miss. More
-//! consecutive misses than allowed raise one event, until the next sign. The runtime looks at files, if it is configured
-//! to, with the rights of the server's user and for processes of this user alone. Other ways of monitoring are the
-//! host's.
+//! consecutive misses than allowed raise one event, until the next sign. The runtime looks at files, if it is
+//! configured to, with the rights of the server's user and for processes of this user alone. Other ways of monitoring
+//! are the host's.
 //!
 //! Source: PMIx Standard, `PMIx_Process_monitor` and `PMIx_Heartbeat`.
 

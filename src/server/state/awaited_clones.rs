@@ -1,7 +1,8 @@
 //! The ranks of a fence that awaits all of their clones (`PMIX_ALL_CLONES_PARTICIPATE`).
 //!
-//! A clone is a further connection under the name of a rank, mostly of a forked child. A rank lacks clones while one of its
-//! connections does not wait for the fence. So a clone that ends is awaited no more, and one that connects meanwhile is.
+//! A clone is a further connection under the name of a rank, mostly of a forked child. A rank lacks clones while one of
+//! its connections does not wait for the fence. So a clone that ends is awaited no more, and one that connects
+//! meanwhile is.
 
 use std::collections::BTreeSet;
 

@@ -70,8 +70,8 @@ impl CommitRest {
         Ok(piece)
     }
 
-    /// Number of the next values that one step publishes. A large value and one with too many parts have a step of their
-    /// own: it is 0 if they are next.
+    /// Number of the next values that one step publishes. A large value and one with too many parts have a step of
+    /// their own: it is 0 if they are next.
     fn piece_len(&self) -> usize {
         let mut left = PIECE_BYTES_MAX;
         let fits = |entry: &&Kval| {

@@ -69,8 +69,8 @@ impl Forwarding {
         of_pulls.saturating_add(self.kept.len()).saturating_add(self.jobs.len()).saturating_add(ended)
     }
 
-    /// Drops kept output, settings and ends of a deregistered job, and takes it out of all pulls. A later job of this name
-    /// may be another user's.
+    /// Drops kept output, settings and ends of a deregistered job, and takes it out of all pulls. A later job of this
+    /// name may be another user's.
     pub(crate) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.kept.forget_namespace(namespace);
         self.jobs.remove(namespace);
@@ -170,8 +170,8 @@ impl Forwarding {
         self.jobs.entry(namespace.clone()).or_insert_with(described)
     }
 
-    /// Forgets the directives of the oldest job that is not registered. A job that is spawned here and runs elsewhere is
-    /// never deregistered here.
+    /// Forgets the directives of the oldest job that is not registered. A job that is spawned here and runs elsewhere
+    /// is never deregistered here.
     fn forget_oldest_elsewhere(&mut self, registry: &Registry) {
         let elsewhere = self.jobs.iter().filter(|(name, _)| registry.registered(name).is_none());
         let oldest = elsewhere.min_by_key(|(_, job)| job.revision).map(|(name, _)| name.clone());
@@ -359,8 +359,8 @@ impl Forwarding {
         pull
     }
 
-    /// Whether the host already forwards all of this for the same user. Long lists are only compared as a whole, with the
-    /// pulls of the same connection: otherwise the host is asked.
+    /// Whether the host already forwards all of this for the same user. Long lists are only compared as a whole, with
+    /// the pulls of the same connection: otherwise the host is asked.
     pub(crate) fn has_granted(&self, wanted: &OutputPull) -> bool {
         if wanted.has_long_list() {
             let is_alike = |pull: &&OutputPull| pull.peer == wanted.peer && pull.procs.len() == wanted.procs.len();

@@ -2,7 +2,8 @@
 
 use crate::types::{ProcId, Status};
 
-/// The processes in the order of their wishes: first those without values, then the number of those that wait for the topology.
+/// The processes in the order of their wishes: first those without values, then the number of those that wait for the
+/// topology.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedValues {
     wishes: Vec<ProcId>,

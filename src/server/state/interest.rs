@@ -169,7 +169,8 @@ mod tests {
     use crate::events::FOR_DEFAULT_ALONE;
     use crate::types::{Info, Key};
 
-    /// Regression: a process that spawned a job with `PMIX_NOTIFY_COMPLETION` had the end of the job twice in its handler for it.
+    /// Regression: a process that spawned a job with `PMIX_NOTIFY_COMPLETION` had the end of the job twice in its
+    /// handler for it.
     #[test]
     fn an_event_for_default_handlers_alone_skips_processes_with_a_handler_for_its_code() {
         let status = Status::EVENT_JOB_END;

@@ -41,8 +41,8 @@ impl KeptOutput {
         self.channels.values().map(|channel| channel.pieces.len()).sum()
     }
 
-    /// Keeps output of a user's job. Returns whether any of it is kept, within `bytes_max` for all output together. Bytes
-    /// beyond the bound of the settings are dropped as these say.
+    /// Keeps output of a user's job. Returns whether any of it is kept, within `bytes_max` for all output together.
+    /// Bytes beyond the bound of the settings are dropped as these say.
     pub(crate) fn keep(
         &mut self,
         mut output: IofOutput,

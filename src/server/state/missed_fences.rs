@@ -97,7 +97,8 @@ impl MissedFences {
         questions
     }
 
-    /// Fences that need not wait any longer, and their results: those with all values, or all if the host can't be asked.
+    /// Fences that need not wait any longer, and their results: those with all values, or all if the host can't be
+    /// asked.
     pub(crate) fn done(&self, can_ask: bool) -> Vec<(OperationId, Status)> {
         let result = |running: &MissedFence| match running.is_complete() {
             true => Some(running.status),

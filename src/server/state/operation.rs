@@ -324,8 +324,8 @@ impl Collective {
         }
     }
 
-    /// Whether it is a fence that carries data. Generated values go with the others, because a Get of a reserved key asks no
-    /// other node.
+    /// Whether it is a fence that carries data. Generated values go with the others, because a Get of a reserved key
+    /// asks no other node.
     pub(crate) fn collects(&self) -> bool {
         let has = |key| flag(self.directives(), key);
         self.signature.kind == CollectiveKind::Fence && (has(keys::COLLECT_DATA) || self.generated.is_wished())
@@ -343,8 +343,8 @@ impl Collective {
         }
     }
 
-    /// Records local and departed participants. Returns whether all participants that can arrive have arrived, and the clones of those
-    /// that ask for them.
+    /// Records local and departed participants. Returns whether all participants that can arrive have arrived, and the
+    /// clones of those that ask for them.
     pub(crate) fn is_locally_complete(&mut self, registry: &Registry, table: TransitionTable) -> bool {
         if !self.is_up_to_date(registry) {
             let members = self.signature.membership(registry);

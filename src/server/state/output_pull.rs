@@ -21,7 +21,8 @@ pub(crate) struct OutputPull {
     pub(crate) is_redirect: bool,
     /// Whether a spawn asked for it. The host knows it as part of the spawn.
     pub(crate) is_of_spawn: bool,
-    /// The number of the pull that this one comes from, if it is for the output of a job that a watched process has spawned.
+    /// The number of the pull that this one comes from, if it is for the output of a job that a watched process has
+    /// spawned.
     pub(crate) inherited_from: Option<u64>,
     /// The settings of this pull alone.
     pub(crate) settings: OutputSettings,

@@ -170,7 +170,8 @@ impl PendingUpcalls {
         self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
     }
 
-    /// The raiser of an event that waits for the host has ended. The event waits on without the raiser's request, which this returns.
+    /// The raiser of an event that waits for the host has ended. The event waits on without the raiser's request, which
+    /// this returns.
     pub(crate) fn orphan_event(&mut self, id: UpcallId) -> Option<Ticket> {
         let upcall = self.pending.get_mut(&id)?;
         let purpose = std::mem::replace(&mut upcall.purpose, Purpose::RegisterEvents);

@@ -24,13 +24,14 @@ pub(crate) struct QueryScope {
     pub(crate) audience: Option<u8>,
     /// Only values that are here.
     pub(crate) is_optional: bool,
-    /// The index of a query for values with qualifiers, or with those of costs, storage or usage. Such queries are not compared.
+    /// The index of a query for values with qualifiers, or with those of costs, storage or usage. Such queries are not
+    /// compared.
     pub(crate) qualified: Option<usize>,
 }
 
 impl QueryScope {
-    /// Reads the qualifiers of a query with a place among others. Those of storage count for queries about storage alone, and so do
-    /// those of the use of resources.
+    /// Reads the qualifiers of a query with a place among others. Those of storage count for queries about storage
+    /// alone, and so do those of the use of resources.
     pub(crate) fn of(query: &Query, requester: &Requester, index: usize, has_storage: bool) -> Result<Self, Status> {
         let Query { keys: names, qualifiers } = query;
         check(names, qualifiers, has_storage)?;

@@ -30,8 +30,8 @@ impl Questions {
     }
 }
 
-/// The part of valid queries that the runtime answers: about the use of resources, and about storage if it has some. Keys that the
-/// host has answered are left out, as [`QueryProgress`] counts them.
+/// The part of valid queries that the runtime answers: about the use of resources, and about storage if it has some.
+/// Keys that the host has answered are left out, as [`QueryProgress`] counts them.
 pub(crate) fn for_runtime(
     requester: &Requester,
     queries: &[Query],

@@ -3,8 +3,8 @@
 //! A bound for each process does not protect users from each other. Four processes of one user opened all the
 //! operations that the server allows, and every other user's fence was refused.
 //!
-//! The rule: the user's part of the whole may be at most twice the square of the part that is left. The first greedy user
-//! gets one half, the second 19 %, the third 9 %, the tenth 1 %. The message bus `dbus-broker` has a similar rule.
+//! The rule: the user's part of the whole may be at most twice the square of the part that is left. The first greedy
+//! user gets one half, the second 19 %, the third 9 %, the tenth 1 %. The message bus `dbus-broker` has a similar rule.
 
 use std::collections::BTreeMap;
 

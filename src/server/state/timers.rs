@@ -40,8 +40,8 @@ pub(crate) enum Timer {
     Generated,
 }
 
-/// Delay of the next step of work that is cut into steps. It comes in the next turn of the server: no earlier, and hardly
-/// later.
+/// Delay of the next step of work that is cut into steps. It comes in the next turn of the server: no earlier, and
+/// hardly later.
 pub(crate) const NEXT_STEP_IN: Duration = Duration::from_nanos(1);
 
 /// Deadlines in order. The owner of a deadline stores its time, so that it can be removed again.

@@ -120,8 +120,8 @@ impl Watches {
         meant
     }
 
-    /// Ends an interval. A file whose look takes a whole interval gives no sign. A look that waits for another says nothing
-    /// about its file.
+    /// Ends an interval. A file whose look takes a whole interval gives no sign. A look that waits for another says
+    /// nothing about its file.
     pub(crate) fn next_interval(&mut self, now: Time, id: WatchId) -> Option<Interval> {
         let is_under_way = self.looks.front() == Some(&id);
         let watch = self.watches.get_mut(&id)?;

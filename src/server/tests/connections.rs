@@ -45,8 +45,8 @@ fn even_local_connections_are_the_hosts_affair_if_it_has_one() {
     assert!(matches!(upcall(&rig.request(peer, connect(&[proc(0)], &[]))).1, Upcall::Connect(_)));
 }
 
-/// Regression: PRRTE 3.0 freed memory twice when its daemon was asked to connect processes of one node. OpenPMIx asks no
-/// host for these.
+/// Regression: PRRTE 3.0 freed memory twice when its daemon was asked to connect processes of one node. OpenPMIx asks
+/// no host for these.
 #[test]
 fn some_hosts_take_only_connections_with_other_nodes() {
     let host = Capabilities::CONNECT | Capabilities::DISCONNECT | Capabilities::CONNECTS_OTHER_NODES_ONLY;
@@ -168,8 +168,8 @@ fn a_job_that_is_deregistered_ends_what_it_takes_part_in() {
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
 }
 
-/// All operations of an ended process were advanced in one turn. With 60 connects of 50,000 processes, named one by one,
-/// this took 80 ms.
+/// All operations of an ended process were advanced in one turn. With 60 connects of 50,000 processes, named one by
+/// one, this took 80 ms.
 #[test]
 fn operations_of_many_processes_go_on_in_steps() {
     const CONNECTS: usize = 6;

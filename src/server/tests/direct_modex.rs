@@ -47,7 +47,8 @@ fn rig_of_a_host_that_mixes_requests_up() -> (Rig, Vec<PeerId>) {
     (rig, peers)
 }
 
-/// Regression: PRRTE 3.0 and 4.1 give the first answer to all open requests for a process. A Get of one process found another's value.
+/// Regression: PRRTE 3.0 and 4.1 give the first answer to all open requests for a process. A Get of one process found
+/// another's value.
 #[test]
 fn a_host_that_mixes_requests_up_gets_one_at_a_time_for_each_process() {
     let (mut rig, peers) = rig_of_a_host_that_mixes_requests_up();

@@ -595,8 +595,8 @@ fn a_host_that_never_answers_is_a_timeout_for_all() {
     assert_eq!(rig.complete(id, fenced(Vec::new())), []);
 }
 
-/// A fence of one node has nothing to spread, and processes without processors have no generated values. Regression: the
-/// first was refused, and later the second.
+/// A fence of one node has nothing to spread, and processes without processors have no generated values. Regression:
+/// the first was refused, and later the second.
 #[test]
 fn a_fence_waits_for_no_generated_values_where_there_are_none() {
     let directive = Info { flags: InfoFlags::REQUIRED.bits(), ..flag("pmix.collect.gen") };

@@ -697,8 +697,8 @@ fn spawn_with(rig: &mut Rig, peer: PeerId, cache: u32) -> UpcallId {
     upcall(&rig.request(peer, Request::from(spawn))).0
 }
 
-/// A directive for one more job dropped that of the first by name, which may run. A job that had ended before the answer
-/// to its spawn kept its directives for ever.
+/// A directive for one more job dropped that of the first by name, which may run. A job that had ended before the
+/// answer to its spawn kept its directives for ever.
 #[test]
 fn directives_of_registered_jobs_stay_and_those_of_ended_jobs_go() {
     let mut rig = Rig::with(with_defaults(&[]), MapStore::new());

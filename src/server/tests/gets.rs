@@ -756,7 +756,8 @@ fn a_get_does_not_wait_for_a_fence_that_can_not_bring_its_data() {
     assert!(matches!(replies(&outputs)[..], [(_, Reply::Data(_))]), "{outputs:?}");
 }
 
-/// Regression: a Get that came before its process's fence ended after two seconds, although the fence could bring the key.
+/// Regression: a Get that came before its process's fence ended after two seconds, although the fence could bring the
+/// key.
 #[test]
 fn a_get_before_a_collecting_fence_waits_for_it_too() {
     let mut rig = Rig::new(Capabilities::FENCE);

@@ -117,7 +117,8 @@ fn the_host_assigns_context_numbers_and_hears_what_each_member_says() {
     assert_eq!(formed(&outputs), (peers, vec![proc(0), proc(1)], Some(11)));
 }
 
-/// A host keeps a list of groups. Regression: it did not hear of groups of one node, or of their end if it had not numbered them.
+/// A host keeps a list of groups. Regression: it did not hear of groups of one node, or of their end if it had not
+/// numbered them.
 #[test]
 fn the_host_hears_of_groups_of_this_node_and_of_their_ends() {
     let mut rig = Rig::new(Capabilities::GROUP);
@@ -447,8 +448,8 @@ fn the_end_of_a_group_does_not_wait_for_a_leaver() {
     assert_eq!(rig.server.collective_count(), 0);
 }
 
-/// The host is asked for each process that does not know the other members. There are a leader, a member that it adds, a leader of another
-/// group of this name, and a process that no leader adds. Returns the connections and requests.
+/// The host is asked for each process that does not know the other members. There are a leader, a member that it adds,
+/// a leader of another group of this name, and a process that no leader adds. Returns the connections and requests.
 fn bootstrapped(rig: &mut Rig) -> Vec<(PeerId, UpcallId, Vec<ProcId>)> {
     let peers = rig.job(4, 4);
     let leads = Info::new(key("pmix.grp.btstrp"), Value::Size(1));

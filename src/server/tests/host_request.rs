@@ -370,7 +370,8 @@ fn peers_are_resolved_only_in_namespaces_that_are_known() {
     }
 }
 
-/// The runtime of a server that stages files acts, also if the host controls jobs. Otherwise the host decides, also with storage.
+/// The runtime of a server that stages files acts, also if the host controls jobs. Otherwise the host decides, also
+/// with storage.
 #[test]
 fn requests_about_files_are_the_runtimes_of_a_server_that_stages_files() {
     let stage = |seconds| {

@@ -143,8 +143,8 @@ fn a_fence_asks_itself_when_the_one_that_had_asked_is_gone() {
     assert_eq!(statuses(&outputs), [(peer, SUCCESS)]);
 }
 
-/// A server whose host answers all open requests for a process with the first answer. It has missed a fence of its process and
-/// rank 1.
+/// A server whose host answers all open requests for a process with the first answer. It has missed a fence of its
+/// process and rank 1.
 fn rig_of_a_host_that_mixes_requests_up(participants: &[ProcId]) -> (Rig, PeerId) {
     let capabilities = Capabilities::FENCE | Capabilities::DIRECT_MODEX;
     let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };

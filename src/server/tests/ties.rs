@@ -66,7 +66,8 @@ fn connected_processes_get_each_others_segments_before_their_replies() {
     assert_eq!(replies(&outputs), [(peers[0], nothing()), (peers[1], nothing())], "they need no copies");
 }
 
-/// Connected processes 0 of jobs "a", "b" and "c". All want the event about an end without a disconnect, and so does "d".
+/// Connected processes 0 of jobs "a", "b" and "c". All want the event about an end without a disconnect, and so does
+/// "d".
 fn connected_with_handlers(rig: &mut Rig) -> Vec<PeerId> {
     let peers = jobs(rig, &["a", "b", "c", "d"]);
     for &peer in &peers {
@@ -78,8 +79,8 @@ fn connected_with_handlers(rig: &mut Rig) -> Vec<PeerId> {
 
 const UNSYNCED: Status = Status::ERR_PROC_TERM_WO_SYNC;
 
-/// Regression: only `modex run` raised the event, for all processes that ended without Finalize. The standard wants it for connected
-/// processes that end or finalize without a disconnect.
+/// Regression: only `modex run` raised the event, for all processes that ended without Finalize. The standard wants it
+/// for connected processes that end or finalize without a disconnect.
 #[test]
 fn an_end_without_a_disconnect_is_told_to_the_connected_once() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -414,7 +415,8 @@ fn members_of_an_invited_group_read_each_others_jobs_until_they_leave() {
     assert_eq!(segments(&outputs), [withdrawn(peers[0], "b")]);
 }
 
-/// Regression: a process named a rank that another user's job can't have. The host agreed, and the process read the job.
+/// Regression: a process named a rank that another user's job can't have. The host agreed, and the process read the
+/// job.
 #[test]
 fn a_rank_that_a_job_cannot_have_agrees_to_no_tie() {
     let mut rig = Rig::new(Capabilities::CONNECT | Capabilities::GROUP);

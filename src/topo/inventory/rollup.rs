@@ -9,8 +9,9 @@ use crate::topo::rows::Object;
 use crate::topo::{NAME_BYTES_MAX, is_name_in_lists};
 
 impl Inventory {
-    /// The inventory of a topology, for a node of this name. Devices with odd names are left out: those that are empty or longer than 255
-    /// bytes, or have a space, `,`, `;`, `/` or control character. A fabric would refuse the inventories of all nodes for one of them.
+    /// The inventory of a topology, for a node of this name. Devices with odd names are left out: those that are empty
+    /// or longer than 255 bytes, or have a space, `,`, `;`, `/` or control character. A fabric would refuse the
+    /// inventories of all nodes for one of them.
     #[must_use]
     pub fn of(node: &str, machine: &Machine) -> Self {
         let count = |kind| u32::try_from(machine.of_kind(kind).count()).unwrap_or(u32::MAX);

@@ -13,8 +13,8 @@ pub const NODES_MAX: usize = 1 << 16;
 /// Bytes of their inventories together, as blobs.
 const BYTES_MAX: usize = 256 << 20;
 
-/// Inventories by node. A node's newer inventory replaces the older one. A clone shares them, so a delivery to one of both copies
-/// a few nodes of the trees.
+/// Inventories by node. A node's newer inventory replaces the older one. A clone shares them, so a delivery to one of
+/// both copies a few nodes of the trees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventories {
     nodes: RedBlackTreeMapSync<Arc<str>, Arc<StoredInventory>>,
@@ -106,8 +106,8 @@ impl Inventories {
         part
     }
 
-    /// Takes blobs, all of them or none. Returns the changes of devices that carry data or compute: of networks, and GPUs. A node's
-    /// first inventory is no change.
+    /// Takes blobs, all of them or none. Returns the changes of devices that carry data or compute: of networks, and
+    /// GPUs. A node's first inventory is no change.
     ///
     /// # Errors
     /// [`InventoryError`] if a blob is invalid, if two are of one node, or if the total exceeds the limit.

@@ -43,8 +43,8 @@ fn a_rollup_counts_what_the_topology_has() {
     assert_eq!((card.package, card.memory, card.subtype.as_str()), (None, None, "CUDA"));
 }
 
-/// Regression: two network devices without a name kept the inventories of all nodes from the scheduler, because a delivery takes all or none.
-/// Names that are cut at the limit of a blob did the same.
+/// Regression: two network devices without a name kept the inventories of all nodes from the scheduler, because a
+/// delivery takes all or none. Names that are cut at the limit of a blob did the same.
 #[test]
 fn a_rollup_leaves_out_devices_with_odd_names() {
     let long = "e".repeat(1 << 12);

@@ -1,7 +1,7 @@
 //! Requests to save the state of ranks, and what ranks have told about it (`PMIX_JOB_CTRL_CHECKPOINT`).
 //!
-//! The launcher saves nothing. The rank or the request names how a rank is told: an event or a signal. The rank then saves
-//! its state, and raises `PMIX_JCTRL_CHECKPOINT_COMPLETE` for the requester.
+//! The launcher saves nothing. The rank or the request names how a rank is told: an event or a signal. The rank then
+//! saves its state, and raises `PMIX_JCTRL_CHECKPOINT_COMPLETE` for the requester.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
 //! Output of ranks for processes that pull it (`PMIx_IOF_pull`), and input from processes that push it
 //! (`PMIx_IOF_push`).
 //!
-//! The launcher offers each piece of a pulled output to its server, which knows who wants it. The answer ends the offers
-//! of a stream that nobody wants any more. The server bounds what waits for a process that does not read, so neither
-//! rank nor launcher waits for it.
+//! The launcher offers each piece of a pulled output to its server, which knows who wants it. The answer ends the
+//! offers of a stream that nobody wants any more. The server bounds what waits for a process that does not read, so
+//! neither rank nor launcher waits for it.
 //!
 //! A push is answered when its bytes are queued for all of its ranks. It waits while the queue of a rank is full. The
 //! server bounds the requests of a process that wait.
@@ -111,8 +111,8 @@ enum Receivers {
 }
 
 impl LaunchedJob {
-    /// Keeps the input of a rank for pushes. Returns it if the launcher's own input goes there, too. It has ended if it is
-    /// that of a tool which has gone.
+    /// Keeps the input of a rank for pushes. Returns it if the launcher's own input goes there, too. It has ended if it
+    /// is that of a tool which has gone.
     pub(super) fn keep_input(
         &mut self,
         plan: &Plan,

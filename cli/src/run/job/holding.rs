@@ -78,7 +78,8 @@ impl LaunchedJob {
         plan.apps = spawn_request::directed(&request.job, plan.apps, &self.surroundings(None))?;
         plan.parent = self.hold.released_by().cloned();
         self.take_directives(&mut plan, &request)?;
-        // The tool's input comes beside the launcher's own, and its output in a copy: the tool may pull it later or never.
+        // The tool's input comes beside the launcher's own, and its output in a copy: the tool may pull it later or
+        // never.
         if plan.io.input == InputTargets::Nobody {
             plan.io.input = self.plan.io.input;
         }

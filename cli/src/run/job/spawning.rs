@@ -62,8 +62,8 @@ impl JobError {
     }
 }
 
-/// The most ranks that start in one turn of the loop. With more, the output of others would wait behind wake-ups of those that
-/// end at once.
+/// The most ranks that start in one turn of the loop. With more, the output of others would wait behind wake-ups of
+/// those that end at once.
 const RANKS_PER_TURN: usize = 4;
 
 /// The wake-ups of a rank that ends at once: its two outputs and its end.
@@ -350,7 +350,8 @@ impl LaunchedJob {
         Ok(())
     }
 
-    /// All ranks of a spawned job have ended. The names of its ranks stay if they may be the cause of the launcher's end.
+    /// All ranks of a spawned job have ended. The names of its ranks stay if they may be the cause of the launcher's
+    /// end.
     pub(super) fn end_spawned(&mut self, number: u32) {
         if self.verdict.is_stopped() {
             return;

@@ -276,8 +276,8 @@ macro_rules! methods {
                         let call = {
                             $(let $made = $made.shown();)*
                             move |cbdata: *mut c_void| -> pmix_status_t {
-                                // SAFETY: the entry has this type in every release; what the arguments point to is alive
-                                // until the host has answered (U1); `cbdata` is a slot's number.
+                                // SAFETY: the entry has this type in every release; what the arguments point to is
+                                // alive until the host has answered (U1); `cbdata` is a slot's number.
                                 unsafe { entry($($passed,)* Some(answers::$callback), cbdata) }.into_status()
                             }
                         };

@@ -1,7 +1,7 @@
 //! Flow control of pushed input: the host asks sources to pause, and to go on.
 //!
-//! Our own clients, tools and reading of standard input push the next piece after the answer for the previous one. So a pause
-//! is an answer that waits. Tools of released OpenPMIx wait for no answer, so they push on during a pause.
+//! Our own clients, tools and reading of standard input push the next piece after the answer for the previous one. So a
+//! pause is an answer that waits. Tools of released OpenPMIx wait for no answer, so they push on during a pause.
 //!
 //! The host asks for a pause by a call, or by the answer `PMIX_ERR_IOF_XOFF` to a push, which it has taken.
 

@@ -132,8 +132,8 @@ impl Host for ModuleHost {
     }
 }
 
-/// Writes the log of a process at a gateway whose host has none. As in OpenPMIx, texts for standard output and error are
-/// output of the process: for this server's own outputs, and for tools that pull it.
+/// Writes the log of a process at a gateway whose host has none. As in OpenPMIx, texts for standard output and error
+/// are output of the process: for this server's own outputs, and for tools that pull it.
 fn answer_log(requester: &Requester, request: &Log, reply: Responder<()>) {
     let source = &requester.proc;
     let process = state::current().ok();

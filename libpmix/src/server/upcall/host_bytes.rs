@@ -19,8 +19,8 @@ struct Release {
     cbdata: *mut c_void,
 }
 
-// SAFETY: the host gave a function that a library may call from any thread of its own, with a pointer that is the host's
-// own and that nothing here follows.
+// SAFETY: the host gave a function that a library may call from any thread of its own, with a pointer that is the
+// host's own and that nothing here follows.
 unsafe impl Send for Release {}
 // SAFETY: a shared reference to it gives access to nothing.
 unsafe impl Sync for Release {}

@@ -46,8 +46,8 @@ fn a_node_outside_the_map_is_another_whatever_its_number() {
     assert!(matches!(twice, RegisterError::NodeIdTwice { id: 0, .. }), "{twice}");
 }
 
-/// Regression: an array with aliases was read first. So the number of another array counted for the node, and that of the last one for
-/// `PMIX_NODEID`.
+/// Regression: an array with aliases was read first. So the number of another array counted for the node, and that of
+/// the last one for `PMIX_NODEID`.
 #[test]
 fn the_last_number_of_a_node_counts_also_if_an_array_has_aliases() {
     let array = |id: u32, others: Vec<Info>| node("n1", [vec![info("pmix.nodeid", id)], others].concat());

@@ -117,8 +117,8 @@ impl Conversation for Session {
 }
 
 impl Session {
-    /// Makes the handlers of another session those of this one, too. Both are sessions of this process, and each is closed on
-    /// its own. Handlers run on the thread of any of them, one at a time.
+    /// Makes the handlers of another session those of this one, too. Both are sessions of this process, and each is
+    /// closed on its own. Handlers run on the thread of any of them, one at a time.
     ///
     /// # Errors
     /// A thread could not be started.

@@ -64,8 +64,8 @@ impl Session {
 }
 
 impl Session {
-    /// Adds the values for the other members to a request to form a group, as clients of OpenPMIx do since 6.0. Our own server adds
-    /// the committed values itself, and only if the group has members on other nodes.
+    /// Adds the values for the other members to a request to form a group, as clients of OpenPMIx do since 6.0. Our own
+    /// server adds the committed values itself, and only if the group has members on other nodes.
     fn with_endpoints(&self, mut request: Request) -> Request {
         let profile = self.peer_profile();
         if let Request::GroupConstruct(group) = &mut request

@@ -1,8 +1,9 @@
 //! Answers to queries, for identical later queries.
 //!
 //! An answer serves queries until another request of the process begins or ends, until an event reaches the process, or
-//! until the answer is a second old. The standard lets answers live longer. But programs that were tried on releases of OpenPMIx without such a cache
-//! repeat a query until the answer changes, and an answer depends on requests of the process itself.
+//! until the answer is a second old. The standard lets answers live longer. But programs that were tried on releases of
+//! OpenPMIx without such a cache repeat a query until the answer changes, and an answer depends on requests of the
+//! process itself.
 //!
 //! Source: PMIx Standard, `PMIx_Query_info` and `PMIX_QUERY_REFRESH_CACHE`.
 

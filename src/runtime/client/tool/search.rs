@@ -88,8 +88,8 @@ impl Places {
         of_file(&rendezvous::read(&self.system_tmpdir.join(self.names.system()), Belief::OwnAndRoot)?)
     }
 
-    /// The servers in the directories to which the tool is not `attached`, in the order in which it tries them. Several are
-    /// an error if the tool refuses to choose.
+    /// The servers in the directories to which the tool is not `attached`, in the order in which it tries them. Several
+    /// are an error if the tool refuses to choose.
     pub(super) fn candidates(&self, attached: &[ProcId], is_choice_refused: bool) -> Result<Vec<Chosen>, ToolError> {
         let is_wanted = |name: &str| self.names.is_tool_file(name);
         let is_new = |found: &Found| {

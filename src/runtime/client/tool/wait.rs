@@ -14,8 +14,8 @@ pub struct Look {
     pub left: Option<Duration>,
 }
 
-/// Looks for a server until `look` finds it or the time is over, and at least once. Without a time limit the wait has no
-/// end. Returns whether the server was found.
+/// Looks for a server until `look` finds it or the time is over, and at least once. Without a time limit the wait has
+/// no end. Returns whether the server was found.
 ///
 /// # Errors
 /// The error of `look`.

@@ -304,7 +304,8 @@ fn the_end_of_an_output_has_no_bound() {
     assert_eq!(tags_sent(&mut client).len(), 2);
 }
 
-/// Regression: a refused connection whose turn to be written came when the turn's budget was spent stayed open for ever.
+/// Regression: a refused connection whose turn to be written came when the turn's budget was spent stayed open for
+/// ever.
 #[test]
 fn a_closing_connection_ends_without_a_budget_unless_something_is_queued() {
     let (mut connection, _client) = admitted();

@@ -7,8 +7,8 @@
 //! the server's fabric, or without one that of the inventories    --+
 //! ```
 //!
-//! The answer omits parts of a wish that can't be given, such as a service class or a plane that a node lacks. The log names them. A
-//! required one fails the request. An answer without any part is omitted, too.
+//! The answer omits parts of a wish that can't be given, such as a service class or a plane that a node lacks. The log
+//! names them. A required one fails the request. An answer without any part is omitted, too.
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
@@ -157,8 +157,9 @@ pub(super) struct Sources<'s, 'f> {
     pub(super) secret: &'s [u8],
 }
 
-/// Fulfils wishes. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks elsewhere for wishes of
-/// which this server lacks a part, all of them at once. Returns true, too, if others have given something.
+/// Fulfils wishes. Each answer is one info of the wish's own key, with the wish's name and its values. `ask` asks
+/// elsewhere for wishes of which this server lacks a part, all of them at once. Returns true, too, if others have given
+/// something.
 pub(super) fn allocate(
     wishes: Vec<Wish<'_>>,
     mut sources: Sources<'_, '_>,
@@ -756,8 +757,9 @@ mod tests {
         assert_eq!([key(Value::Bool(true)), key(Value::ByteObject(Vec::new()))], [of_job.clone(), of_job]);
     }
 
-    /// Regression: a host that requested a network without `PMIX_ALLOC_FABRIC_ID` could not start its job: the whole setup failed.
-    /// OpenPMIx gives nothing for such a wish and goes on. The rule: only a required wish fails the setup.
+    /// Regression: a host that requested a network without `PMIX_ALLOC_FABRIC_ID` could not start its job: the whole
+    /// setup failed. OpenPMIx gives nothing for such a wish and goes on. The rule: only a required wish fails the
+    /// setup.
     #[test]
     fn an_optional_wish_without_a_name_gets_nothing_and_fails_nothing() {
         let nameless = info("pmix.alloc.net", Value::info_array(vec![info("pmix.alloc.nettype", "ethernet")]));

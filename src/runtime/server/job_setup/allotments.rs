@@ -1,7 +1,8 @@
 //! The values that a job was given before its description.
 //!
-//! A later answer of a setup is about all applications so far, so it has most values of the earlier ones again. They are kept once. Endpoints
-//! of several calls are kept as lists, so that a call reads its own alone. Endpoints of one call stay in runs of ranks, which are smaller.
+//! A later answer of a setup is about all applications so far, so it has most values of the earlier ones again. They
+//! are kept once. Endpoints of several calls are kept as lists, so that a call reads its own alone. Endpoints of one
+//! call stay in runs of ranks, which are smaller.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use crate::gds::registration::{ENDPOINTS, info_of_lists, lists_of};
 use crate::keys;
 use crate::types::{Info, Key, Value};
 
-/// Values of several calls. As in a description, the newest value of a key counts, and the first endpoints of a process.
+/// Values of several calls. As in a description, the newest value of a key counts, and the first endpoints of a
+/// process.
 #[derive(Debug, Default)]
 pub(super) struct Allotments {
     values: Vec<Info>,

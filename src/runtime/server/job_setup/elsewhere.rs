@@ -1,5 +1,5 @@
-//! The question for fabric resources that the server lacks: an allocation request to the host or the scheduler, with the lacking wishes and
-//! the job's layout.
+//! The question for fabric resources that the server lacks: an allocation request to the host or the scheduler, with
+//! the lacking wishes and the job's layout.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::keys;
 use crate::types::{AsStatus, Info, Key, Namespace, Status};
 
-/// Info that [`super::JobSetup::setup_application`] puts before all others: a version, a space, and the job. PRRTE passes on the changes
-/// of the environment alone, so infos without the mark are taken, too.
+/// Info that [`super::JobSetup::setup_application`] puts before all others: a version, a space, and the job. PRRTE
+/// passes on the changes of the environment alone, so infos without the mark are taken, too.
 pub(super) const MARK: &str = "modex.setup";
 /// Version of the infos. A later version means something that this library would overlook.
 pub(super) const VERSION: &str = "1";

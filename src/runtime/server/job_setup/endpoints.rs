@@ -5,8 +5,9 @@
 //! fabric, nodes and ranks, endpoints of the wishes --> modex.fabric.job: values of the description
 //! ```
 //!
-//! Each application has its endpoints from the hardware at its setup, so a later change moves none of them. Devices have numbers that stay
-//! (`known_devices`), so the answer does not depend on the time of the later setups. Facts about nodes are those of the newest hardware.
+//! Each application has its endpoints from the hardware at its setup, so a later change moves none of them. Devices
+//! have numbers that stay (`known_devices`), so the answer does not depend on the time of the later setups. Facts about
+//! nodes are those of the newest hardware.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +104,8 @@ pub(super) struct JobFabric<'a> {
     distances: RefCell<BTreeMap<(ProcessPlace, DevicePlace), Option<u32>>>,
 }
 
-/// The name of a wish, the names of its plane and kind, and the node. Applications may want different devices under one name.
+/// The name of a wish, the names of its plane and kind, and the node. Applications may want different devices under one
+/// name.
 type WishKey = (Key, Option<String>, Option<String>, String);
 
 /// A node of a wish. Applications share its devices.
@@ -165,8 +167,8 @@ impl<'a> JobFabric<'a> {
         of_job
     }
 
-    /// Takes endpoints for a wish of the application that is set up. Returns the arrays of all applications with this wish: one for each
-    /// node, with its devices, and one for each process.
+    /// Takes endpoints for a wish of the application that is set up. Returns the arrays of all applications with this
+    /// wish: one for each node, with its devices, and one for each process.
     pub(super) fn take(&mut self, id: &Key, wanted: &Wanted) -> Result<Vec<Info>, FabricShortage> {
         if let Some(placed) = self.applications.last() {
             self.add(id, placed, wanted)?;
@@ -205,7 +207,8 @@ impl<'a> JobFabric<'a> {
         Ok(())
     }
 
-    /// Refuses endpoints beyond the limit. Each node counts, because it has an array. Returns the count with these endpoints.
+    /// Refuses endpoints beyond the limit. Each node counts, because it has an array. Returns the count with these
+    /// endpoints.
     fn count_with(&self, layout: &Layout, wanted: &Wanted, of_processes: u64) -> Result<u64, FabricShortage> {
         let of_nodes = wanted.of_node.saturating_add(1).saturating_mul(layout.node_count());
         let found = of_processes.saturating_add(of_nodes).saturating_add(self.count);
@@ -518,7 +521,8 @@ mod tests {
         JobFabric::new(&applications[0].hardware, applications).values()
     }
 
-    /// A block of processes on each node, and a device in each plane: the lists of the nodes are all that costs something.
+    /// A block of processes on each node, and a device in each plane: the lists of the nodes are all that costs
+    /// something.
     #[test]
     fn regular_endpoints_cost_little_a_rank() {
         const NODES: u32 = 50;
@@ -598,7 +602,8 @@ mod tests {
         info(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts))
     }
 
-    /// Regression: of two equally close devices in each package, ranks that were bound in turn to the packages used one.
+    /// Regression: of two equally close devices in each package, ranks that were bound in turn to the packages used
+    /// one.
     #[test]
     fn ranks_that_are_bound_in_turn_use_all_close_devices() {
         let bindings: Vec<Info> =

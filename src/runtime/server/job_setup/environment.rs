@@ -110,8 +110,8 @@ impl EnvironmentChange {
         Info::new(Key::from_static(key), Value::Envar(Box::new(envar)))
     }
 
-    /// Adds the changes of a later call. They apply after the earlier changes. An earlier change is left out if a later one
-    /// repeats it, or sets or removes its variable.
+    /// Adds the changes of a later call. They apply after the earlier changes. An earlier change is left out if a later
+    /// one repeats it, or sets or removes its variable.
     pub(super) fn add_up(changes: &mut Vec<Self>, more: Vec<Self>) {
         let mut later: BTreeSet<Self> = BTreeSet::new();
         let mut settled: BTreeSet<Text> = BTreeSet::new();

@@ -1,7 +1,8 @@
 //! Jobs that have got fabric resources: their security keys, and the applications that were set up so far.
 //!
-//! A host may set up the applications of a job one by one. Each answer is about all of them, as that of one setup would be. So devices are
-//! used evenly, and a later answer can take the place of an earlier one. A change of the fabric moves no endpoints of earlier applications.
+//! A host may set up the applications of a job one by one. Each answer is about all of them, as that of one setup would
+//! be. So devices are used evenly, and a later answer can take the place of an earlier one. A change of the fabric
+//! moves no endpoints of earlier applications.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -67,8 +68,8 @@ pub(super) struct ApplicationSetup<'j> {
 pub struct NoRandomBytes;
 
 impl FabricJobs {
-    /// Adds an application to a user's job. It has its endpoints from the newest hardware. `is_hosts` is true for a job that the host sets up.
-    /// The limits are those of all applications.
+    /// Adds an application to a user's job. It has its endpoints from the newest hardware. `is_hosts` is true for a job
+    /// that the host sets up. The limits are those of all applications.
     pub(super) fn add(
         &self,
         (owner, job): (u32, &Namespace),
@@ -158,8 +159,8 @@ impl Drop for ApplicationSetup<'_> {
 }
 
 impl FabricJobs {
-    /// Replaces the earlier hardware of all jobs, so that none of them keeps the whole of it. The nodes of large jobs are compared without the
-    /// lock: until then a job has the same endpoints from its earlier hardware.
+    /// Replaces the earlier hardware of all jobs, so that none of them keeps the whole of it. The nodes of large jobs
+    /// are compared without the lock: until then a job has the same endpoints from its earlier hardware.
     fn settle(&self, newest: &Hardware) {
         let mut state = self.0.lock();
         if state.newest.replace(newest.clone()).is_some_and(|earlier| earlier.is_same(newest)) {
@@ -219,8 +220,8 @@ impl Kept {
         self.applications.iter().any(|other| other.application.layout.has_process_of(&runs))
     }
 
-    /// Adds an application. A setup of the same processes again is a new start of the job from there, so it may have the same answer. The end
-    /// of an earlier job of this name may be unknown. A job beyond a limit begins anew, too.
+    /// Adds an application. A setup of the same processes again is a new start of the job from there, so it may have
+    /// the same answer. The end of an earlier job of this name may be unknown. A job beyond a limit begins anew, too.
     /// Returns the applications so far, and those that are dropped.
     fn add(
         &mut self,
@@ -261,8 +262,8 @@ fn shrink(kept: &mut VecDeque<Kept>) {
     }
 }
 
-/// Removes the oldest job of the user with the most, so that no user takes the keys of others. The job that is added, the first one, loses
-/// its applications before that.
+/// Removes the oldest job of the user with the most, so that no user takes the keys of others. The job that is added,
+/// the first one, loses its applications before that.
 fn remove_one(kept: &mut VecDeque<Kept>) {
     let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
     for Kept { owner, size_bytes, .. } in kept.iter() {

@@ -28,7 +28,8 @@ use crate::server::Capabilities;
 use crate::topo::inventory::SharedInventories;
 use crate::types::{Info, InfoFlags, Namespace};
 
-/// Limits of the layout in a question of another process: a description of a job has room for about as many nodes and ranks.
+/// Limits of the layout in a question of another process: a description of a job has room for about as many nodes and
+/// ranks.
 const QUESTION_LIMITS: MapLimits = MapLimits {
     nodes_max: 1 << 17,
     ranks_max: 1 << 20,
@@ -103,14 +104,14 @@ impl FabricGrants {
         self.queue.enter(Lane { owner, job: job.clone(), may_ask }, infos, asks)
     }
 
-    /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host passes on the
-    /// infos of a question.
+    /// Whether another one may have what this server lacks. A server of a fabric has all that there is, and a host
+    /// passes on the infos of a question.
     pub(super) fn asks_elsewhere(&self, infos: &[Info]) -> bool {
         !self.is_named && !self.is_scheduler && !is_question(infos)
     }
 
-    /// The resources of a job that this server's host sets up. The job is that of `PMIX_USERID`, else of the server's user. The caller
-    /// keeps the setup if all of it succeeds.
+    /// The resources of a job that this server's host sets up. The job is that of `PMIX_USERID`, else of the server's
+    /// user. The caller keeps the setup if all of it succeeds.
     pub(super) fn of_host<'g>(
         &'g self,
         namespace: &Namespace,

@@ -1,6 +1,7 @@
 //! The fabric and the inventories from which applications have their endpoints.
 //!
-//! Jobs keep a part of earlier hardware alone: the devices of their nodes. So changes of a large fabric do not add up in memory.
+//! Jobs keep a part of earlier hardware alone: the devices of their nodes. So changes of a large fabric do not add up
+//! in memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ impl Hardware {
         self.fabric.is_same(&other.fabric) && Arc::ptr_eq(&self.inventories, &other.inventories)
     }
 
-    /// The hardware of some nodes at a later time: the `newest`, if nothing has changed there. Otherwise their part of this.
+    /// The hardware of some nodes at a later time: the `newest`, if nothing has changed there. Otherwise their part of
+    /// this.
     pub(super) fn kept_for<'n, I: Iterator<Item = &'n str>>(&self, nodes: impl Fn() -> I, newest: &Self) -> Self {
         #[cfg(test)]
         ON_COMPARISON.with_borrow(|note| note.iter().for_each(|note| note()));

@@ -1,5 +1,5 @@
-//! The environment of jobs: variables that the user and the host forward, variables of programming models, changes by the
-//! host, and those of parent jobs.
+//! The environment of jobs: variables that the user and the host forward, variables of programming models, changes by
+//! the host, and those of parent jobs.
 //!
 //! ```text
 //! parent jobs (PMIX_PARENT_ID) ─┐
@@ -276,8 +276,8 @@ fn patterns_of(found: Option<(String, String)>) -> Result<Option<EnvironmentPatt
     text.parse().map(Some).map_err(|error| SetupError::Pattern { place: place.into(), error })
 }
 
-/// The variables that a selection names, in the order of their names: the environment has no order, and two calls give the
-/// same. A server's own variables are left out, since they would lead the processes to another server.
+/// The variables that a selection names, in the order of their names: the environment has no order, and two calls give
+/// the same. A server's own variables are left out, since they would lead the processes to another server.
 fn harvest(selections: &[Selection], variables: &[(OsString, OsString)]) -> Vec<EnvironmentChange> {
     let is_selected = |name: &OsStr| {
         let is_named = |(wanted, unwanted): &Selection| wanted.matches(name) && !unwanted.matches(name);

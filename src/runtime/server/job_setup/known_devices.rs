@@ -1,8 +1,8 @@
 //! The devices of a node that applications of a job have met so far.
 //!
-//! Each application has its endpoints from the fabric at its setup. A device is the same one in all of them as long as its name and id are,
-//! because its processes know it by them. It keeps its number here, also while a fabric lacks it or its plane has another name. So turns go on,
-//! and no endpoint is given twice.
+//! Each application has its endpoints from the fabric at its setup. A device is the same one in all of them as long as
+//! its name and id are, because its processes know it by them. It keeps its number here, also while a fabric lacks it
+//! or its plane has another name. So turns go on, and no endpoint is given twice.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,8 @@ impl<'a> KnownDevices<'a> {
     }
 }
 
-/// Lists of devices that a node has had, each with a number. Places of processes have their order of devices for one list.
+/// Lists of devices that a node has had, each with a number. Places of processes have their order of devices for one
+/// list.
 #[derive(Debug, Default)]
 pub(super) struct DeviceLists(BTreeMap<Vec<u32>, usize>);
 

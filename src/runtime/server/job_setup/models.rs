@@ -6,7 +6,8 @@ use crate::types::Info;
 /// A library of a programming model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Model {
-    /// Its name in the parameters `PMIX_MCA_pmdl_<name>_include_envars` and `_exclude_envars`. Open MPI's are OpenPMIx's.
+    /// Its name in the parameters `PMIX_MCA_pmdl_<name>_include_envars` and `_exclude_envars`. Open MPI's are
+    /// OpenPMIx's.
     pub(super) name: &'static str,
     /// Parts of its names in lower case.
     names: &'static [&'static str],
@@ -32,12 +33,13 @@ const MODELS: [Model; 4] = [
     Model { name: "impi", names: &["intel", "impi"], variables: "I_MPI_*", of_process: "", is_mpi: true },
 ];
 
-/// Modules for fabrics that collect variables, with the variables of their drivers. OpenPMIx has the same. `tcp` has none.
+/// Modules for fabrics that collect variables, with the variables of their drivers. OpenPMIx has the same. `tcp` has
+/// none.
 pub(super) const DRIVERS: [(&str, &str); 3] =
     [("nvd", "UCX_*;HCOLL_*;UCC_*;SHARP_*;NCCL_*"), ("opa", "HFI_*;PSM2_*"), ("tcp", "")];
 
-/// The libraries that infos of a job name: its programming model, the name of the library, and its personality. The model
-/// "MPI" without a known library stands for every MPI library.
+/// The libraries that infos of a job name: its programming model, the name of the library, and its personality. The
+/// model "MPI" without a known library stands for every MPI library.
 pub(super) fn models_of(infos: &[Info]) -> Vec<Model> {
     let texts = |key: &'static str| infos.iter().filter(move |info| info.key.as_str() == key).flat_map(parts);
     let libraries: Vec<Model> = texts(keys::MODEL_LIBRARY_NAME.name()).flat_map(|text| named(&text)).collect();

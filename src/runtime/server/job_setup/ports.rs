@@ -6,8 +6,8 @@
 //!                                   +-- refused setup, or end of job --+
 //! ```
 //!
-//! All nodes of a job get the same ports, so a group has as many as one node of the job needs. The jobs of a user have a
-//! share of a group, if the host names users.
+//! All nodes of a job get the same ports, so a group has as many as one node of the job needs. The jobs of a user have
+//! a share of a group, if the host names users.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -257,8 +257,8 @@ impl PortSetup<'_> {
         self.desk.0.lock().groups.iter().any(|open| open.group.is_of(kind, plane))
     }
 
-    /// Takes so many ports of the first group of a type and plane for a wish. `None` if there is no such group. Without a type or
-    /// plane each one is right. Ports that the wish has got in earlier setups of the job are the first.
+    /// Takes so many ports of the first group of a type and plane for a wish. `None` if there is no such group. Without
+    /// a type or plane each one is right. Ports that the wish has got in earlier setups of the job are the first.
     pub(super) fn take(&self, id: &Key, kind: Option<&str>, plane: Option<&str>, needed: u64) -> Option<Taken> {
         let mut books = self.desk.0.lock();
         let Books { groups, held, .. } = &mut *books;

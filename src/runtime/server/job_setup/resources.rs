@@ -4,18 +4,19 @@ use crate::gds::registration::{Description, RegisterError, check_resources, reso
 use crate::keys;
 use crate::types::{Info, Namespace, Value};
 
-/// Puts the resources for this job before its description, so that the description's values count. Leaves out single values that the
-/// description has itself.
+/// Puts the resources for this job before its description, so that the description's values count. Leaves out single
+/// values that the description has itself.
 pub(super) fn add(namespace: &Namespace, description: &mut Description, resources: &[Info]) {
     let mut added = resources_for(namespace, description, resources);
     added.retain(|resource| entries(resource).is_some() || !description.has(&resource.key));
     description.prepend(added);
 }
 
-/// Adds resources, unless a value can't be read or contradicts another resource. A value that can't be stored (nested too deep or
-/// too large) fails later, with the first job.
+/// Adds resources, unless a value can't be read or contradicts another resource. A value that can't be stored (nested
+/// too deep or too large) fails later, with the first job.
 ///
-/// Facts about a group are no resources. PRRTE registers them here and then returns them to the members' servers once more.
+/// Facts about a group are no resources. PRRTE registers them here and then returns them to the members' servers once
+/// more.
 pub(super) fn keep(kept: &mut Vec<Info>, mut added: Vec<Info>) -> Result<(), RegisterError> {
     added.retain(|info| !OF_GROUPS.contains(&info.key.as_str()));
     check_resources(kept, &added)?;
@@ -32,8 +33,8 @@ const OF_GROUPS: [&str; 5] = [
     keys::GROUP_JOB_INFO.name(),
 ];
 
-/// Removes resources. A key alone means all values of that key. A node's array means the keys that it names of that node, or the
-/// whole node if it names none. A device's number means every array that holds it.
+/// Removes resources. A key alone means all values of that key. A node's array means the keys that it names of that
+/// node, or the whole node if it names none. A device's number means every array that holds it.
 ///
 /// Source: PMIx Standard, chapter on server-specific interfaces (`PMIx_server_deregister_resources`).
 pub(super) fn take_back(resources: &mut Vec<Info>, meant: &[Info]) {

@@ -15,7 +15,8 @@ use crate::types::{Info, Namespace};
 /// Setups of one job that have not ended.
 pub(super) const SETUPS_MAX: usize = 1024;
 
-/// A job of a user. A host may answer the question of its own setup with another setup, so questions have an order of their own.
+/// A job of a user. A host may answer the question of its own setup with another setup, so questions have an order of
+/// their own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::runtime::server) struct Lane {
     pub(super) owner: u32,
@@ -109,8 +110,8 @@ impl QueuedSetup {
         self.0.as_ref().is_some_and(|place| place.asks || is_behind(place))
     }
 
-    /// Waits for all earlier setups. Each of them must end within its own time and that of this one, as its question does. A setup that
-    /// waits for this one would never end.
+    /// Waits for all earlier setups. Each of them must end within its own time and that of this one, as its question
+    /// does. A setup that waits for this one would never end.
     pub(in crate::runtime::server) fn wait(&self) -> Result<(), SetupError> {
         self.wait_within(|seconds| Duration::from_secs(seconds.into()))
     }
@@ -174,8 +175,8 @@ mod tests {
         assert!(enter("job").unwrap().may_wait());
     }
 
-    /// A host that sets up the job of its own question would wait for itself for ever. Setups that begin together have one time limit, and the
-    /// first one may need all of it: the others failed then.
+    /// A host that sets up the job of its own question would wait for itself for ever. Setups that begin together have
+    /// one time limit, and the first one may need all of it: the others failed then.
     #[test]
     fn an_earlier_setup_that_does_not_end_within_both_times_is_an_error() {
         let queue = Arc::new(SetupQueue::default());

@@ -534,7 +534,8 @@ impl Fixture {
         Ok(infos)
     }
 
-    /// The keys under the name `net`, and the devices and bytes of each endpoint there: those of the nodes, and those of the processes.
+    /// The keys under the name `net`, and the devices and bytes of each endpoint there: those of the nodes, and those
+    /// of the processes.
     fn granted(&self) -> (Vec<String>, BTreeMap<String, Endpoints>) {
         let value = self.found(Rank::Wildcard, "net").unwrap();
         let parts: Vec<&Info> = elements(&value).collect();
@@ -550,8 +551,8 @@ impl Fixture {
     }
 }
 
-/// Regression: a server with a fabric gave nothing for a wish, and refused a required one. So did its scheduler's host. Now the wish is
-/// for endpoints of this fabric, found under its name and as the process's own.
+/// Regression: a server with a fabric gave nothing for a wish, and refused a required one. So did its scheduler's host.
+/// Now the wish is for endpoints of this fabric, found under its name and as the process's own.
 #[test]
 fn a_wish_gets_endpoints_of_its_plane_on_the_servers_fabric() {
     let fixture = fixture_with_fabric();
@@ -613,8 +614,8 @@ fn maps_with_a_type_name_the_nodes_and_ranks() {
     assert!(given.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()), "{given:?}");
 }
 
-/// The job has the planes 0 (two devices of a node) and 1 (one device). A process that wants more endpoints than there are devices has
-/// several at one, and numbers tell them apart, in several wishes, too.
+/// The job has the planes 0 (two devices of a node) and 1 (one device). A process that wants more endpoints than there
+/// are devices has several at one, and numbers tell them apart, in several wishes, too.
 #[test]
 fn a_process_has_several_endpoints_at_one_device_if_it_wants_more_than_there_are() {
     let fixture = fixture_with_fabric();
@@ -625,7 +626,8 @@ fn a_process_has_several_endpoints_at_one_device_if_it_wants_more_than_there_are
         let bytes = if earlier == 0 { vec![1, 0, 0, 0] } else { vec![1, 0, 0, 0, earlier, 0, 0, 0] };
         (format!("test000:nic00{device}"), bytes)
     };
-    // nic000 and nic002 are the first of each plane. The first process has nic000 last, so the second one begins with nic002.
+    // nic000 and nic002 are the first of each plane. The first process has nic000 last, so the second one begins with
+    // nic002.
     let wanted = vec![at(2, 0), at(1, 0), at(0, 0), at(2, 1)];
     assert_eq!(fixture.granted().1["1"], wanted);
     // A wish without numbers has one in each of its planes.
@@ -768,8 +770,8 @@ fn deliver_devices(server: &Server, node: &str, names: &[&str]) {
 /// A node, and the names of its devices.
 type Delivered = (&'static str, &'static [&'static str]);
 
-/// Each application's rank on a node of its own, with inventories that change before some of them. Gives the last answer alone to the node, and
-/// returns the device of each rank.
+/// Each application's rank on a node of its own, with inventories that change before some of them. Gives the last
+/// answer alone to the node, and returns the device of each rank.
 fn devices_after_changes(applications: &[(&str, &[Delivered])], wishes: &[Info]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let builder = Server::builder().hostname("n0").tmpdir(directory.path());
@@ -795,8 +797,8 @@ fn devices_after_changes(applications: &[(&str, &[Delivered])], wishes: &[Info])
     endpoints.into_iter().map(|of| of.into_iter().map(|(device, _)| device).collect::<Vec<_>>().join(",")).collect()
 }
 
-/// Regression: the answer for a later application gave earlier ones other devices if an inventory had changed meanwhile. Their processes may
-/// run already, and other nodes have the earlier answer.
+/// Regression: the answer for a later application gave earlier ones other devices if an inventory had changed
+/// meanwhile. Their processes may run already, and other nodes have the earlier answer.
 #[test]
 fn a_change_of_the_fabric_moves_no_endpoints_of_earlier_applications() {
     for wishes in [&[][..], &[wish(&[endpoints_wanted(1)])]] {
@@ -816,8 +818,8 @@ fn a_change_of_the_fabric_moves_no_endpoints_of_earlier_applications() {
     }
 }
 
-/// Regression: after an inventory that changed and changed back, two applications had one fabric again. Their turns went on from each other,
-/// so the later answer moved endpoints of the second one.
+/// Regression: after an inventory that changed and changed back, two applications had one fabric again. Their turns
+/// went on from each other, so the later answer moved endpoints of the second one.
 #[test]
 fn a_change_that_is_taken_back_moves_no_endpoints() {
     let applications: [(&str, &[Delivered]); 5] = [
@@ -879,8 +881,9 @@ fn further_endpoints_of_a_node_are_those_of_the_changed_fabric() {
     }
 }
 
-/// Regression: each plane of the fabric counted for the limit of endpoints, also one without a device of the job. So a large application that
-/// had been set up lost its endpoints in later answers, when another node got a device in another plane.
+/// Regression: each plane of the fabric counted for the limit of endpoints, also one without a device of the job. So a
+/// large application that had been set up lost its endpoints in later answers, when another node got a device in
+/// another plane.
 #[test]
 fn planes_without_a_device_of_the_job_do_not_count() {
     let fixture = fixture_with_fabric();
@@ -895,7 +898,8 @@ fn planes_without_a_device_of_the_job_do_not_count() {
     assert_eq!(ask(None).unwrap_err().status(), Status::ERR_OUT_OF_RESOURCE, "two planes");
 }
 
-/// Regression: two requests of one name, one of them for an endpoint in each plane, had the number of endpoints of the first.
+/// Regression: two requests of one name, one of them for an endpoint in each plane, had the number of endpoints of the
+/// first.
 #[test]
 fn requests_with_and_without_numbers_share_no_order_of_devices() {
     let fixture = fixture_with_fabric();
@@ -948,7 +952,8 @@ fn bound(rank: u32) -> Info {
     required(part(keys::PROC_INFO_ARRAY.name(), Value::info_array(facts.to_vec())))
 }
 
-/// Regression: without a description of the fabric, the endpoints were in turns over all interfaces and under the name of the wish alone.
+/// Regression: without a description of the fabric, the endpoints were in turns over all interfaces and under the name
+/// of the wish alone.
 #[test]
 fn inventories_without_a_description_give_the_closest_devices_under_the_standards_keys() {
     for mark in [required, std::convert::identity] {
@@ -988,7 +993,8 @@ fn a_kind_of_devices_is_in_upper_or_lower_case() {
     assert_eq!(fixture.endpoints(0).len(), 1);
 }
 
-/// The applications of a job are set up one by one. All get the same key, and the processes of each keep their endpoints.
+/// The applications of a job are set up one by one. All get the same key, and the processes of each keep their
+/// endpoints.
 #[test]
 fn each_application_adds_its_endpoints_and_the_key_stays() {
     let fixture = fixture_with_fabric();
@@ -1014,7 +1020,8 @@ fn each_application_adds_its_endpoints_and_the_key_stays() {
     assert_eq!([0, 1, 2].map(first), all);
 }
 
-/// The values of each application were kept again with each later one. Their memory grew with the square of the applications.
+/// The values of each application were kept again with each later one. Their memory grew with the square of the
+/// applications.
 #[test]
 fn values_that_wait_for_a_registration_are_kept_once() {
     let waiting = |count: u32| {
@@ -1057,8 +1064,8 @@ fn a_call_reads_its_own_endpoints_alone() {
     assert!(few > 0 && many < few * 9 / 4, "{few} and {many} lists");
 }
 
-/// Regression: the second application began with the first device again. The ranks at a switch, the value under the name of a wish and its key
-/// were those of the last application.
+/// Regression: the second application began with the first device again. The ranks at a switch, the value under the
+/// name of a wish and its key were those of the last application.
 #[test]
 fn applications_that_are_set_up_one_by_one_have_what_one_setup_gives() {
     let parts = [
@@ -1137,8 +1144,8 @@ impl Host for Keeper {
     }
 }
 
-/// Regression: the second application counted the endpoints of the first one, whose setup failed at the scheduler. A later answer gave the
-/// second one another device.
+/// Regression: the second application counted the endpoints of the first one, whose setup failed at the scheduler. A
+/// later answer gave the second one another device.
 #[test]
 fn a_setup_waits_for_an_earlier_one_of_its_job() {
     let (directory, host) = (tempfile::tempdir().unwrap(), Keeper::default());

@@ -1,7 +1,8 @@
 //! Pulls of output by the server's own process.
 //!
-//! The host of the server delivers all output, so a pull needs nobody's consent. Pieces go to the handlers on the thread of the
-//! host's functions, in the order of their delivery. A handler that does not keep up misses pieces beyond a bound.
+//! The host of the server delivers all output, so a pull needs nobody's consent. Pieces go to the handlers on the
+//! thread of the host's functions, in the order of their delivery. A handler that does not keep up misses pieces beyond
+//! a bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -145,8 +146,8 @@ impl OwnPulls {
         })
     }
 
-    /// Calls the handlers of pulls that have not ended since. The panic hook reports the panic of a handler; the others get the
-    /// output.
+    /// Calls the handlers of pulls that have not ended since. The panic hook reports the panic of a handler; the others
+    /// get the output.
     pub(super) fn hand_over(&self, admitted: Admitted) {
         let Admitted { takers, output, size } = admitted;
         for number in takers {

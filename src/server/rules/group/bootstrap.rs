@@ -149,9 +149,10 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The host answers a process that does not know the other members. The answer is for all of them on this node, because
-    /// hosts of OpenPMIx give one for each node. A waiting process of the members' jobs that no leader has added is told so. A leader of
-    /// another group still waits for its own answer, and so do processes of other jobs. Returns the signatures of the operations that have got an answer, too.
+    /// The host answers a process that does not know the other members. The answer is for all of them on this node,
+    /// because hosts of OpenPMIx give one for each node. A waiting process of the members' jobs that no leader has
+    /// added is told so. A leader of another group still waits for its own answer, and so do processes of other jobs.
+    /// Returns the signatures of the operations that have got an answer, too.
     pub(in crate::server::rules) fn share_answer(&mut self, id: OperationId, answer: &HostAnswer) -> Vec<Signature> {
         let mut same = self.collectives.in_same_bootstrap(id).peekable();
         if same.peek().is_none() {

@@ -1,7 +1,7 @@
 //! Endpoint data of a group with members on several nodes: the values that they have committed for other nodes.
 //!
-//! The request to the host carries the values of the local members, and its answer the values of all members. So a member finds a value
-//! without a fence, and with `PMIX_IMMEDIATE`.
+//! The request to the host carries the values of the local members, and its answer the values of all members. So a
+//! member finds a value without a fence, and with `PMIX_IMMEDIATE`.
 //!
 //! Source: OpenPMIx from 6.0 on.
 
@@ -16,8 +16,8 @@ use crate::server::state::{CollectiveKind, HostAnswer, OperationId, ServerCore, 
 use crate::types::{Info, Kval, ProcId, Time, footprint};
 
 impl<S: Datastore> ServerCore<S> {
-    /// The values of the local processes that form a group over nodes, for the host. Clients of OpenPMIx send theirs with the request.
-    /// Copying ends with the first process whose values exceed [`ENDPOINT_BYTES_MAX`].
+    /// The values of the local processes that form a group over nodes, for the host. Clients of OpenPMIx send theirs
+    /// with the request. Copying ends with the first process whose values exceed [`ENDPOINT_BYTES_MAX`].
     pub(in crate::server::rules) fn endpoints_for_host(&self, id: OperationId) -> Vec<Info> {
         let Some(operation) = self.collectives.get(id) else { return Vec::new() };
         let is_construct = matches!(operation.signature().kind, CollectiveKind::Group(GroupOperation::Construct, _));
@@ -52,7 +52,8 @@ impl<S: Datastore> ServerCore<S> {
         endpoints(proc, given.map(|Kval { key, value }| (key, value)))
     }
 
-    /// Takes the values of remote members out of the host's answer. They are published before a local member hears of the group.
+    /// Takes the values of remote members out of the host's answer. They are published before a local member hears of
+    /// the group.
     pub(in crate::server::rules) fn take_endpoints(&mut self, now: Time, answer: &mut HostAnswer) {
         let is_endpoints = |info: &Info| info.key.as_str() == keys::GROUP_ENDPT_DATA.name();
         let (given, info) = std::mem::take(&mut answer.info).into_iter().partition::<Vec<_>, _>(is_endpoints);

@@ -91,8 +91,8 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Answers queries of the server's own process at once: the host itself waits. Values that need the topology are not
-    /// found; the host has functions for it.
+    /// Answers queries of the server's own process at once: the host itself waits. Values that need the topology are
+    /// not found; the host has functions for it.
     pub(in crate::server) fn answer_queries_of_host(&mut self, ticket: CallTicket, query: OwnQuery) {
         match self.answers_for_host(query) {
             Ok(answers) => self.outputs.complete_later(ticket, HostData::Queries(answers)),
