@@ -7,7 +7,7 @@
 //! tool: PMIX_DEBUGGER_RELEASE -----------------> launcher: PMIX_LAUNCH_DIRECTIVES, job, PMIX_LAUNCH_COMPLETE
 //! ```
 //!
-//! The release comes by any of three ways: from the tool's server, from the server that has started the launcher, or
+//! The release comes by any of three connections: from the tool's server, from the server that has started the launcher, or
 //! from a tool that is attached to the launcher. A tool of the first two ways hears of the job by the same way.
 //!
 //! The launcher's server also serves the tool on the connection that the launcher has made, as PRRTE's launchers do.
@@ -30,6 +30,7 @@ use modex::types::{Info, Key, ProcId, Rank, Status, Value};
 use modex::{
     AsStatus, AttachError, Client, EventError, GetError, GetOptions, Operation, Pending, Server, Tool, ToolDirections,
 };
+use nix::fcntl::{FcntlArg, fcntl};
 
 use super::life_events::LifeEvent;
 use super::spawn_request::{self, PAUSE, SpawnRefusal};
@@ -48,6 +49,8 @@ pub(super) const VARIABLES: [&str; 6] = [
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a server may take to tell the directives. The launcher does nothing else meanwhile.
 const DIRECTIVES_TIME_MAX: Duration = Duration::from_secs(10);
+/// The room for input of the tool before a rank reads it: as much as any user may have.
+const INPUT_PIPE_BYTES: i32 = 1 << 20;
 /// How long the launcher waits at its end for answers to its last events.
 const LAST_ANSWERS_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -102,7 +105,7 @@ impl ToolStart {
     }
 
     /// Connects to the tool, and to the server that has started this launcher. They may be the same.
-    fn connect(&self, server: &Server) -> Result<Ways, AttachError> {
+    fn connect(&self, server: &Server) -> Result<ToolConnections, AttachError> {
         let starter = ClientEnvironment::parse(runtime::environment()).ok().map(|found| found.server.address.server);
         let served = self.address.as_deref().and_then(|address| serve(server, address)).map(Arc::new);
         let builder = Tool::builder().launcher().timeout(CONNECT_TIME_MAX);
@@ -117,13 +120,13 @@ impl ToolStart {
             (None, _, Some(_)) => Some(builder.connect()?),
             (None, Some(address), None) => Some(builder.name(server.proc().clone()).address(address).connect()?),
         };
-        Ok(Ways { served, unserved })
+        Ok(ToolConnections { served, unserved })
     }
 
     /// Connects and listens for the release.
     fn attach(&self, server: &Server, hear: &(impl Fn(ToolNews) + Clone + Send + Sync + 'static)) -> Attached {
-        let ways = self.connect(server)?;
-        for client in ways.clients() {
+        let connections = self.connect(server)?;
+        for client in connections.clients() {
             let (hear, by) = (hear.clone(), client.server().clone());
             client.on_release(move |status, tool| match status {
                 Status::DEBUGGER_RELEASE => hear(ToolNews::Released { by: Some(by.clone()), tool }),
@@ -137,23 +140,23 @@ impl ToolStart {
                 begin(client.report_waiting(), log);
             }
         }
-        Ok(ways)
+        Ok(connections)
     }
 }
 
 /// The connections by which the launcher knows its tool.
-type Attached = Result<Ways, HoldError>;
+type Attached = Result<ToolConnections, HoldError>;
 
 /// The connections to the tool and to the server that has started the launcher.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct ToolConnections {
     /// The tool, which the launcher's server serves on this connection.
     served: Option<Arc<Client>>,
     /// The server that has started the launcher, and a tool that the launcher's server can't serve.
     unserved: Option<Tool>,
 }
 
-impl Ways {
+impl ToolConnections {
     fn clients(&self) -> Vec<Arc<Client>> {
         let others = self.unserved.iter().flat_map(|tool| {
             let client_of = |server: &ProcId| tool.client_of(server).ok();
@@ -197,7 +200,7 @@ pub(super) enum ToolNews {
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     stage: Stage,
-    ways: Ways,
+    connections: ToolConnections,
     /// Whether these connections are made.
     is_attached: bool,
     /// Why the launcher can't work for its tool.
@@ -254,6 +257,8 @@ impl Hold {
         if !start.is_held {
             return Ok(Self::default());
         }
+        // Tools of OpenPMIx stand still while their pipe to the launcher is full. Only a pipe has a size.
+        let _ = fcntl(std::io::stdin(), FcntlArg::F_SETPIPE_SZ(INPUT_PIPE_BYTES));
         let hear_own = hear.clone();
         let own = server.register_event_handler(&[Status::DEBUGGER_RELEASE], &[], move |call| {
             hear_own(ToolNews::Released { by: None, tool: call.source.clone() });
@@ -271,7 +276,7 @@ impl Hold {
     /// The connections are made, or have failed. Returns whether the launcher waits now.
     pub(super) fn attached(&mut self, attached: Attached) -> bool {
         match attached {
-            Ok(ways) => (self.ways, self.is_attached) = (ways, true),
+            Ok(connections) => (self.connections, self.is_attached) = (connections, true),
             Err(error) => self.failure = Some(error),
         }
         self.is_attached && self.awaits_release()
@@ -319,7 +324,7 @@ impl Hold {
     /// not answer could have some.
     pub(super) fn directives(&self) -> Result<Vec<Info>, HoldError> {
         let mut failed = None;
-        for client in self.ways.clients() {
+        for client in self.connections.clients() {
             match directives_of(&client) {
                 Ok(value) => return Ok(spawn_request::launch_directives(&value)?),
                 Err(error) if error.status() == Status::ERR_NOT_FOUND => {}
@@ -331,24 +336,24 @@ impl Hold {
 
     /// Whether the release can come from a tool that the launcher knows.
     pub(super) fn knows_tool(&self) -> bool {
-        !self.ways.clients().is_empty()
+        !self.connections.clients().is_empty()
     }
 
     /// Whether this is the tool that has started the launcher, and the launcher's server serves it.
     pub(super) fn is_tool(&self, proc: &ProcId) -> bool {
-        self.ways.served.as_ref().is_some_and(|tool| tool.server() == proc)
+        self.connections.served.as_ref().is_some_and(|tool| tool.server() == proc)
     }
 
     /// Raises an event at all servers to which the launcher is connected.
     pub(super) fn tell_all(&self, event: &LifeEvent) {
-        let clients = self.ways.clients();
+        let clients = self.connections.clients();
         clients.iter().for_each(|client| self.notify(client, event.status, event.range, &event.infos));
     }
 
     /// Raises an event about the job in the tool, unless the tool is attached to the launcher.
     pub(super) fn tell(&self, event: &LifeEvent) {
         let Some(way) = &self.way else { return };
-        let Some(client) = self.ways.clients().into_iter().find(|client| client.server() == way) else { return };
+        let Some(client) = self.connections.clients().into_iter().find(|client| client.server() == way) else { return };
         let target = |tool: &ProcId| Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), tool.clone());
         let target = self.released_by.as_ref().map(target);
         let range = if target.is_some() { RANGE_CUSTOM } else { event.range };
@@ -373,7 +378,7 @@ impl Drop for Hold {
     /// word as failed.
     fn drop(&mut self) {
         std::mem::take(&mut self.unanswered).wait(LAST_ANSWERS_TIME_MAX);
-        if let Some(tool) = self.ways.unserved.take() {
+        if let Some(tool) = self.connections.unserved.take() {
             // The answer changes nothing.
             let _ = tool.finalize();
         }
@@ -430,7 +435,7 @@ mod tests {
         hold.release(None, None);
         assert!(!hold.awaits_release() && hold.is_waiting());
         // A release that comes before the connections are made is not lost.
-        assert!(!hold.take_release() && !hold.attached(Ok(Ways::default())));
+        assert!(!hold.take_release() && !hold.attached(Ok(ToolConnections::default())));
         assert!(hold.take_release() && !hold.is_waiting());
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Job {
     /// The process that spawned it and wants to hear of its end.
     awaited_by: Option<ProcId>,
     /// The tool that has its input.
-    fed_by: Option<ProcId>,
+    input_source: Option<ProcId>,
     /// The numbers of its ranks among all that run.
     node_ranks: Range<u32>,
     /// The index of the core of each rank, if ranks are bound.
@@ -44,7 +44,7 @@ pub(super) struct Job {
 impl Job {
     pub(super) fn of(plan: &Plan) -> Self {
         let Plan { namespace, apps, app_of_rank, parent, is_awaited, .. } = plan.clone();
-        let fed_by = plan.feeder().cloned();
+        let input_source = plan.feeder().cloned();
         let keeps_output = plan.io.kept_channels.contains(&true);
         let node_ranks = plan.node_rank_first..plan.node_rank_first.saturating_add(plan.rank_count());
         let cores = plan.core_of_rank.clone();
@@ -55,7 +55,7 @@ impl Job {
             keeps_output,
             is_merged: plan.io.form.is_merged,
             awaited_by: parent.filter(|_| is_awaited),
-            fed_by,
+            input_source,
             node_ranks,
             cores,
         }
@@ -131,8 +131,8 @@ impl Jobs {
     }
 
     /// The jobs whose input is that of a tool.
-    pub(super) fn fed_by(&self, tool: &ProcId) -> impl Iterator<Item = u32> {
-        self.running.iter().filter(move |(_, job)| job.fed_by.as_ref() == Some(tool)).map(|(number, _)| *number)
+    pub(super) fn with_input_of(&self, tool: &ProcId) -> impl Iterator<Item = u32> {
+        self.running.iter().filter(move |(_, job)| job.input_source.as_ref() == Some(tool)).map(|(number, _)| *number)
     }
 
     /// Whether this was the name of a job that runs no more.

@@ -21,7 +21,7 @@ use super::style::OutputStyle;
 pub(crate) struct JobOutput {
     pub(crate) style: OutputStyle,
     /// Whether a directive was given for it, even one that is false.
-    pub(crate) is_own: bool,
+    pub(crate) has_directives: bool,
     /// Number of processes of the job, or 0.
     pub(crate) process_count: u32,
     /// Whether output for a file is written to this process's own streams as well.

@@ -84,7 +84,7 @@ impl LocalOutput {
                 job.process_count = info.value.as_u32().unwrap_or(job.process_count);
             } else {
                 job.style.take(info.key.as_str(), &info.value);
-                job.is_own = true;
+                job.has_directives = true;
             }
         }
         // This looks at directories, so the lock is not held.
@@ -118,7 +118,7 @@ impl LocalOutput {
     }
 
     fn job(&self, namespace: &Namespace) -> Arc<JobOutput> {
-        let job = self.jobs.lock().get(namespace).filter(|job| job.is_own).map(Arc::clone);
+        let job = self.jobs.lock().get(namespace).filter(|job| job.has_directives).map(Arc::clone);
         job.unwrap_or_else(|| Arc::clone(&self.default))
     }
 

@@ -18,7 +18,7 @@ use crate::keys;
 use crate::proto::{Command, Group, JobControl, Reply, Request};
 use crate::runtime::shared::event_error::EventError;
 use crate::runtime::shared::events::EventCall;
-use crate::runtime::shared::handler_calls::Conversation;
+use crate::runtime::shared::handler_calls::EventProcess;
 use crate::types::codes::range;
 use crate::types::{Info, InfoFlags, Key, ProcId, Rank, Status, Text, Value};
 

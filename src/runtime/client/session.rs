@@ -346,8 +346,8 @@ impl Session {
             // A close would end the parent's connection, and its thread does not exist here.
             return;
         }
-        if let Some(Handlers { hub, outside }) = self.handlers.get() {
-            hub.part(*outside);
+        if let Some(Handlers { hub, link_id }) = self.handlers.get() {
+            hub.remove_link(*link_id);
         }
         self.progress.close(&self.link);
     }

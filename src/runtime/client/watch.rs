@@ -12,7 +12,7 @@ use crate::events::Registration;
 use crate::proto::Command;
 use crate::runtime::shared::event_error::EventError;
 use crate::runtime::shared::events::EventCall;
-use crate::runtime::shared::handler_calls::{self, Conversation};
+use crate::runtime::shared::handler_calls::{self, EventProcess};
 use crate::types::Status;
 
 /// A wait for events. Clones share it. It ends once: with [`Watch::settle`], with its time limit, or with the

@@ -212,7 +212,8 @@ impl FabricDesk {
         let (orders, receiver) = unbounded();
         let (loop_sender, server) = (self.loop_sender.clone(), self.server.clone());
         // The server began with the first revision.
-        let reader = Reader { loop_sender, server, known: self.known.clone(), announced: FIRST_REVISION, lacking: 0 };
+        let reader =
+            Reader { loop_sender, server, known: self.known.clone(), announced: FIRST_REVISION, warned_of_revision: 0 };
         spawn("modex-fabric", move || reader.run(&receiver))?;
         Ok(orders)
     }
@@ -225,7 +226,7 @@ struct Reader {
     /// The revision that the server's core has.
     announced: u64,
     /// The newest revision in which an updated plane was missing.
-    lacking: u64,
+    warned_of_revision: u64,
 }
 
 impl Reader {
@@ -255,9 +256,9 @@ impl Reader {
     /// the reading failed.
     fn updated(&mut self, fabric: &FabricHandle, plane: u64, status: Status) -> HostReply {
         let facts = facts(fabric, plane);
-        if matches!(facts, HostReply::Status(_)) && self.lacking != fabric.revision() {
+        if matches!(facts, HostReply::Status(_)) && self.warned_of_revision != fabric.revision() {
             // Any client may ask for any plane, so a revision has one line.
-            self.lacking = fabric.revision();
+            self.warned_of_revision = fabric.revision();
             tracing::warn!(
                 "the fabric has no plane {plane} (PMIX_FABRIC_INDEX), so its update is PMIX_ERR_NOT_FOUND; register one of its {} planes",
                 fabric.planes().len()
@@ -388,7 +389,7 @@ mod tests {
         let known = KnownFabric::read(source, &SharedInventories::default()).unwrap();
         let (fabric, server) = (known.handle(), ProcId::new(Namespace::new("server").unwrap(), 0));
         let (loop_sender, _receiver) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
-        let mut reader = Reader { loop_sender, server, known, announced: FIRST_REVISION, lacking: 0 };
+        let mut reader = Reader { loop_sender, server, known, announced: FIRST_REVISION, warned_of_revision: 0 };
         let lines = LogLines::default();
         tracing::subscriber::with_default(lines.subscriber(), || {
             let mut update = |plane| reader.updated(&fabric, plane, Status::SUCCESS);

@@ -93,7 +93,7 @@ pub(in crate::runtime) type Job = Box<dyn FnOnce() + Send>;
 
 /// Services of the process for its handlers. The hub calls these functions with its lock held: they queue something and
 /// return.
-pub(in crate::runtime) trait Outside: Send + Sync {
+pub(in crate::runtime) trait EventLink: Send + Sync {
     /// Queues a job on the handler thread.
     ///
     /// # Errors
@@ -115,22 +115,22 @@ pub(crate) struct EventHub {
     clock: Clock,
 }
 
-/// The number of one conversation of the handlers.
+/// The number of one link of the handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct OutsideId(usize);
+pub(crate) struct EventLinkId(usize);
 
-impl OutsideId {
-    /// The conversation with which the hub was made.
+impl EventLinkId {
+    /// The link with which the hub was made.
     pub(in crate::runtime) const FIRST: Self = Self(0);
 }
 
 struct HubState {
     dispatcher: Dispatcher<Handler>,
-    /// The conversations of the process, the oldest first; never empty. A tool has one with each of its servers.
-    outsides: Vec<(OutsideId, Box<dyn Outside>)>,
-    next_outside: usize,
-    /// The codes that the server of a conversation has confirmed; default handlers by their marker.
-    confirmed: BTreeSet<(OutsideId, Status)>,
+    /// The links of the process, the oldest first; never empty. A tool has one with each of its servers.
+    links: Vec<(EventLinkId, Box<dyn EventLink>)>,
+    next_link: usize,
+    /// The codes that the server of a link has confirmed; default handlers by their marker.
+    confirmed: BTreeSet<(EventLinkId, Status)>,
     /// Handlers that run now.
     running: Vec<(usize, ThreadId)>,
     /// Jobs that wait until a handler returns.
@@ -145,7 +145,7 @@ struct HubState {
 #[derive(Clone, Debug)]
 pub(in crate::runtime) struct Begun {
     pub(in crate::runtime) id: usize,
-    by: OutsideId,
+    by: EventLinkId,
     needed: Vec<Status>,
     upward: Vec<Info>,
 }
@@ -162,11 +162,11 @@ impl Begun {
 
 impl EventHub {
     /// No handlers yet; the first one gets the number `first_id`.
-    pub(in crate::runtime) fn new(own: ProcId, first_id: usize, clock: Clock, outside: Box<dyn Outside>) -> Arc<Self> {
+    pub(in crate::runtime) fn new(own: ProcId, first_id: usize, clock: Clock, link: Box<dyn EventLink>) -> Arc<Self> {
         let state = HubState {
             dispatcher: Dispatcher::new(own, first_id),
-            outsides: vec![(OutsideId::FIRST, outside)],
-            next_outside: 1,
+            links: vec![(EventLinkId::FIRST, link)],
+            next_link: 1,
             confirmed: BTreeSet::new(),
             running: Vec::new(),
             waiting: Vec::new(),
@@ -176,34 +176,34 @@ impl EventHub {
         Arc::new(Self { state: Mutex::new(state), returned: Condvar::new(), clock })
     }
 
-    /// Adds a conversation. It asks for the events of later handlers alone, as in OpenPMIx. `own` is the present name
+    /// Adds a link. It asks for the events of later handlers alone, as in OpenPMIx. `own` is the present name
     /// of the process.
-    pub(in crate::runtime) fn join(&self, own: ProcId, outside: Box<dyn Outside>) -> OutsideId {
+    pub(in crate::runtime) fn add_link(&self, own: ProcId, link: Box<dyn EventLink>) -> EventLinkId {
         let mut state = self.state.lock();
         state.dispatcher.rename(own);
-        outside.listen(state.dispatcher.handler_count() > 0);
-        let id = OutsideId(state.next_outside);
-        state.next_outside += 1;
-        state.outsides.push((id, outside));
+        link.listen(state.dispatcher.handler_count() > 0);
+        let id = EventLinkId(state.next_link);
+        state.next_link += 1;
+        state.links.push((id, link));
         id
     }
 
-    /// Ends a conversation. The last one stays, because its thread still has to run the handlers.
-    pub(in crate::runtime) fn part(&self, id: OutsideId) {
+    /// Ends a link. The last one stays, because its thread still has to run the handlers.
+    pub(in crate::runtime) fn remove_link(&self, id: EventLinkId) {
         let mut state = self.state.lock();
-        let is_last = state.outsides.len() == 1;
-        let parted: Vec<_> = state.outsides.extract_if(.., |(other, _)| !is_last && *other == id).collect();
+        let is_last = state.links.len() == 1;
+        let removed: Vec<_> = state.links.extract_if(.., |(other, _)| !is_last && *other == id).collect();
         state.confirmed.retain(|(by, _)| *by != id);
         drop(state);
-        drop(parted);
+        drop(removed);
     }
 
-    /// Takes a handler in and lets `ask` send a request to the server of the conversation `by`. `ask` runs under the
-    /// lock, so the server gets registrations and deregistrations in their order. Other conversations do not ask, as in
+    /// Takes a handler in and lets `ask` send a request to the server of the link `by`. `ask` runs under the
+    /// lock, so the server gets registrations and deregistrations in their order. Other links do not ask, as in
     /// OpenPMIx: their servers would send older events that the handler is not for.
     pub(in crate::runtime) fn begin<R>(
         &self,
-        by: OutsideId,
+        by: EventLinkId,
         registration: Registration,
         handler: Handler,
         ask: impl FnOnce(&Begun) -> R,
@@ -213,7 +213,7 @@ impl EventHub {
         let needed = state.unconfirmed(by, registration.codes());
         let id = state.dispatcher.insert(registration, handler)?;
         if state.dispatcher.handler_count() == 1 {
-            state.outsides().for_each(|outside| outside.listen(true));
+            state.links().for_each(|link| link.listen(true));
         }
         let begun = Begun { id, by, needed, upward };
         let asked = ask(&begun);
@@ -236,7 +236,7 @@ impl EventHub {
     ) {
         let confirmed = self.confirm(begun, answer);
         // `done` may let another thread raise an event at once, so the handler must be active before. Its events still
-        // come after `done`, on the thread of any conversation.
+        // come after `done`, on the thread of any link.
         let _callback = RunningCallback::begin(self);
         if let Ok(id) = &confirmed {
             self.activate(*id);
@@ -370,7 +370,7 @@ impl EventHub {
         }
     }
 
-    /// Makes all possible calls, on the handler thread. With several conversations there are several such threads. One
+    /// Makes all possible calls, on the handler thread. With several links there are several such threads. One
     /// of them makes all calls, so handlers run one at a time.
     fn pump(self: &Arc<Self>) {
         let mut state = self.state.lock();
@@ -418,10 +418,10 @@ impl EventHub {
         let unwanted = state.dispatcher.unwanted(codes);
         state.confirmed.retain(|(_, code)| !unwanted.contains(code));
         if !unwanted.is_empty() {
-            state.outsides().for_each(|outside| outside.deregister(unwanted.clone()));
+            state.links().for_each(|link| link.deregister(unwanted.clone()));
         }
         if state.dispatcher.handler_count() == 0 {
-            state.outsides().for_each(|outside| outside.listen(false));
+            state.links().for_each(|link| link.listen(false));
         }
     }
 }
@@ -455,8 +455,8 @@ fn run(job: Job) {
 }
 
 impl HubState {
-    /// The codes that the server of a conversation has not confirmed; no codes mean default handlers.
-    fn unconfirmed(&self, by: OutsideId, codes: &[Status]) -> Vec<Status> {
+    /// The codes that the server of a link has not confirmed; no codes mean default handlers.
+    fn unconfirmed(&self, by: EventLinkId, codes: &[Status]) -> Vec<Status> {
         let codes = if codes.is_empty() { &[DEFAULT_HANDLER] } else { codes };
         codes.iter().copied().filter(|code| !self.confirmed.contains(&(by, *code))).collect()
     }
@@ -465,14 +465,14 @@ impl HubState {
         self.running.iter().any(|(running, _)| *running == id)
     }
 
-    fn outsides(&self) -> impl Iterator<Item = &dyn Outside> {
-        self.outsides.iter().map(|(_, outside)| &**outside)
+    fn links(&self) -> impl Iterator<Item = &dyn EventLink> {
+        self.links.iter().map(|(_, link)| &**link)
     }
 
     /// Queues a job on a handler thread.
     fn defer(&self, job: Job) -> Result<(), Job> {
-        self.outsides()
-            .try_fold(job, |job, outside| match outside.defer(job) {
+        self.links()
+            .try_fold(job, |job, link| match link.defer(job) {
                 Ok(()) => Err(()),
                 Err(job) => Ok(job),
             })
@@ -490,7 +490,7 @@ impl HubState {
 
     fn tell_decisions(&mut self) {
         while let Some(decision) = self.dispatcher.poll_decision() {
-            self.outsides().for_each(|outside| outside.decided(&decision));
+            self.links().for_each(|link| link.decided(&decision));
         }
     }
 }
@@ -512,7 +512,7 @@ mod tests {
 
     struct Recorder(Arc<Recorded>);
 
-    impl Outside for Recorder {
+    impl EventLink for Recorder {
         fn defer(&self, job: Job) -> Result<(), Job> {
             self.0.jobs.lock().push(job);
             Ok(())
@@ -526,14 +526,14 @@ mod tests {
     }
 
     /// The number of a new handler, and whether the server is asked for its code.
-    fn register_by(hub: &Arc<EventHub>, by: OutsideId) -> (usize, bool) {
+    fn register_by(hub: &Arc<EventHub>, by: EventLinkId) -> (usize, bool) {
         let registration = Registration::parse(&[CODE], &[]).unwrap();
         let (begun, request) = hub.begin(by, registration, Arc::new(|_| {}), Begun::request).unwrap();
         (hub.finish(begun, Ok::<(), Status>(())).unwrap(), request.is_some())
     }
 
     fn register(hub: &Arc<EventHub>) -> (usize, bool) {
-        register_by(hub, OutsideId::FIRST)
+        register_by(hub, EventLinkId::FIRST)
     }
 
     #[test]
@@ -565,15 +565,15 @@ mod tests {
         let recorder = || Box::new(Recorder(Arc::default()));
         let hub = EventHub::new(own.clone(), 1, Clock::start(), recorder());
         assert_eq!([register(&hub).1, register(&hub).1], [true, false]);
-        let second = hub.join(own, recorder());
+        let second = hub.add_link(own, recorder());
         assert_eq!([register(&hub).1, register_by(&hub, second).1], [false, true]);
         // OpenPMIx's servers send their kept events again with each request.
         assert!(!register_by(&hub, second).1, "the second server is asked once");
-        hub.part(OutsideId::FIRST);
+        hub.remove_link(EventLinkId::FIRST);
         assert_eq!([register(&hub).1, register_by(&hub, second).1], [true, false]);
     }
 
-    /// Regression: a handler on the thread of another conversation could begin a wait that only its own end would end.
+    /// Regression: a handler on the thread of another link could begin a wait that only its own end would end.
     #[test]
     fn a_handler_is_known_by_its_thread() {
         let recorded = Arc::new(Recorded::default());
@@ -583,14 +583,14 @@ mod tests {
         let noted = Arc::clone(&seen);
         let handler: Handler = Arc::new(move |_| *noted.lock() = of_handler.upgrade().map(|hub| hub.is_handling()));
         let registration = Registration::parse(&[CODE], &[]).unwrap();
-        let (begun, _) = hub.begin(OutsideId::FIRST, registration, handler, |_| ()).unwrap();
+        let (begun, _) = hub.begin(EventLinkId::FIRST, registration, handler, |_| ()).unwrap();
         hub.finish(begun, Ok::<(), Status>(())).unwrap();
         hub.raise(Event { status: CODE, source: Some(own), range: range::RANGE_PROC_LOCAL, info: Vec::new() });
         std::mem::take(&mut *recorded.jobs.lock()).into_iter().for_each(|job| job());
         assert_eq!((*seen.lock(), hub.is_handling()), (Some(true), false));
     }
 
-    /// Regression: a handler could run on the thread of another conversation before its caller had its number.
+    /// Regression: a handler could run on the thread of another link before its caller had its number.
     #[test]
     fn no_handler_runs_before_the_callback_of_its_registration_has_returned() {
         let recorded = Arc::new(Recorded::default());
@@ -600,7 +600,7 @@ mod tests {
         let counted = Arc::clone(&calls);
         let registration = Registration::parse(&[CODE], &[]).unwrap();
         let handler: Handler = Arc::new(move |_| *counted.lock() += 1);
-        let (begun, _) = hub.begin(OutsideId::FIRST, registration, handler, |_| ()).unwrap();
+        let (begun, _) = hub.begin(EventLinkId::FIRST, registration, handler, |_| ()).unwrap();
         let run_jobs = || std::mem::take(&mut *recorded.jobs.lock()).into_iter().for_each(|job| job());
         let event = Event { status: CODE, source: Some(own), range: range::RANGE_PROC_LOCAL, info: Vec::new() };
         hub.finish_with(begun, Ok::<(), Status>(()), |_| {

@@ -4,19 +4,19 @@
 use std::sync::Arc;
 
 use super::event_error::EventError;
-use super::events::{Begun, EventHub, Handler, Job, OutsideId, WantedEvents};
+use super::events::{Begun, EventHub, EventLinkId, Handler, Job, WantedEvents};
 use crate::events::Registration;
 use crate::types::{Info, Status};
 
 /// A process with handlers, and the other side that it asks for events.
-pub(crate) trait Conversation {
+pub(crate) trait EventProcess {
     /// A pending request.
     type Asked;
 
     fn events(&self) -> &Arc<EventHub>;
 
-    /// Its number among the conversations of the handlers.
-    fn outside(&self) -> OutsideId;
+    /// The number of its link among those of the handlers.
+    fn event_link_id(&self) -> EventLinkId;
 
     /// Runs `begin` after making sure that handlers and callbacks have a thread.
     ///
@@ -29,7 +29,7 @@ pub(crate) trait Conversation {
 
     fn wait(&self, asked: Self::Asked) -> Result<(), EventError>;
 
-    /// As [`Conversation::ask`]; the answer arrives on the handler thread.
+    /// As [`EventProcess::ask`]; the answer arrives on the handler thread.
     fn ask_with(&self, wanted: WantedEvents, answer: EventAnswer) -> Result<(), EventError>;
 
     /// Runs something on the handler thread.
@@ -41,19 +41,19 @@ pub(crate) type EventAnswer = Box<dyn FnOnce(Result<(), EventError>) + Send>;
 
 /// Registers a handler, and waits until events for it are delivered.
 pub(crate) fn register(
-    conversation: &impl Conversation,
+    process: &impl EventProcess,
     codes: &[Status],
     directives: &[Info],
     handler: Handler,
 ) -> Result<usize, EventError> {
     let registration = Registration::parse(codes, directives)?;
-    let hub = conversation.events();
-    let ask = |begun: &Begun| begun.request().map(|wanted| conversation.ask(wanted));
-    let by = conversation.outside();
-    let (begun, asked) = conversation.begin(codes, true, || hub.begin(by, registration, handler, ask))??;
+    let hub = process.events();
+    let ask = |begun: &Begun| begun.request().map(|wanted| process.ask(wanted));
+    let by = process.event_link_id();
+    let (begun, asked) = process.begin(codes, true, || hub.begin(by, registration, handler, ask))??;
     let answer = match asked.transpose().map(Option::flatten) {
         Ok(None) => Ok(()),
-        Ok(Some(asked)) => conversation.wait(asked),
+        Ok(Some(asked)) => process.wait(asked),
         Err(error) => Err(error),
     };
     hub.finish(begun, answer)
@@ -61,34 +61,34 @@ pub(crate) fn register(
 
 /// As [`register`]; `done` gets the number on the handler thread.
 pub(crate) fn register_with(
-    conversation: &impl Conversation,
+    process: &impl EventProcess,
     codes: &[Status],
     directives: &[Info],
     handler: Handler,
     done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
 ) -> Result<(), EventError> {
-    enter_with(conversation, Registration::parse(codes, directives)?, handler, done)
+    enter_with(process, Registration::parse(codes, directives)?, handler, done)
 }
 
 /// As [`register_with`], for a parsed registration.
 pub(crate) fn enter_with(
-    conversation: &impl Conversation,
+    process: &impl EventProcess,
     registration: Registration,
     handler: Handler,
     done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
 ) -> Result<(), EventError> {
     let codes = registration.codes().to_vec();
-    let hub = conversation.events();
+    let hub = process.events();
     let ask = |begun: &Begun| {
         let (wanted, begun, events) = (begun.request(), begun.clone(), Arc::clone(hub));
         let finish: EventAnswer = Box::new(move |answer| events.finish_with(begun, answer, done));
         match wanted {
-            Some(wanted) => conversation.ask_with(wanted, finish),
-            None => conversation.defer(Box::new(|| finish(Ok(())))),
+            Some(wanted) => process.ask_with(wanted, finish),
+            None => process.defer(Box::new(|| finish(Ok(())))),
         }
     };
-    let by = conversation.outside();
-    let (begun, asked) = conversation.begin(&codes, false, || hub.begin(by, registration, handler, ask))??;
+    let by = process.event_link_id();
+    let (begun, asked) = process.begin(&codes, false, || hub.begin(by, registration, handler, ask))??;
     asked.inspect_err(|_| {
         hub.remove(begun.id);
     })
@@ -96,8 +96,8 @@ pub(crate) fn enter_with(
 
 /// Ends a registration. Waits until no call of its handler runs, unless the caller is a handler itself. An unknown
 /// number counts as ended.
-pub(crate) fn deregister(conversation: &impl Conversation, id: usize) {
-    let hub = conversation.events();
+pub(crate) fn deregister(process: &impl EventProcess, id: usize) {
+    let hub = process.events();
     if hub.remove(id) {
         hub.wait_until_returned(id);
     }
@@ -105,11 +105,11 @@ pub(crate) fn deregister(conversation: &impl Conversation, id: usize) {
 
 /// As [`deregister`]; `done` runs on the handler thread once no call of the handler runs.
 pub(crate) fn deregister_with(
-    conversation: &impl Conversation,
+    process: &impl EventProcess,
     id: usize,
     done: impl FnOnce() + Send + 'static,
 ) -> Result<(), EventError> {
-    let hub = conversation.events();
-    let deferred = conversation.begin(&[], false, || hub.remove_with(id, Box::new(done)))?;
+    let hub = process.events();
+    let deferred = process.begin(&[], false, || hub.remove_with(id, Box::new(done)))?;
     deferred.map_err(|_| EventError::Stopped(crate::runtime::shared::event_error::Stopped))
 }

@@ -95,7 +95,7 @@ pub(crate) struct PendingUpcalls {
     pending: BTreeMap<UpcallId, PendingUpcall>,
     fetches: BTreeMap<Fetch, UpcallId>,
     /// Fetches for missed fences, at most one for each process.
-    recoveries: BTreeMap<ProcId, UpcallId>,
+    missed_fence_fetches: BTreeMap<ProcId, UpcallId>,
     last: u64,
 }
 
@@ -105,7 +105,7 @@ impl PendingUpcalls {
         let id = UpcallId(self.last);
         match &purpose {
             Purpose::DirectModex(fetch) => drop(self.fetches.insert(fetch.clone(), id)),
-            Purpose::MissedFence(_, proc) => drop(self.recoveries.insert(proc.clone(), id)),
+            Purpose::MissedFence(_, proc) => drop(self.missed_fence_fetches.insert(proc.clone(), id)),
             _ => {}
         }
         self.pending.insert(id, PendingUpcall { purpose, deadline });
@@ -122,7 +122,7 @@ impl PendingUpcalls {
         let upcall = self.pending.remove(&id)?;
         match &upcall.purpose {
             Purpose::DirectModex(fetch) => drop(self.fetches.remove(fetch)),
-            Purpose::MissedFence(_, proc) => drop(self.recoveries.remove(proc)),
+            Purpose::MissedFence(_, proc) => drop(self.missed_fence_fetches.remove(proc)),
             _ => {}
         }
         Some(upcall)
@@ -146,7 +146,7 @@ impl PendingUpcalls {
     pub(crate) fn fetching_of(&self, proc: &ProcId) -> Option<UpcallId> {
         let from = Fetch { proc: proc.clone(), key: None };
         let of_get = self.fetches.range(from..).next().filter(|(fetch, _)| fetch.proc == *proc).map(|(_, id)| *id);
-        of_get.or_else(|| self.recoveries.get(proc).copied())
+        of_get.or_else(|| self.missed_fence_fetches.get(proc).copied())
     }
 
     pub(crate) fn fetch_count(&self) -> usize {
@@ -195,7 +195,7 @@ impl PendingUpcalls {
     /// Upcalls that fetch data of a namespace.
     pub(crate) fn fetches_of(&self, namespace: &Namespace) -> Vec<UpcallId> {
         let of_gets = self.fetches.iter().map(|(fetch, id)| (&fetch.proc, id));
-        let all = of_gets.chain(&self.recoveries);
+        let all = of_gets.chain(&self.missed_fence_fetches);
         all.filter(|(proc, _)| proc.namespace == *namespace).map(|(_, id)| *id).collect()
     }
 

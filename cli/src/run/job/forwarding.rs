@@ -63,7 +63,7 @@ impl Forwarding {
             ProcessNews::Connected | ProcessNews::Reached { .. } => return,
         }
         if moment != ProcessNews::ToolAdmitted {
-            jobs.fed_by(proc).for_each(|job| self.inputs.finish(job));
+            jobs.with_input_of(proc).for_each(|job| self.inputs.finish(job));
         }
     }
 }

@@ -11,25 +11,25 @@ use crate::proto::{Command, GROUP_VERDICT, Group, Notify, RegisterEvents, Reques
 use crate::runtime::client::link::Link;
 use crate::runtime::client::results::CallResult;
 use crate::runtime::shared::event_error::EventError;
-use crate::runtime::shared::events::{EventHub, Job, Outside, OutsideId, WantedEvents};
-use crate::runtime::shared::handler_calls::{Conversation, EventAnswer};
+use crate::runtime::shared::events::{EventHub, EventLink, EventLinkId, Job, WantedEvents};
+use crate::runtime::shared::handler_calls::{EventAnswer, EventProcess};
 use crate::types::codes::range;
 use crate::types::{Info, Key, Status, Value};
 
-/// The conversation of the handlers. It outlives them, except while the session is dropped.
-struct Talk {
+/// The link of the handlers. It outlives them, except while the session is dropped.
+struct ClientEventLink {
     link: Weak<Link>,
     /// Whether the server is one of ours, which wants the decisions of handlers.
     is_ours: bool,
 }
 
-/// The handlers of the process, and the number of a client among their conversations.
+/// The handlers of the process, and the number of a client among their links.
 pub(super) struct Handlers {
     pub(super) hub: Arc<EventHub>,
-    pub(super) outside: OutsideId,
+    pub(super) link_id: EventLinkId,
 }
 
-impl Outside for Talk {
+impl EventLink for ClientEventLink {
     fn defer(&self, job: Job) -> Result<(), Job> {
         let Some(link) = self.link.upgrade() else { return Err(job) };
         link.defer(job);
@@ -77,15 +77,15 @@ fn verdict(decision: &HandlerDecision) -> Option<Request> {
     Some(Request::GroupOther(Group { command, id: Some(id.clone()), procs: Vec::new(), directives }))
 }
 
-impl Conversation for Session {
+impl EventProcess for Session {
     type Asked = CallId;
 
     fn events(&self) -> &Arc<EventHub> {
         &self.handlers().hub
     }
 
-    fn outside(&self) -> OutsideId {
-        self.handlers().outside
+    fn event_link_id(&self) -> EventLinkId {
+        self.handlers().link_id
     }
 
     fn begin<R>(&self, _: &[Status], _: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
@@ -125,8 +125,8 @@ impl Session {
     pub fn share_handlers(&self, other: &Self) -> io::Result<()> {
         let hub = other.events();
         self.handlers.get_or_init(|| {
-            let outside = hub.join(self.proc().clone(), self.talk());
-            self.take_in(hub, outside)
+            let link_id = hub.add_link(self.proc().clone(), self.event_link());
+            self.take_in(hub, link_id)
         });
         [other, self].into_iter().try_for_each(|session| session.progress.begin(&session.link, |_| ()))
     }
@@ -134,19 +134,19 @@ impl Session {
     /// The handlers; without others' they are its own.
     fn handlers(&self) -> &Handlers {
         self.handlers.get_or_init(|| {
-            let hub = EventHub::new(self.proc().clone(), FIRST_HANDLER, self.link.clock(), self.talk());
-            self.take_in(&hub, OutsideId::FIRST)
+            let hub = EventHub::new(self.proc().clone(), FIRST_HANDLER, self.link.clock(), self.event_link());
+            self.take_in(&hub, EventLinkId::FIRST)
         })
     }
 
-    fn talk(&self) -> Box<Talk> {
-        Box::new(Talk { link: Arc::downgrade(&self.link), is_ours: self.peer_profile().is_ours })
+    fn event_link(&self) -> Box<ClientEventLink> {
+        Box::new(ClientEventLink { link: Arc::downgrade(&self.link), is_ours: self.peer_profile().is_ours })
     }
 
     /// Lets events from the server go to these handlers.
-    fn take_in(&self, hub: &Arc<EventHub>, outside: OutsideId) -> Handlers {
+    fn take_in(&self, hub: &Arc<EventHub>, link_id: EventLinkId) -> Handlers {
         self.link.with(|state| state.set_events(Arc::downgrade(hub), self.server().clone()));
-        Handlers { hub: Arc::clone(hub), outside }
+        Handlers { hub: Arc::clone(hub), link_id }
     }
 
     /// Sends an event to the processes in its range. This process's handlers are called on the progress thread. If a

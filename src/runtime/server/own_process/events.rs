@@ -8,8 +8,8 @@ use super::OwnProcess;
 use crate::events::is_of_environment;
 use crate::runtime::server::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use crate::runtime::shared::event_error::{EventError, Stopped};
-use crate::runtime::shared::events::{EventHub, Job, Outside, OutsideId, WantedEvents};
-use crate::runtime::shared::handler_calls::{Conversation, EventAnswer};
+use crate::runtime::shared::events::{EventHub, EventLink, EventLinkId, Job, WantedEvents};
+use crate::runtime::shared::handler_calls::{EventAnswer, EventProcess};
 use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, HostCall, HostData, HostResult, RegisterEvents};
 use crate::types::Status;
@@ -17,7 +17,7 @@ use crate::types::Status;
 /// The server, for the handlers in its process. They run on the thread that calls the host.
 pub(in crate::runtime::server) struct HostProcess(pub(in crate::runtime::server) LoopSender);
 
-impl Outside for HostProcess {
+impl EventLink for HostProcess {
     fn defer(&self, job: Job) -> Result<(), Job> {
         match self.0.give(LoopMessage::Run(job)).map_err(|unsent| *unsent) {
             Err(LoopMessage::Run(job)) => Err(job),
@@ -34,15 +34,15 @@ impl Outside for HostProcess {
     fn listen(&self, _: bool) {}
 }
 
-impl Conversation for OwnProcess {
+impl EventProcess for OwnProcess {
     type Asked = Receiver<HostResult<HostData>>;
 
     fn events(&self) -> &Arc<EventHub> {
         &self.events
     }
 
-    fn outside(&self) -> OutsideId {
-        OutsideId::FIRST
+    fn event_link_id(&self) -> EventLinkId {
+        EventLinkId::FIRST
     }
 
     fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
