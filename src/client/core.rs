@@ -214,10 +214,17 @@ impl ClientCore {
     }
 
     fn send_get(&mut self, id: CallId, request: GetRequest) {
-        let get =
-            Get { proc: request.proc.clone(), directives: request.directives.upward.clone(), key: request.key.clone() };
-        let tag = self.send(Request::Get(get), Shape::Data, None);
+        let tag = self.send(message(&request), Shape::Data, None);
         self.gets.sent(tag, id, request);
+    }
+
+    /// Sends a Get once more, without the directive for current values. Servers of OpenPMIx since 6.1 answer such a Get
+    /// about a process of their node with a bare success: their values are current. Returns whether the Get had it.
+    fn send_without_refresh(&mut self, tag: Tag) -> bool {
+        let Some(request) = self.gets.without_refresh(tag) else { return false };
+        let next = self.send(message(&request), Shape::Data, None);
+        self.gets.resent(tag, next, request);
+        true
     }
 
     /// Sends a request that belongs to one call.
@@ -253,6 +260,9 @@ impl ClientCore {
             return self.outputs.push_back(ClientOutput::Report(Anomaly::UnknownTag(tag)));
         };
         if shape == Shape::Data {
+            if reply == Reply::Status(Status::OPERATION_SUCCEEDED) && self.send_without_refresh(tag) {
+                return;
+            }
             return self.answer_gets(tag, data_of(reply));
         }
         // Without a call: the call gave up and has its result.
@@ -408,6 +418,11 @@ impl ClientCore {
     fn everyone(&self) -> ProcId {
         ProcId { namespace: self.own.namespace.clone(), rank: Rank::Wildcard }
     }
+}
+
+fn message(request: &GetRequest) -> Request {
+    let GetRequest { proc, key, directives, .. } = request;
+    Request::Get(Get { proc: proc.clone(), directives: directives.upward.clone(), key: key.clone() })
 }
 
 fn result_of(command: Command, shape: Shape, reply: Reply) -> Result<Outcome, CallError> {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
+use super::attribute;
 use super::call::CallId;
 use super::resolve::GetRequest;
 use crate::proto::Tag;
@@ -128,18 +129,42 @@ impl Gets {
         self.join(call, tag);
     }
 
-    /// Ends a request. Returns it with its waiting calls, and the calls that were held back behind it and look again.
-    pub(super) fn end(&mut self, tag: Tag) -> Option<(Sent, Vec<CallId>)> {
-        let sent = self.sent.remove(&tag)?;
-        for call in sent.waiters.values() {
-            self.calls.remove(call);
+    /// The request without the directive for current values, if the server has it with that directive.
+    pub(super) fn without_refresh(&self, tag: Tag) -> Option<GetRequest> {
+        let mut request = self.sent.get(&tag)?.request.clone();
+        let upward = &mut request.directives.upward;
+        let count = upward.len();
+        upward.retain(|info| info.key.as_str() != attribute::REFRESH_CACHE);
+        (upward.len() < count).then_some(request)
+    }
+
+    /// Notes that another form of a request was sent in its place. Its calls wait for the answer to that.
+    pub(super) fn resent(&mut self, tag: Tag, next: Tag, request: GetRequest) {
+        let Some(sent) = self.take_sent(tag) else { return };
+        for (&number, &call) in &sent.waiters {
+            self.calls.insert(call, Position::Sent { tag: next, number });
         }
+        self.tags_by_content.entry(get_fingerprint(&request)).or_default().push(next);
+        self.sent.insert(next, Sent { request, ..sent });
+    }
+
+    fn take_sent(&mut self, tag: Tag) -> Option<Sent> {
+        let sent = self.sent.remove(&tag)?;
         let content = get_fingerprint(&sent.request);
         if let Some(tags) = self.tags_by_content.get_mut(&content) {
             tags.retain(|&other| other != tag);
             if tags.is_empty() {
                 self.tags_by_content.remove(&content);
             }
+        }
+        Some(sent)
+    }
+
+    /// Ends a request. Returns it with its waiting calls, and the calls that were held back behind it and look again.
+    pub(super) fn end(&mut self, tag: Tag) -> Option<(Sent, Vec<CallId>)> {
+        let sent = self.take_sent(tag)?;
+        for call in sent.waiters.values() {
+            self.calls.remove(call);
         }
         let mut woken = Vec::new();
         if let Some(in_flight) = self.procs.get_mut(&sent.request.proc) {

@@ -136,6 +136,10 @@ static void vertices(void)
     CHECK_NUMBER(5, index);
     free(node);
     PMIX_INFO_DESTRUCT(&nic);
+    /* A node with one device is enough; the nodes of this fabric have three. */
+    PMIX_INFO_LOAD(&nic, PMIX_HOSTNAME, "test001", PMIX_STRING);
+    CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_index(&fabric, &vertex, &index, &node));
+    PMIX_INFO_DESTRUCT(&nic);
     PMIX_VALUE_LOAD(&vertex, "fab://test009/test009:nic002", PMIX_STRING);
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_index(&fabric, &vertex, &index, &node));
     PMIX_VALUE_DESTRUCT(&vertex);
@@ -151,6 +155,16 @@ static void vertices(void)
     CHECK_STATUS(PMIX_SUCCESS, update_fabric(&fabric));
     CHECK_STATUS(PMIX_SUCCESS, get_num_vertices(&fabric, &count));
     CHECK_NUMBER(8, count);
+    setenv("PMIX_MCA_pnet_test_nverts", "nodes:5;plane:d:3", 1);
+    CHECK_STATUS(PMIX_SUCCESS, update_fabric(&fabric));
+    PMIX_INFO_LOAD(&nic, PMIX_HOSTNAME, "test003", PMIX_STRING);
+    vertex.type = PMIX_DATA_ARRAY;
+    vertex.data.darray = &nics;
+    CHECK_STATUS(PMIX_SUCCESS, get_index(&fabric, &vertex, &index, &node));
+    CHECK_NUMBER(3, index);
+    CHECK_TEXT("test003", node);
+    free(node);
+    PMIX_INFO_DESTRUCT(&nic);
     setenv("PMIX_MCA_pnet_test_nverts", "wide:5;plane:d:3", 1);
     CHECK_STATUS(PMIX_SUCCESS, update_fabric(&fabric));
     CHECK_STATUS(PMIX_SUCCESS, deregister_fabric(&fabric));

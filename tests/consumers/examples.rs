@@ -7,8 +7,20 @@ use std::sync::OnceLock;
 use crate::library::{Headers, library, repository, scratch};
 use crate::process::{Consumer, Running, wait_for};
 
-const NAMES: [&str; 11] =
-    ["client", "costs", "debuggee", "debugger", "events", "hello", "host", "indirect", "scheduler", "server", "tool"];
+const NAMES: [&str; 12] = [
+    "allocation",
+    "client",
+    "costs",
+    "debuggee",
+    "debugger",
+    "events",
+    "hello",
+    "host",
+    "indirect",
+    "scheduler",
+    "server",
+    "tool",
+];
 
 /// The directories of the compiled programs, one for each set of headers.
 fn sets() -> &'static [PathBuf] {
@@ -88,6 +100,21 @@ fn an_event_of_one_process_reaches_the_others() {
         let ended = modex_run("3").arg(set.join("events")).run().success();
         let hears = |rank: u32| format!("rank {rank}: rank 0 has seen wind of 31 m/s");
         assert_eq!(ended.sorted(), [hears(1), hears(2)], "{}", ended.transcript());
+    }
+}
+
+#[test]
+fn a_scheduler_gives_nodes_and_takes_them_back() {
+    for set in sets() {
+        let ended = program(set, "allocation").run().success();
+        let text = ended.text();
+        let [new, more, too_many, back, again] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+        assert_eq!(new, "new: allocation 1 has [n0,n1]");
+        assert_eq!(more, "more: allocation 1 has [n0,n1,n2]");
+        // Each library has a spelling of its own for the status.
+        assert_eq!(too_many.replace('_', "-").replace("PMIX-", "").replace("ERR-", ""), "too many: OUT-OF-RESOURCE");
+        assert_eq!(back, "back: allocation 1 has []");
+        assert_eq!(again, "again: allocation 2 has [n0,n1,n2,n3]");
     }
 }
 

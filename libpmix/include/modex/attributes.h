@@ -288,10 +288,10 @@
 #define PMIX_FABRIC_IDENTIFIER "pmix.fab.id" /* char*: name of the fabric */
 #define PMIX_FABRIC_INDEX "pmix.fab.idx" /* size_t: number of the fabric */
 #define PMIX_FABRIC_NUM_DEVICES "pmix.fab.nverts" /* size_t: devices in the whole fabric */
-#define PMIX_FABRIC_PLANE "pmix.fab.plane" /* char*: plane meant or reported */
+#define PMIX_FABRIC_PLANE "pmix.fab.plane" /* char*: plane meant or reported; all planes as an array of names */
 #define PMIX_FABRIC_SHAPE "pmix.fab.shape" /* pmix_data_array_t*: size of each dimension */
 #define PMIX_FABRIC_SHAPE_STRING "pmix.fab.shapestr" /* char*: size of each dimension as text */
-#define PMIX_FABRIC_SWITCH "pmix.fab.switch" /* char*: switch meant or reported */
+#define PMIX_FABRIC_SWITCH "pmix.fab.switch" /* char*: switch meant or reported; in answers an array of names */
 #define PMIX_FABRIC_VENDOR "pmix.fab.vndr" /* char*: maker of the fabric */
 
 /* group */

@@ -26,9 +26,10 @@ use crate::{call, from_c, process};
 /// registration's number, before any output; without it the call waits and returns the number.
 ///
 /// Without `cbfunc` the library writes the output: to this process's own output, or to the files that the directives
-/// name. `PMIX_IOF_TAG_OUTPUT` and its like give lines a form. With such a directive output is written line by line,
-/// otherwise as it comes. With `cbfunc` such a directive is refused if it is marked as required. A server's own process
-/// gets the output that its host delivers. See the standard's function of the same name.
+/// name. `PMIX_IOF_TAG_OUTPUT` and its like give lines a form. Output is written line by line. Without such a directive
+/// a line whose end does not come is written, too. With `cbfunc` such a directive is refused if it is marked as
+/// required. A server's own process gets the output that its host delivers. See the standard's function of the same
+/// name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]

@@ -3,6 +3,7 @@
 //! A vertex is a device. Each function sees the revision of the fabric's registration or last update. Once a later one
 //! exists, it fails with `PMIX_FABRIC_UPDATED` until an update.
 
+use modex::fabrics::Device;
 use modex::keys;
 use modex::types::{Info, Key, Status, Value};
 
@@ -106,8 +107,9 @@ pub extern "C-unwind" fn PMIx_server_get_vertex_info(
 }
 
 /// The number and node of a device. `vertex` has its infos: `PMIX_DEVICE_ID`, `PMIX_FABRIC_DEVICE_INDEX`, or
-/// `PMIX_FABRIC_DEVICE_NAME` and `PMIX_HOSTNAME`. A string is an id, or a name that one device has: `NAME` or
-/// `NODE/NAME`. The caller releases the name. See the tutorial's function of the same name.
+/// `PMIX_FABRIC_DEVICE_NAME` and `PMIX_HOSTNAME`, or `PMIX_HOSTNAME` alone of a node with one device. A string is an id,
+/// or a name that one device has: `NAME` or `NODE/NAME`. The caller releases the name. See the tutorial's function of
+/// the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -151,20 +153,27 @@ fn texts_of(device: &Value) -> Value {
     Value::info_array(older.chain(texts).collect())
 }
 
-/// As [`described`], for infos that may also be a name alone, or have older keys.
+/// As [`described`], for infos that may also be the name of a device or node alone, or have older keys.
 fn device_of(fabric: &mut FabricPlace, mut meant: Vec<Info>) -> Result<Value, Failure> {
     for info in &mut meant {
         if let Some((_, key)) = OLDER_KEYS.iter().find(|(older, _)| info.key.as_str() == *older) {
             info.key = Key::from_static(key);
         }
     }
-    let names = [keys::DEVICE_ID.name(), keys::FABRIC_DEVICE_NAME.name()];
-    let name = match meant.as_slice() {
-        [info] if names.contains(&info.key.as_str()) => info.value.as_str().map(str::to_owned),
+    let only = match meant.as_slice() {
+        [info] => Some(info.clone()),
         _ => None,
     };
     described(fabric, meant).or_else(|failure| {
-        let number = index_of_name(fabric, &name.ok_or(failure)?)?;
+        let only = only.ok_or(failure)?;
+        let name = only.value.as_str().ok_or(failure)?;
+        let number = match only.key.as_str() {
+            key if key == keys::DEVICE_ID.name() || key == keys::FABRIC_DEVICE_NAME.name() => {
+                index_of_name(fabric, name)?
+            }
+            key if key == keys::HOSTNAME.name() => index_of_node(fabric, name)?,
+            _ => return Err(failure),
+        };
         described(fabric, vec![Info::new(Key::from_static(keys::FABRIC_DEVICE_INDEX.name()), number)])
     })
 }
@@ -184,8 +193,18 @@ fn index_of_name(fabric: &mut FabricPlace, name: &str) -> Result<u32, Failure> {
     if let Some(device) = name.split_once('/').and_then(|(node, name)| plane.device_by_name(node, name)) {
         return Ok(device.index);
     }
-    let mut named = (0..).map_while(|index| plane.device(index)).filter(|device| device.name == name);
-    let only = named.next().filter(|_| named.next().is_none());
+    the_only((0..).map_while(|index| plane.device(index)).filter(|device| device.name == name))
+}
+
+/// The number of the device of a node that has no other one.
+fn index_of_node(fabric: &mut FabricPlace, node: &str) -> Result<u32, Failure> {
+    let (fabric, plane) = fabric.held()?;
+    let plane = fabric.planes().get(plane).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+    the_only(plane.devices_of_node(node))
+}
+
+fn the_only<'p>(mut devices: impl Iterator<Item = Device<'p>>) -> Result<u32, Failure> {
+    let only = devices.next().filter(|_| devices.next().is_none());
     only.map(|device| device.index).ok_or(Failure(Status::ERR_NOT_FOUND))
 }
 

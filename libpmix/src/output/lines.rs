@@ -44,6 +44,16 @@ impl Lines {
         formed
     }
 
+    /// Whether a channel has an open line.
+    pub(crate) fn is_open(&self, channel: &Channel) -> bool {
+        self.open.contains_key(channel)
+    }
+
+    /// Takes the beginning of a line whose end has not come.
+    pub(crate) fn take_open(&mut self, channel: &Channel) -> Vec<u8> {
+        self.open.remove(channel).unwrap_or_default()
+    }
+
     /// Channels with an open line: of a job, or all.
     pub(crate) fn open_channels(&self, namespace: Option<&Namespace>) -> Vec<Channel> {
         let is_of = |(source, _): &&Channel| namespace.is_none_or(|namespace| source.namespace == *namespace);

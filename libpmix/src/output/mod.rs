@@ -7,6 +7,7 @@
 //! | `required` | directives that are honoured or refused |
 //! | `stream` | streams of processes |
 //! | `lines` | pieces of output, put together to whole lines |
+//! | `questions` | lines without an end, which are written after a time |
 //! | `files` | the files that get output |
 //! | `writer` | the thread that writes |
 //! | `pull_output` | output that a pull without a callback brings |
@@ -15,6 +16,7 @@
 mod files;
 mod lines;
 mod pull_output;
+mod questions;
 mod required;
 mod spawned_output;
 mod stream;

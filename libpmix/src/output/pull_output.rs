@@ -129,10 +129,10 @@ mod tests {
 
     /// Regression: a question without a newline was written with its answer.
     #[test]
-    fn without_directives_output_is_written_as_it_comes() {
+    fn without_directives_questions_appear() {
         let pull = PullOutputs::default().begin(OutputStyle::default());
-        assert!(pull.job.style.is_raw);
+        assert!(pull.job.style.shows_questions);
         let tagged = OutputStyle::of(&[Info::new(Key::from_static(keys::IOF_TAG_OUTPUT.name()), true)]);
-        assert!(!PullOutputs::default().begin(tagged).job.style.is_raw);
+        assert!(!PullOutputs::default().begin(tagged).job.style.shows_questions);
     }
 }

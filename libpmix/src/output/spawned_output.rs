@@ -102,7 +102,7 @@ impl ShownJob {
     }
 }
 
-/// Jobs whose form is remembered. An older job's output is written as it comes.
+/// Jobs whose form is remembered. An older job's output is written without a form.
 const NAMED_JOBS_MAX: usize = 1024;
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub(crate) struct OutputStyle {
     pub(super) is_xml: bool,
     /// Each piece is written as it comes, not line by line.
     pub(crate) is_raw: bool,
+    /// Lines are written whole, but one whose end does not come is written without it.
+    pub(super) shows_questions: bool,
     /// Standard error goes where standard output goes.
     pub(crate) is_merged: bool,
     pub(super) files: FileDirectives,
@@ -76,9 +78,9 @@ impl OutputStyle {
         self.files.place.is_some() || Self { files: FileDirectives::default(), ..self.clone() } != Self::default()
     }
 
-    /// The style of output that this process asked for. Without directives each piece is written as it comes.
+    /// The style of output that this process asked for. Without directives questions appear.
     pub(crate) fn of_request(self) -> Self {
-        Self { is_raw: self.is_raw || !self.is_set(), ..self }
+        Self { shows_questions: !self.is_set(), ..self }
     }
 
     /// The style of output that this process shows while another process writes the files.

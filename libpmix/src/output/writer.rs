@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use modex::runtime::spawn_thread;
 use modex::types::{Namespace, ProcId};
@@ -17,6 +18,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::files::{JobOutput, OpenedPaths, OutputFiles};
 use super::lines::Lines;
+use super::questions::Questions;
 use super::stream::{Channel, Stream};
 use super::style::{Origin, OutputStyle};
 
@@ -149,6 +151,7 @@ impl OutputWriter {
 /// Open files and lines.
 struct Sinks {
     lines: Lines,
+    questions: Questions,
     jobs: BTreeMap<Channel, Arc<JobOutput>>,
     files: OutputFiles,
     origins: BTreeMap<ProcId, Origin>,
@@ -158,25 +161,40 @@ struct Sinks {
 impl Sinks {
     fn new(paths: OpenedPaths, find_origin: FindOrigin) -> Self {
         let (jobs, origins) = (BTreeMap::new(), BTreeMap::new());
-        Self { lines: Lines::default(), jobs, files: OutputFiles::new(paths), origins, find_origin }
+        let (lines, questions) = (Lines::default(), Questions::default());
+        Self { lines, questions, jobs, files: OutputFiles::new(paths), origins, find_origin }
     }
 
     fn run(mut self, shared: &Shared) {
-        while let Some(work) = next(shared) {
-            match work {
-                Work::Piece { job, channel, bytes } => self.write(&job, channel, &bytes),
-                Work::End(namespace) => self.end(&namespace),
+        loop {
+            match next(shared, self.questions.next_look()) {
+                Next::Work(Work::Piece { job, channel, bytes }) => self.write(&job, channel, &bytes),
+                Next::Work(Work::End(namespace)) => self.end(&namespace),
+                Next::Look => self.show_questions(),
+                Next::Over => break,
             }
         }
         self.end_lines(None);
     }
 
+    fn show_questions(&mut self) {
+        while let Some(channel) = self.questions.take_due(now()) {
+            let question = self.lines.take_open(&channel);
+            if let Some(job) = self.jobs.get(&channel).cloned().filter(|_| !question.is_empty()) {
+                self.put(&job, &channel, &question);
+            }
+        }
+    }
+
     fn write(&mut self, job: &Arc<JobOutput>, channel: Channel, bytes: &[u8]) {
         let origin = job.style.needs_origin().then(|| self.origin(&channel.0)).flatten();
-        let now = if job.style.needs_time() { time() } else { String::new() };
-        let formed = self.lines.take(&job.style, &channel, bytes, origin.as_ref(), &now);
+        let time_text = if job.style.needs_time() { time() } else { String::new() };
+        let formed = self.lines.take(&job.style, &channel, bytes, origin.as_ref(), &time_text);
         if !formed.is_empty() {
             self.put(job, &channel, &formed);
+        }
+        if job.style.shows_questions {
+            self.questions.note(&channel, self.lines.is_open(&channel), now());
         }
         if bytes.is_empty() {
             self.files.close(&(channel.0.clone(), job.stream_of_file(channel.1)));
@@ -225,20 +243,34 @@ impl Sinks {
     }
 }
 
-/// The next work; `None` when there is none and will be none.
-fn next(shared: &Shared) -> Option<Work> {
+/// What the thread does next.
+enum Next {
+    Work(Work),
+    /// It is time to look at questions.
+    Look,
+    /// There is no work and will be none.
+    Over,
+}
+
+fn next(shared: &Shared, look_at: Option<Instant>) -> Next {
     let mut queue = shared.queue.lock();
     loop {
+        if look_at.is_some_and(|at| at <= now()) {
+            return Next::Look;
+        }
         if let Some(work) = queue.work.pop_front() {
             queue.size_bytes = queue.size_bytes.saturating_sub(work.size_bytes());
             drop(queue);
             shared.changed.notify_all();
-            return Some(work);
+            return Next::Work(work);
         }
         if queue.is_closed {
-            return None;
+            return Next::Over;
         }
-        shared.changed.wait(&mut queue);
+        match look_at {
+            Some(at) => drop(shared.changed.wait_until(&mut queue, at)),
+            None => shared.changed.wait(&mut queue),
+        }
     }
 }
 
@@ -273,6 +305,11 @@ fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
         }
     }
     Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a question appears after a time")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// The time of this machine, as `ctime` writes it.
@@ -349,6 +386,39 @@ mod tests {
         sinks.end(&source(3).namespace);
         write(&mut sinks, Stream::Stdout, b"new\n");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new\n");
+    }
+
+    fn questioning(directory: &std::path::Path) -> Arc<JobOutput> {
+        let mut job = job(Place::File(directory.join("all")));
+        job.style.files.is_pattern = true;
+        job.style.shows_questions = true;
+        Arc::new(job)
+    }
+
+    /// Regression: each piece of unformed output was written as it came, so lines of several sources mixed.
+    #[test]
+    fn lines_without_a_form_stay_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = questioning(directory.path());
+        let mut sinks = Sinks::new(OpenedPaths::default(), |_| None);
+        for (rank, text) in [(0, "half a "), (1, "whole\n"), (0, "line\n")] {
+            sinks.write(&job, (source(rank), Stream::Stdout), text.as_bytes());
+        }
+        assert_eq!(std::fs::read_to_string(directory.path().join("all.out")).unwrap(), "whole\nhalf a line\n");
+    }
+
+    #[test]
+    fn a_question_appears_before_its_line_has_an_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let (job, writer) = (questioning(directory.path()), OutputWriter::new(|_| None));
+        let read = || std::fs::read_to_string(directory.path().join("all.out")).unwrap_or_default();
+        writer.write(Arc::clone(&job), source(0), Stream::Stdout, b"who? ".to_vec());
+        while read() != "who? " {
+            std::thread::yield_now();
+        }
+        writer.write(job, source(0), Stream::Stdout, b"I\n".to_vec());
+        writer.finish();
+        assert_eq!(read(), "who? I\n");
     }
 
     /// Regression: a piece after the end started a second thread, which emptied the files.

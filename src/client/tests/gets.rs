@@ -63,6 +63,23 @@ fn a_bare_success_to_a_get_says_look_at_the_segment() {
     assert_eq!(ended, [done(1, Outcome::Answered(Vec::new().into()))]);
 }
 
+/// Regression: a server of OpenPMIx 6.1 said that its values are current, and the Get found nothing.
+#[test]
+fn a_refreshed_get_that_has_a_bare_success_asks_without_the_directive() {
+    let mut client = client();
+    let refresh = Info::new(Key::from_static(attribute::REFRESH_CACHE), true);
+    let first = sent_tag(&call(&mut client, at(0), 1, get(1, "k", std::slice::from_ref(&refresh))));
+    assert_eq!(call(&mut client, at(0), 2, get(1, "k", &[refresh])), []);
+    let succeeded = || Reply::Status(Status::OPERATION_SUCCEEDED);
+    let outputs = input(&mut client, at(0), ClientInput::Reply(first, succeeded()));
+    let [ClientOutput::Send(second, Request::Get(again))] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(again.directives, []);
+    // Both calls have the answer, and a second bare success is the end.
+    let ended = input(&mut client, at(0), ClientInput::Reply(*second, succeeded()));
+    let nothing = || Outcome::Answered(Vec::new().into());
+    assert_eq!(ended, [done(1, nothing()), done(2, nothing())]);
+}
+
 #[test]
 fn equal_gets_share_one_request_and_its_answer() {
     let mut client = client();
