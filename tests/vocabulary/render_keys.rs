@@ -75,7 +75,7 @@ fn table(rows: &[AttributeRow]) -> String {
          use super::attribute::Standing::{{Current, Deprecated, Internal, RemovedAfter}};\n\
          use super::attribute::ValueKind as Kind;\n\
          use super::attribute::{{Attribute, row}};\n\n\
-         /// All attributes, sorted by key string, then by preference. The binary holds a packed form of it: see
+         /// All attributes, sorted by key string, then by preference. The binary holds a packed form of it: see\n\
          /// `packed`.\n\
          #[expect(clippy::large_const_arrays, reason = \"only the compiler reads it\")]\n\
          pub(super) const ROWS: [Attribute; {}] = [\n",
