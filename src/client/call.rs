@@ -278,6 +278,9 @@ pub struct ClientConfig {
     /// Limit of Gets sent at a time; more Gets wait for room, the oldest first. Our servers accept 4096 requests of a
     /// connection: the rest is for other calls.
     pub gets_sent_max: usize,
+    /// Whether a Get for current values asks again without that directive after a bare success. Servers of OpenPMIx
+    /// since 6.1 say so that the values of their node are current. Ours say that the segment has them.
+    pub asks_again_after_success: bool,
 }
 
 impl Default for ClientConfig {
@@ -288,6 +291,7 @@ impl Default for ClientConfig {
             finalize_wait: Some(Duration::from_secs(10)),
             calls_max: 1 << 16,
             gets_sent_max: 3584,
+            asks_again_after_success: false,
         }
     }
 }

@@ -218,8 +218,7 @@ impl ClientCore {
         self.gets.sent(tag, id, request);
     }
 
-    /// Sends a Get once more, without the directive for current values. Servers of OpenPMIx since 6.1 answer such a Get
-    /// about a process of their node with a bare success: their values are current. Returns whether the Get had it.
+    /// Sends a Get once more, without the directive for current values. Returns whether the Get had the directive.
     fn send_without_refresh(&mut self, tag: Tag) -> bool {
         let Some(request) = self.gets.without_refresh(tag) else { return false };
         let next = self.send(message(&request), Shape::Data, None);
@@ -260,10 +259,12 @@ impl ClientCore {
             return self.outputs.push_back(ClientOutput::Report(Anomaly::UnknownTag(tag)));
         };
         if shape == Shape::Data {
-            if reply == Reply::Status(Status::OPERATION_SUCCEEDED) && self.send_without_refresh(tag) {
+            let answer = data_of(reply);
+            let is_bare = matches!(&answer, Ok(data) if data.is_empty());
+            if is_bare && self.config.asks_again_after_success && self.send_without_refresh(tag) {
                 return;
             }
-            return self.answer_gets(tag, data_of(reply));
+            return self.answer_gets(tag, answer);
         }
         // Without a call: the call gave up and has its result.
         let Some(call) = call else { return };

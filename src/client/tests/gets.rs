@@ -66,11 +66,13 @@ fn a_bare_success_to_a_get_says_look_at_the_segment() {
 /// Regression: a server of OpenPMIx 6.1 said that its values are current, and the Get found nothing.
 #[test]
 fn a_refreshed_get_that_has_a_bare_success_asks_without_the_directive() {
-    let mut client = client();
+    let config = ClientConfig { asks_again_after_success: true, ..ClientConfig::default() };
+    let mut client = ClientCore::new(proc(0), config);
     let refresh = Info::new(Key::from_static(attribute::REFRESH_CACHE), true);
     let first = sent_tag(&call(&mut client, at(0), 1, get(1, "k", std::slice::from_ref(&refresh))));
     assert_eq!(call(&mut client, at(0), 2, get(1, "k", &[refresh])), []);
-    let succeeded = || Reply::Status(Status::OPERATION_SUCCEEDED);
+    // The codec reads a success without data as no data.
+    let succeeded = || Reply::Data(Vec::new());
     let outputs = input(&mut client, at(0), ClientInput::Reply(first, succeeded()));
     let [ClientOutput::Send(second, Request::Get(again))] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!(again.directives, []);

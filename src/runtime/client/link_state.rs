@@ -99,8 +99,9 @@ impl LinkState {
         received: ReceivedData,
     ) -> Self {
         let is_blocking = Arrival::allow_waits(&stream);
+        let config = ClientConfig { asks_again_after_success: !peer_profile.is_ours, ..ClientConfig::default() };
         Self {
-            core: ClientCore::new(own, ClientConfig::default()),
+            core: ClientCore::new(own, config),
             stream,
             codec: MessageCodec::to_server(&peer_profile, index),
             inbox: FrameBuffer::new(peer_profile.limits.message_bytes_max),
