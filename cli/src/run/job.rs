@@ -80,6 +80,8 @@ const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
 /// How long the launcher waits for the server to see that the connection of an ended rank is gone. A connection that
 /// lives longer belongs to another process, such as the rank's child.
 const LOSS_TIME: Duration = Duration::from_secs(1);
+/// How often the pipe of an ended rank is read before the event about its end. A pipe has 64 KiB, one read of it.
+const REST_READS_MAX: u8 = 2;
 
 /// The exit status of a job that succeeded, but of which a report could not be written.
 const REPORT_LOST: u8 = 1;
@@ -553,7 +555,7 @@ impl LaunchedJob {
         }
         for wakeup in wakeups {
             match wakeup {
-                Wakeup::Child => self.collect_ended(),
+                Wakeup::Child => self.collect_ended()?,
                 Wakeup::News => {
                     self.read_news();
                     self.settle_output()?;
@@ -624,7 +626,7 @@ impl LaunchedJob {
         self.mpi_search.advice(variable)
     }
 
-    fn collect_ended(&mut self) {
+    fn collect_ended(&mut self) -> Result<(), JobError> {
         // The message of an abort counts more than the rank's exit status.
         self.read_news();
         let now = self.clock.now();
@@ -633,6 +635,7 @@ impl LaunchedJob {
         ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
         for (rank, ending) in ended {
             self.mark(rank, ProcessPhase::Ended, now);
+            self.pass_rest_on(rank)?;
             self.forwarding.inputs.remove(rank, &self.poller);
             // PMI has no answer to an abort, so its rank may end before the server has read it.
             if ending.is_success() || self.speaks_pmi.contains(&rank) {
@@ -654,6 +657,21 @@ impl LaunchedJob {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Passes on the output that an ended rank has left in its pipes. So a tool that leaves at the event about the end
+    /// has this output. Processes that the rank has left behind may write more.
+    fn pass_rest_on(&mut self, rank: RankId) -> Result<(), JobError> {
+        for channel in [Channel::Out, Channel::Error] {
+            let Some(&index) = self.stream_of.get(&(rank, channel)) else { continue };
+            for _ in 0..REST_READS_MAX {
+                if self.streams.get(&index).is_some_and(ForwardedStream::has_unread) {
+                    self.pump(index)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits until the server has reported the lost connection of a rank that did not finalize. The server reports
