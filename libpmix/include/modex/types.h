@@ -417,8 +417,9 @@ typedef pmix_status_t (*pmix_server_session_control_fn_t)(const pmix_proc_t *, u
 typedef pmix_status_t (*pmix_server_resource_block_fn_t)(const pmix_proc_t *, pmix_resource_block_directive_t,
     const char *, const pmix_resource_unit_t *, size_t, const pmix_info_t *, size_t, pmix_op_cbfunc_t, void *);
 
-/* Releases add entries at the end. The last four have other places in other releases. The library reads them if it
- * knows the release: from modex.module_size, or because the host has tool_connected2 and log2 instead of older ones. */
+/* Releases add entries at the end. The last four have other places in other releases. The library reads them
+ * if it knows the release: from modex.module_size, or because the host has tool_connected2 and log2 instead
+ * of older ones. */
 typedef struct pmix_server_module_4_0_0_t {
     pmix_server_client_connected_fn_t client_connected;
     pmix_server_client_finalized_fn_t client_finalized;

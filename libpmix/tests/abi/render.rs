@@ -198,8 +198,9 @@ fn module() -> String {
         body.push_str(&function_pointer(&entry.typedef, &entry.signature));
     }
     body.push_str(
-        "\n/* Releases add entries at the end. Only the last four have other places in other releases. The library reads\n \
-         * none of these four, because it cannot know the size of a host's module. */\n",
+        "\n/* Releases add entries at the end. The last four have other places in other releases. The library reads them\n \
+         * if it knows the release: from modex.module_size, or because the host has tool_connected2 and log2 instead\n \
+         * of older ones. */\n",
     );
     body.push_str("typedef struct pmix_server_module_4_0_0_t {\n");
     for entry in &entries {
