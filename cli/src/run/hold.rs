@@ -7,8 +7,8 @@
 //! tool: PMIX_DEBUGGER_RELEASE -----------------> launcher: PMIX_LAUNCH_DIRECTIVES, job, PMIX_LAUNCH_COMPLETE
 //! ```
 //!
-//! The release comes by any of three connections: from the tool's server, from the server that has started the launcher, or
-//! from a tool that is attached to the launcher. A tool of the first two ways hears of the job by the same way.
+//! The release comes from the tool's server, from the server that has started the launcher, or from a tool that is
+//! attached to the launcher. In the first two cases the tool hears of the job on the connection of the release.
 //!
 //! The launcher's server also serves the tool on the connection that the launcher has made, as PRRTE's launchers do.
 //!

@@ -41,7 +41,7 @@ use super::debug_stops::AwaitedStops;
 use super::destination::{Destination, OutputFiles, OutputFilesError};
 use super::directed_files::{DirectedFiles, DirectedFilesError};
 use super::fair_queue::FairQueue;
-use super::forward::{ForwardProgress, ForwardedStream, copy_input};
+use super::forward::{ForwardProgress, ForwardedStream, LAST_TURNS_MAX, copy_input};
 use super::guardian::Guardian;
 use super::hold::{self, Hold, HoldError, ToolStart};
 use super::host::{LauncherHost, News, ProcessNews, TimedJob};
@@ -80,8 +80,6 @@ const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
 /// How long the launcher waits for the server to see that the connection of an ended rank is gone. A connection that
 /// lives longer belongs to another process, such as the rank's child.
 const LOSS_TIME: Duration = Duration::from_secs(1);
-/// How often the pipe of an ended rank is read before the event about its end. A pipe has 64 KiB, one read of it.
-const REST_READS_MAX: u8 = 2;
 
 /// The exit status of a job that succeeded, but of which a report could not be written.
 const REPORT_LOST: u8 = 1;
@@ -635,7 +633,13 @@ impl LaunchedJob {
         ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
         for (rank, ending) in ended {
             self.mark(rank, ProcessPhase::Ended, now);
-            self.pass_rest_on(rank)?;
+            // A tool that leaves at the event about the end has the output. Processes that the rank has left behind may
+            // write more.
+            for channel in [Channel::Out, Channel::Error] {
+                if let Some(&index) = self.stream_of.get(&(rank, channel)) {
+                    self.pass_written_on(index)?;
+                }
+            }
             self.forwarding.inputs.remove(rank, &self.poller);
             // PMI has no answer to an abort, so its rank may end before the server has read it.
             if ending.is_success() || self.speaks_pmi.contains(&rank) {
@@ -660,16 +664,13 @@ impl LaunchedJob {
         Ok(())
     }
 
-    /// Passes on the output that an ended rank has left in its pipes. So a tool that leaves at the event about the end
-    /// has this output. Processes that the rank has left behind may write more.
-    fn pass_rest_on(&mut self, rank: RankId) -> Result<(), JobError> {
-        for channel in [Channel::Out, Channel::Error] {
-            let Some(&index) = self.stream_of.get(&(rank, channel)) else { continue };
-            for _ in 0..REST_READS_MAX {
-                if self.streams.get(&index).is_some_and(ForwardedStream::has_unread) {
-                    self.pump(index)?;
-                }
+    /// Passes on what has been written to a stream so far, a pipe of any size.
+    fn pass_written_on(&mut self, index: usize) -> Result<(), JobError> {
+        for _ in 0..LAST_TURNS_MAX {
+            if self.is_paused || !self.streams.get(&index).is_some_and(ForwardedStream::has_unread) {
+                break;
             }
+            self.pump(index)?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Lines without an end, which may be questions to the user. They are written once no more of them has come for a time.
+//! Lines without an end, which may be questions to the user. Such a line is written when no more of it has come for a
+//! time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

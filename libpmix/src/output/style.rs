@@ -80,7 +80,7 @@ impl OutputStyle {
 
     /// The style of output that this process asked for. Without directives questions appear.
     pub(crate) fn of_request(self) -> Self {
-        Self { shows_questions: !self.is_set(), ..self }
+        Self { shows_questions: self.shows_questions || !self.is_set(), ..self }
     }
 
     /// The style of output that this process shows while another process writes the files.

@@ -243,7 +243,7 @@ impl Sinks {
     }
 }
 
-/// What the thread does next.
+/// The next step of the thread.
 enum Next {
     Work(Work),
     /// It is time to look at questions.

@@ -14,7 +14,6 @@ use modex::{Log, Responder, syslog};
 use super::{JobError, LaunchedJob};
 use crate::run::children::Channel;
 use crate::run::destination::Destination;
-use crate::run::forward::LAST_TURNS_MAX;
 use crate::run::line_form::since_epoch;
 use crate::run::log_request::{LogEntry, LogRefusal, LogRequest};
 use crate::run::rank_id::RankId;
@@ -180,13 +179,7 @@ impl LaunchedJob {
             return Ok(false);
         }
         let Some(index) = index else { return Ok(true) };
-        for _ in 0..LAST_TURNS_MAX {
-            let Some(stream) = self.streams.get(&index) else { break };
-            if self.is_paused || !stream.has_unread() {
-                break;
-            }
-            self.pump(index)?;
-        }
+        self.pass_written_on(index)?;
         if self.is_paused {
             return Ok(false);
         }
