@@ -35,6 +35,10 @@ pub(super) const ACCESS: &str = "modex.storage.access";
 pub(super) const FILES: &str = "modex.storage.files";
 /// Qualifier: bytes per second (`double`), in place of the known rate of the storage.
 pub(super) const BANDWIDTH: &str = "modex.storage.bandwidth";
+/// Qualifier: a node, or an array of nodes, to which the files go.
+pub(super) const NODES: &str = "modex.storage.nodes";
+/// Qualifier: bytes per second (`double`) from this node to another one.
+pub(super) const NODE_BANDWIDTH: &str = "modex.storage.node_bandwidth";
 /// Qualifiers: the user and the group (`uint32_t`).
 pub(super) const USER: &str = "modex.storage.uid";
 /// See [`USER`].
@@ -44,7 +48,10 @@ pub(super) const GROUP: &str = "modex.storage.gid";
 pub const FILE_KEYS: [&str; 4] = [RETRIEVAL, STATES, DEPENDENCIES, ACCESS];
 
 /// All qualifiers.
-pub(super) const QUALIFIERS: [&str; 4] = [FILES, BANDWIDTH, USER, GROUP];
+pub(super) const QUALIFIERS: [&str; 6] = [FILES, BANDWIDTH, NODES, NODE_BANDWIDTH, USER, GROUP];
+
+/// The most nodes of a question.
+const NODES_MAX: usize = 65_536;
 
 /// The most files of a question.
 pub(super) const FILES_MAX: usize = 1024;
@@ -79,17 +86,27 @@ const RANDOM_COUNT: usize = 64;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// The answer to a question about files; `None`: unknown, or the question is wrong. `rate` is that of a device.
-pub(super) fn fact(key: &str, qualifiers: &[Info], rate: impl Fn(DeviceNumber) -> Option<f64>) -> Option<Value> {
+/// The answer to a question about files on this node; `None`: unknown, or the question is wrong. `rate` is that of a
+/// device.
+pub(super) fn fact(
+    key: &str,
+    qualifiers: &[Info],
+    own_node: &str,
+    rate: impl Fn(DeviceNumber) -> Option<f64>,
+) -> Option<Value> {
     let files = files_of(qualifiers)?;
     match key {
         RETRIEVAL => {
-            let given = find(qualifiers, BANDWIDTH).map(|value| match value {
-                Value::Double(bytes) if *bytes > 0.0 && bytes.is_finite() => Some(*bytes),
-                _ => None,
+            let given = find(qualifiers, BANDWIDTH).map(rate_in);
+            let retrieval = Retrieval::of(&files, |device| given.unwrap_or_else(|| rate(device)))?;
+            let Some(nodes) = find(qualifiers, NODES) else { return Some(Value::Double(retrieval.seconds)) };
+            let bandwidth = find(qualifiers, NODE_BANDWIDTH).and_then(rate_in);
+            let times = nodes_of(nodes)?.into_iter().map(|node| match node == own_node {
+                true => Some(retrieval.seconds),
+                false => Some(retrieval.seconds_to_other_node(bandwidth?)),
             });
-            let rate = |device| given.unwrap_or_else(|| rate(device));
-            retrieval(&files, rate).map(Value::Double)
+            let elements = times.map(|seconds| seconds.map(Value::Double)).collect::<Option<_>>()?;
+            Some(Value::DataArray(Box::new(DataArray { element_type: DataType::Double, elements })))
         }
         STATES => {
             let names = files.iter().map(|file| Some(Residence::of(file)?.name().into()));
@@ -108,6 +125,24 @@ pub(super) fn fact(key: &str, qualifiers: &[Info], rate: impl Fn(DeviceNumber) -
 
 fn files_of(qualifiers: &[Info]) -> Option<Vec<PathBuf>> {
     paths_of(find(qualifiers, FILES)?)
+}
+
+/// A rate in bytes per second.
+fn rate_in(value: &Value) -> Option<f64> {
+    match value {
+        Value::Double(bytes) if *bytes > 0.0 && bytes.is_finite() => Some(*bytes),
+        _ => None,
+    }
+}
+
+/// The name of a node, or an array of names.
+fn nodes_of(value: &Value) -> Option<Vec<&str>> {
+    match value {
+        Value::DataArray(array) if array.elements.len() <= NODES_MAX => {
+            array.elements.iter().map(Value::as_str).collect()
+        }
+        one => Some(vec![one.as_str()?]),
+    }
 }
 
 /// An absolute path, or an array of them.
@@ -196,18 +231,33 @@ fn place_of(number: u64, pages: u64, random: u64, all: u64) -> u64 {
     u64::try_from(first + u128::from(random) % (next - first).max(1)).unwrap_or(u64::MAX)
 }
 
-/// Seconds for the parts that are not in memory, one file after the other.
-fn retrieval(files: &[PathBuf], rate: impl Fn(DeviceNumber) -> Option<f64>) -> Option<f64> {
-    let mut rates = BTreeMap::new();
-    files.iter().try_fold(0.0, |seconds, file| {
-        let residence = Residence::of(file)?;
-        let cold = residence.cold_bytes();
-        if cold <= 0.0 {
-            return Some(seconds);
-        }
-        let rate = *rates.entry(residence.device).or_insert_with(|| rate(residence.device));
-        Some(seconds + cold / rate?)
-    })
+/// The way of files into the memory of this node.
+#[derive(Default)]
+struct Retrieval {
+    /// For the parts that are not in memory, one file after the other.
+    seconds: f64,
+    /// All bytes of the files.
+    size_bytes: f64,
+}
+
+impl Retrieval {
+    fn of(files: &[PathBuf], rate: impl Fn(DeviceNumber) -> Option<f64>) -> Option<Self> {
+        let mut rates = BTreeMap::new();
+        files.iter().try_fold(Self::default(), |sum, file| {
+            let residence = Residence::of(file)?;
+            let (size_bytes, cold) = (sum.size_bytes + float(residence.size_bytes), residence.cold_bytes());
+            if cold <= 0.0 {
+                return Some(Self { size_bytes, ..sum });
+            }
+            let rate = *rates.entry(residence.device).or_insert_with(|| rate(residence.device));
+            Some(Self { seconds: sum.seconds + cold / rate?, size_bytes })
+        })
+    }
+
+    /// The time to another node alone. This node reads and sends at the same time, so the longer one counts.
+    fn seconds_to_other_node(&self, bytes_per_second: f64) -> f64 {
+        self.seconds.max(self.size_bytes / bytes_per_second)
+    }
 }
 
 /// The libraries of programs, and those that these need. One that is not found is a name without a directory.
@@ -319,7 +369,7 @@ mod tests {
 
     fn ask(key: &str, files: &[&Path], more: Vec<Info>) -> Option<Value> {
         let names = files.iter().map(|path| path.to_str().unwrap().into()).collect();
-        fact(key, &[vec![info(FILES, array(names))], more].concat(), |_| None)
+        fact(key, &[vec![info(FILES, array(names))], more].concat(), "here", |_| None)
     }
 
     #[test]
@@ -347,6 +397,44 @@ mod tests {
             let seconds = ask(RETRIEVAL, &[&large], vec![info(BANDWIDTH, 1_048_576.0)]);
             let Some(Value::Double(seconds)) = seconds else { panic!("{seconds:?}") };
             assert!((0.0..=1.0).contains(&seconds));
+        }
+    }
+
+    /// The files go through this node.
+    #[test]
+    fn a_retrieval_to_other_nodes_takes_the_longer_of_reading_and_sending() {
+        let retrieval = Retrieval { seconds: 2.0, size_bytes: 1000.0 };
+        assert_eq!([100.0, 1000.0].map(|rate| retrieval.seconds_to_other_node(rate)), [10.0, 2.0]);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let nodes = |names: &[&str]| info(NODES, array(names.iter().map(|name| (*name).into()).collect()));
+        let seconds = |count| {
+            let elements = vec![Value::Double(0.0); count];
+            Some(Value::DataArray(Box::new(DataArray { element_type: DataType::Double, elements })))
+        };
+        let bandwidth = || info(NODE_BANDWIDTH, 1e9);
+        assert_eq!(ask(RETRIEVAL, &[&file], vec![nodes(&["here"])]), seconds(1));
+        assert_eq!(ask(RETRIEVAL, &[&file], vec![info(NODES, "here")]), seconds(1));
+        assert_eq!(ask(RETRIEVAL, &[&file], vec![nodes(&["n0", "here", "n1"]), bandwidth()]), seconds(3));
+        // Each time has the place of its node.
+        fs::write(&file, vec![1; 1 << 20]).unwrap();
+        if Residence::of(&file).is_some() {
+            let rates = || vec![info(NODE_BANDWIDTH, 1_048_576.0), info(BANDWIDTH, 1e12)];
+            let times = ask(RETRIEVAL, &[&file, &file], [vec![nodes(&["n0", "here"])], rates()].concat());
+            let Some(Value::DataArray(times)) = times else { panic!("{times:?}") };
+            let [Value::Double(other), Value::Double(own)] = times.elements[..] else { panic!("{times:?}") };
+            assert_eq!(other, 2.0);
+            assert!(own < 0.001, "{own}");
+        }
+        // Nobody knows the rate of the network, and no other value is a rate or a node.
+        for wrong in [
+            vec![nodes(&["n0", "here"])],
+            vec![nodes(&["n0"]), info(NODE_BANDWIDTH, 0.0)],
+            vec![nodes(&["n0"]), info(NODE_BANDWIDTH, 1_u32)],
+            vec![info(NODES, 1_u32), bandwidth()],
+        ] {
+            assert_eq!(ask(RETRIEVAL, &[&file], wrong.clone()), None, "{wrong:?}");
         }
     }
 

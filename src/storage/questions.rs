@@ -114,7 +114,7 @@ impl Storage {
                 let Some(key) = Key::from_bytes(name.as_bytes()).ok().filter(|_| !is_repeated) else { continue };
                 let rate = |device| rate_of(&known, device);
                 let value = match &meant[..] {
-                    _ if FILE_KEYS.contains(&key.as_str()) => files::fact(key.as_str(), qualifiers, rate),
+                    _ if FILE_KEYS.contains(&key.as_str()) => files::fact(key.as_str(), qualifiers, hostname, rate),
                     [_, ..] if key.as_str() == keys::QUERY_STORAGE_LIST.name() => Some(list(&meant)),
                     [one] => one.fact(key.as_str(), &selection, &mut looks),
                     _ => None,

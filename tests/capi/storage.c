@@ -156,6 +156,41 @@ static void dependencies(void)
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, ask(KEYS("modex.storage.retrieval"), NULL, false, &found, &count));
 }
 
+/* An empty file is everywhere at once. Some file systems do not tell which parts of other files are in memory. */
+static void retrievals(void)
+{
+    pmix_query_t query;
+    pmix_info_t *found = NULL;
+    size_t count = 0;
+    double slow = 1.0;
+    char file[] = "/tmp/capi-empty-XXXXXX";
+    int empty = mkstemp(file);
+    const char *names[] = {"n0", "n1"};
+    pmix_data_array_t nodes = {.type = PMIX_STRING, .size = 2, .array = names};
+    pmix_status_t status;
+
+    CHECK(empty >= 0);
+    close(empty);
+    PMIX_QUERY_CONSTRUCT(&query);
+    PMIX_ARGV_APPEND(status, query.keys, "modex.storage.retrieval");
+    CHECK_STATUS(PMIX_SUCCESS, status);
+    PMIX_QUERY_QUALIFIERS_CREATE(&query, 4);
+    PMIX_INFO_LOAD(&query.qualifiers[0], "modex.storage.files", file, PMIX_STRING);
+    PMIX_INFO_LOAD(&query.qualifiers[1], "modex.storage.nodes", &nodes, PMIX_DATA_ARRAY);
+    PMIX_INFO_LOAD(&query.qualifiers[2], "modex.storage.node_bandwidth", &slow, PMIX_DOUBLE);
+    PMIX_INFO_LOAD(&query.qualifiers[3], "modex.storage.bandwidth", &slow, PMIX_DOUBLE);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Query_info(&query, 1, &found, &count));
+    CHECK(count == 1 && found[0].value.type == PMIX_DATA_ARRAY);
+    if (count == 1 && found[0].value.type == PMIX_DATA_ARRAY) {
+        const pmix_data_array_t *times = found[0].value.data.darray;
+        CHECK(times->type == PMIX_DOUBLE && times->size == 2);
+        for (size_t i = 0; i < 2; i++) CHECK(((double *)times->array)[i] == 0.0);
+    }
+    unlink(file);
+    PMIX_INFO_FREE(found, count);
+    PMIX_QUERY_DESTRUCT(&query);
+}
+
 /* Everybody may read the users' names, and only root may write them. */
 static void accesses(void)
 {
@@ -323,6 +358,7 @@ static void everything(void)
 {
     movements();
     dependencies();
+    retrievals();
     accesses();
     figures();
     ids();
