@@ -226,11 +226,22 @@ static UNUSED void host_give_library(char ***env)
     host_set(env, "MODEX_CAPI_STOCK", "1");
 }
 
+/* The path of this program. */
+static UNUSED const char *own_program(void)
+{
+    static char self[4096];
+    const char *valgrinded = getenv("CAPI_PROGRAM"); /* under valgrind, /proc/self/exe names valgrind */
+
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = 0;
+    return valgrinded ? valgrinded : self;
+}
+
 /* Starts one rank: this program again, with `role` as its argument. */
 static UNUSED pid_t host_fork(const char *nspace, uint32_t rank, const char *role)
 {
     pmix_proc_t proc = proc_of(nspace, rank);
-    char **env = NULL, name[300], self[4096];
+    char **env = NULL, name[300];
     int count = 0;
 
     /* The environment in a launcher's form: a malloc'ed vector of malloc'ed texts. */
@@ -240,10 +251,7 @@ static UNUSED pid_t host_fork(const char *nspace, uint32_t rank, const char *rol
     CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&proc, &env));
     host_give_library(&env);
     snprintf(name, sizeof name, "%s:%u", nspace, rank);
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[length > 0 ? length : 0] = 0;
-    const char *valgrinded = getenv("CAPI_PROGRAM"); /* under valgrind, /proc/self/exe names valgrind */
-    char *argv[] = {valgrinded ? (char *)valgrinded : self, (char *)role, NULL};
+    char *argv[] = {(char *)own_program(), (char *)role, NULL};
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
@@ -259,17 +267,14 @@ static UNUSED pid_t host_fork(const char *nspace, uint32_t rank, const char *rol
  * code. */
 static UNUSED int host_run_tool(const char *role)
 {
-    char self[4096];
-    const char *valgrinded = getenv("CAPI_PROGRAM"); /* under valgrind, /proc/self/exe names valgrind */
+    const char *program = own_program();
     int status = 0;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 
-    self[length > 0 ? length : 0] = 0;
     setenv("PLACE", host_directory, 1);
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        execl(valgrinded ? valgrinded : self, "tool", role, (char *)NULL);
+        execl(program, "tool", role, (char *)NULL);
         _exit(127);
     }
     waitpid(pid, &status, 0);
