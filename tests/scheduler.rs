@@ -1,14 +1,18 @@
-//! Fabric resources of a job that its server lacks: the host or the scheduler gives them.
+//! Questions between servers: for fabric resources that a job's server lacks, and for the hardware of nodes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::net::TcpListener;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
+use std::time::Duration;
 
+use modex::topo::TopologyError;
 use modex::types::codes::alloc_directive::ALLOC_EXTEND;
-use modex::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Value};
+use modex::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Text, Topology, Value};
 use modex::{
-    Allocate, Capabilities, FabricSource, Host, LocalHost, Requester, Responder, Server, ServerBuilder, ToolAdmission,
-    ToolSupport, keys,
+    Allocate, Capabilities, DEVICE_FOUND, DEVICE_LOST, EventCall, FabricSource, Host, LocalHost, NoInventory,
+    Requester, Responder, Server, ServerBuilder, ToolAdmission, ToolSupport, TopologySource, keys,
 };
 
 type Questions = Arc<Mutex<Vec<Vec<Info>>>>;
@@ -310,4 +314,130 @@ fn an_update_in_the_middle_of_a_setup_mixes_no_revisions() {
             found = [found[0] | names[0], found[1] | names[1]];
         }
     });
+}
+
+/// A machine whose network interface may be pulled out.
+#[derive(Clone, Debug, Default)]
+struct Machine {
+    is_unplugged: Arc<AtomicBool>,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl TopologySource for Machine {
+    fn read(&self) -> Result<Topology, TopologyError> {
+        if self.is_broken.load(Ordering::SeqCst) {
+            return Err(TopologyError::Failed { doing: "be read" });
+        }
+        let device = r#"<object type="OSDev" name="eth0" osdev_type="2"/>"#;
+        let device = if self.is_unplugged.load(Ordering::SeqCst) { "" } else { device };
+        let processor = r#"<object type="Core" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object>"#;
+        let xml = format!(
+            r#"<topology version="2.0"><object type="Machine" cpuset="0x1">{processor}{device}</object></topology>"#
+        );
+        Ok(Topology { xml: Some(Text::from(xml.as_str())), support: Vec::new() })
+    }
+}
+
+/// The server of a node. It admits tools.
+fn daemon(directory: &Path, node: &str, machine: &Machine) -> Server {
+    let tools = ToolSupport { admission: ToolAdmission::Named, ..ToolSupport::default() };
+    let builder = builder(directory).hostname(node).topology(Arc::new(machine.clone()));
+    builder.namespace(format!("daemon-{node}")).tools(tools).start(LocalHost).unwrap()
+}
+
+/// The changes of devices that a server tells its own process of.
+fn changes(server: &Server) -> mpsc::Receiver<(Status, String)> {
+    let (sender, changes) = mpsc::channel();
+    let handler = move |call: EventCall| {
+        let node = call.info.iter().find(|info| info.key.as_str() == keys::HOSTNAME.name());
+        sender.send((call.status, node.unwrap().value.as_str().unwrap().to_owned())).unwrap();
+        call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
+    };
+    server.register_event_handler(&[DEVICE_LOST, DEVICE_FOUND], &[], handler).wait().unwrap();
+    changes
+}
+
+const TIME: Duration = Duration::from_secs(60);
+
+/// The scheduler knows all machines, and hears of a device that is gone since it asked last.
+#[test]
+fn a_scheduler_asks_the_servers_of_all_nodes_for_their_machines() {
+    let directory = tempfile::tempdir().unwrap();
+    let machine = Machine::default();
+    let daemons = ["n0", "n1", "n2"].map(|node| daemon(directory.path(), node, &machine));
+    let addresses = daemons.each_ref().map(|daemon| daemon.uri().to_owned());
+    let scheduler = builder(directory.path()).hostname("head").namespace("head").start(LocalHost).unwrap();
+    let (heard, heard_at_node) = (changes(&scheduler), changes(&daemons[1]));
+    let asked = scheduler.ask_for_inventories(&addresses, TIME).unwrap();
+    assert!(asked.failed.is_empty(), "{:?}", asked.failed);
+    assert_eq!(asked.nodes.into_iter().collect::<Vec<_>>(), ["n0", "n1", "n2"]);
+    let known = || scheduler.collect_inventories().unwrap();
+    let devices = |node: &str| known().iter().find(|known| known.node == node).map(|known| known.devices.len());
+    assert_eq!(["head", "n0", "n1", "n2", "n3"].map(devices), [Some(0), Some(1), Some(1), Some(1), None]);
+
+    machine.is_unplugged.store(true, Ordering::SeqCst);
+    scheduler.ask_for_inventories(&addresses[1..2], TIME).unwrap();
+    assert_eq!(heard.recv(), Ok((DEVICE_LOST, "n1".to_owned())));
+    assert_eq!(heard_at_node.recv(), Ok((DEVICE_LOST, "n1".to_owned())));
+    assert_eq!(["n0", "n1"].map(devices), [Some(1), Some(0)]);
+    machine.is_unplugged.store(false, Ordering::SeqCst);
+    assert_eq!(daemons[1].collect_current_inventory().unwrap().devices.len(), 1);
+    assert_eq!(heard_at_node.recv(), Ok((DEVICE_FOUND, "n1".to_owned())));
+}
+
+/// The topology was read when a process asked for it, and no inventory was delivered since.
+#[test]
+fn the_first_current_inventory_is_compared_with_the_topology() {
+    let directory = tempfile::tempdir().unwrap();
+    let machine = Machine::default();
+    let node = daemon(directory.path(), "n0", &machine);
+    let heard = changes(&node);
+    node.topology().unwrap();
+    machine.is_unplugged.store(true, Ordering::SeqCst);
+    assert_eq!(node.collect_inventory().unwrap().devices.len(), 1, "the topology is read once");
+    assert!(node.collect_current_inventory().unwrap().devices.is_empty());
+    assert_eq!(heard.recv(), Ok((DEVICE_LOST, "n0".to_owned())));
+}
+
+#[test]
+fn a_machine_that_could_not_be_read_once_is_read_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let machine = Machine::default();
+    machine.is_broken.store(true, Ordering::SeqCst);
+    let node = daemon(directory.path(), "n0", &machine);
+    assert!(node.collect_current_inventory().is_err() && node.collect_current_inventory().is_err());
+    machine.is_broken.store(false, Ordering::SeqCst);
+    assert_eq!(node.collect_current_inventory().unwrap().devices.len(), 1);
+}
+
+/// A server without an answer takes nothing from what is known, and keeps nobody else's answer back.
+#[test]
+fn a_server_without_an_answer_is_named_with_the_reason() {
+    let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let machine = Machine::default();
+    let [first, second] = ["n0", "n1"].map(|node| daemon(directory.path(), node, &machine));
+    let twin = daemon(elsewhere.path(), "n0", &machine);
+    let closed = builder(directory.path()).hostname("n9").namespace("closed").start(LocalHost).unwrap();
+    let scheduler = builder(directory.path()).hostname("head").namespace("head").start(LocalHost).unwrap();
+    let addresses = [&first, &second, &twin, &closed].map(|server: &Server| server.uri().to_owned());
+    drop(second);
+    let asked = scheduler.ask_for_inventories(&addresses, TIME).unwrap();
+    assert_eq!(asked.nodes.into_iter().collect::<Vec<_>>(), ["n0"]);
+    let failed: Vec<&str> = asked.failed.iter().map(|failure| failure.address.as_str()).collect();
+    assert_eq!(failed, addresses[1..]);
+    let [gone, twin, closed] = &asked.failed[..] else { panic!("{:?}", asked.failed) };
+    assert!(matches!(&twin.reason, NoInventory::SecondOfNode { node } if node == "n0"), "{twin}");
+    assert!(
+        [gone, closed].iter().all(|failure| matches!(failure.reason, NoInventory::Unreached(_))),
+        "{gone}, {closed}"
+    );
+    // A server that says nothing. All kernels accept the connection.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = [format!("silent.0;tcp4://{}", silent.local_addr().unwrap())];
+    let asked = scheduler.ask_for_inventories(&silent, Duration::from_millis(100)).unwrap();
+    assert_eq!((asked.nodes.len(), asked.failed.len()), (0, 1));
+    // No time is left for any of them.
+    let asked = scheduler.ask_for_inventories(&addresses[..1], Duration::ZERO).unwrap();
+    assert!(matches!(asked.failed[0].reason, NoInventory::TooSlow));
+    assert!(scheduler.collect_inventories().unwrap().iter().any(|known| known.node == "n0"));
 }

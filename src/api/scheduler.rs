@@ -8,7 +8,7 @@ use crossbeam::channel::bounded;
 use crate::client::CallError;
 use crate::keys;
 use crate::proto::{Allocate, Request, Service};
-use crate::runtime::{SharedTime, SystemServer, ToolDirections, Unanswered, seconds_of};
+use crate::runtime::{SharedTime, SystemServer, ToolDirections, ToolError, Unanswered, seconds_of};
 use crate::types::codes::alloc_directive::ALLOC_EXTEND;
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status};
 
@@ -41,16 +41,8 @@ impl Server {
         (seconds, time): (u32, SharedTime),
         mut question: Vec<Info>,
     ) -> Result<Vec<Info>, Unanswered> {
-        let directions = ToolDirections {
-            name: self.name_of_question(),
-            address: address.clone(),
-            system: SystemServer::Scheduler,
-            hostname: Some(self.handle.environment().hostname.clone()),
-            system_tmpdir: Some(self.handle.environment().system_tmpdir.clone().into()),
-            time_max: Some(time.left()),
-            ..ToolDirections::default()
-        };
-        let client = Client::of_tool(&directions).map_err(|error| match address {
+        let connected = self.connect_for_question(address.clone(), SystemServer::Scheduler, &time);
+        let client = connected.map_err(|error| match address {
             Some(address) => Unanswered::Unreached { address, error: Arc::new(error) },
             None => Unanswered::NoScheduler(Arc::new(error)),
         })?;
@@ -77,6 +69,26 @@ impl Server {
 }
 
 impl Server {
+    /// A connection to another server for one question: at an address, or of a kind on this node.
+    pub(super) fn connect_for_question(
+        &self,
+        address: Option<String>,
+        system: SystemServer,
+        time: &SharedTime,
+    ) -> Result<Client, ToolError> {
+        let environment = self.handle.environment();
+        Client::of_tool(&ToolDirections {
+            name: self.name_of_question(),
+            address,
+            system,
+            hostname: Some(environment.hostname.clone()),
+            system_tmpdir: Some(environment.system_tmpdir.clone().into()),
+            time_max: Some(time.left()),
+            prover: self.handle.question_prover().cloned(),
+            ..ToolDirections::default()
+        })
+    }
+
     /// The name of a connection for one question. The scheduler may know this process under its own name already.
     fn name_of_question(&self) -> Option<ProcId> {
         let ProcId { namespace, rank } = self.proc();

@@ -29,6 +29,7 @@ pub struct ServerBuilder {
     requires_remote: bool,
     tools: ToolSupport,
     prover: Option<Arc<dyn Prover>>,
+    question_prover: Option<Arc<dyn Prover>>,
     munge_credentials: Option<Arc<dyn Prover>>,
     fabric: Option<FabricSource>,
     static_ports: StaticPorts,
@@ -61,6 +62,7 @@ impl ServerBuilder {
             requires_remote: false,
             tools: ToolSupport::default(),
             prover: None,
+            question_prover: None,
             munge_credentials: None,
             fabric: None,
             static_ports: StaticPorts::default(),
@@ -147,6 +149,13 @@ impl ServerBuilder {
     /// munge before the kernel's word alone. Otherwise, and without a prover, it does not.
     pub fn prover(mut self, prover: Arc<dyn Prover>) -> Self {
         self.prover = Some(prover);
+        self
+    }
+
+    /// Maker of munge credentials, by which this server proves its user when it asks a server on another machine: for
+    /// inventories ([`Server::ask_for_inventories`]) and for the fabric resources of a job.
+    pub fn question_prover(mut self, prover: Arc<dyn Prover>) -> Self {
+        self.question_prover = Some(prover);
         self
     }
 
@@ -377,6 +386,7 @@ impl ServerBuilder {
             requires_remote: self.requires_remote,
             tools: self.tools,
             prover: self.prover,
+            question_prover: self.question_prover,
             munge_credentials: self.munge_credentials,
             fabric: self.fabric,
             static_ports: self.static_ports,

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Client, Pending, Server, ServerBuilder, ServerCall};
-use crate::runtime::{TopologySharing, TopologySource, kernel_inventory};
+use super::{Client, Pending, Server, ServerBuilder, ServerCall, ServerError};
+use crate::runtime::{TopologySharing, TopologySource};
 use crate::server::HostCall;
 use crate::topo::{self, Inventory, Machine, SharedMachine, TopologyError};
-use crate::types::{AsStatus, Status, Topology};
+use crate::types::Topology;
 
 /// Reads the machine through hwloc, in this process; needs feature `topology`.
 ///
@@ -46,7 +46,8 @@ impl fmt::Debug for KnownTopology {
 }
 
 impl ServerBuilder {
-    /// Reader of this node's topology, which reads it at most once. Without a reader, questions about the hardware end
+    /// Reader of this node's topology. It reads once for all processes, and again for each
+    /// [`Server::collect_current_inventory`]. Without a reader, questions about the hardware end
     /// with "not supported".
     pub fn topology(mut self, source: Arc<dyn TopologySource>) -> Self {
         self.topology.source = Some(source);
@@ -77,11 +78,28 @@ impl Server {
     /// # Errors
     /// [`TopologyError`] of an unreadable topology.
     pub fn collect_inventory(&self) -> Result<Inventory, TopologyError> {
-        match self.topology() {
-            Ok(shared) => Ok(Inventory::of(self.hostname(), shared.machine())),
-            Err(error) if error.status() == Status::ERR_NOT_SUPPORTED => Ok(kernel_inventory(self.hostname())),
-            Err(error) => Err(error),
-        }
+        self.handle.node_inventory().of_topology()
+    }
+
+    /// The hardware inventory of this node as it is now. It is delivered to this server, so lost and found devices are
+    /// events. The topology of the processes stays as it was read first. A query for [`Server::CURRENT_INVENTORY`] of
+    /// the server's user or root does the same.
+    ///
+    /// ```
+    /// use modex::{LocalHost, Server};
+    ///
+    /// let server = Server::builder().start(LocalHost)?;
+    /// let current = server.collect_current_inventory()?;
+    /// assert_eq!(server.collect_inventories()?, [current]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TopologyError`] of an unreadable topology, and of a reading beyond [`ServerBuilder::topology_time_max`].
+    pub fn collect_current_inventory(&self) -> Result<Inventory, TopologyError> {
+        let refused = |error: ServerError| TopologyError::Unusable { reason: error.to_string() };
+        let deliver = |blob| self.deliver_inventory(vec![blob]).wait().map_err(refused);
+        Ok(self.handle.node_inventory().current(deliver)?.inventory().clone())
     }
 
     /// The inventories of all nodes that this server knows, by name: the delivered ones, its own node's, and for other
@@ -135,6 +153,10 @@ impl Server {
 
     /// The key of inventories: of the node that `PMIX_HOSTNAME` names, or of all nodes that the server knows.
     pub const INVENTORY: &'static str = crate::server::INVENTORY;
+
+    /// The key of queries for [`Server::collect_current_inventory`], and the directive of `PMIx_server_collect_inventory`
+    /// for it.
+    pub const CURRENT_INVENTORY: &'static str = crate::server::CURRENT_INVENTORY;
 
     /// The directive of `PMIx_server_collect_inventory` for [`Server::collect_inventories`].
     pub const ALL_INVENTORIES: &'static str = crate::server::ALL_INVENTORIES;

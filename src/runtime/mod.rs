@@ -79,7 +79,6 @@ pub use shared::data_form::DataForm;
 pub use shared::event_error::{EventError, Stopped};
 pub use shared::events::{Completion, EventCall, Handler};
 pub(crate) use shared::handler_calls;
-pub use shared::kernel_inventory::kernel_inventory;
 pub use shared::local::{
     environment, has_more_rights_than_its_starter, has_variable_with_prefix, hostname, system_directory,
     temporary_directory, trusted_variable,
@@ -92,6 +91,6 @@ pub use shared::parameters::{
 };
 pub use shared::prover::{ProofError, Prover};
 pub use shared::threads::{
-    ActingThread, act_as, acting_thread, is_thread_of_library, open_inherited_pipe, spawn as spawn_thread,
+    ActingThread, act_as, acting_thread, handle_all, is_thread_of_library, open_inherited_pipe, spawn as spawn_thread,
     watch_for_end,
 };

@@ -67,7 +67,7 @@ pub use interface::job_data::JobData;
 pub use interface::open_operation::{OpenOperation, OperationKind};
 pub(crate) use interface::output_settings::OUTPUT_DIRECTIVES;
 pub use interface::output_settings::OutputSettings;
-pub use interface::own_keys::{ALL_INVENTORIES, INVENTORY, MISSED_OUTPUT, TOPOLOGY};
+pub use interface::own_keys::{ALL_INVENTORIES, CURRENT_INVENTORY, INVENTORY, MISSED_OUTPUT, TOPOLOGY};
 #[cfg(test)]
 pub(crate) use interface::query_answers::QueryAnswer;
 pub use interface::query_answers::QueryAnswers;

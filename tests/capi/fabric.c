@@ -557,6 +557,92 @@ static void inventories(const struct nodes *nodes, const struct nodes *fewer)
     host_stop();
 }
 
+/* ---- The scheduler asks the servers of other nodes. */
+
+/* The server of a node. It writes its address to its descriptor 3, and serves until its input ends. */
+static int daemon_of_node(void)
+{
+    static pmix_server_module_t module;
+    pmix_info_t info[2];
+    pmix_proc_t self;
+    pmix_value_t *address = NULL;
+
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TOOL_SUPPORT, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&info[1], PMIX_HOSTNAME, "elsewhere", PMIX_STRING);
+    host_start_with(&module, info, 2);
+    for (int i = 0; i < 2; i++) PMIX_INFO_DESTRUCT(&info[i]);
+    PMIX_LOAD_PROCID(&self, "capi-host", 0);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(&self, PMIX_SERVER_URI, NULL, 0, &address));
+    dprintf(3, "%s\n", address->data.string);
+    close(3);
+    PMIX_VALUE_RELEASE(address);
+    while (getchar() != EOF) {}
+    host_stop();
+    return finish();
+}
+
+/* Starts the server of a node. Returns the pipe whose end ends it. */
+static int start_daemon(pid_t *pid, char *address, int size)
+{
+    const char *program = own_program();
+    int input[2], output[2];
+
+    CHECK(pipe(input) == 0 && pipe(output) == 0);
+    *pid = fork();
+    if (*pid == 0) {
+        dup2(input[0], 0);
+        dup2(output[1], 9);
+        for (int i = 0; i < 2; i++) close(input[i]), close(output[i]);
+        dup2(9, 3);
+        close(9);
+        execl(program, program, "daemon", (char *)NULL);
+        _exit(127);
+    }
+    close(input[0]);
+    close(output[1]);
+    FILE *from = fdopen(output[0], "r");
+    CHECK(from && fgets(address, size, from));
+    address[strcspn(address, "\n")] = 0;
+    fclose(from);
+    return input[1];
+}
+
+static void asked_daemons(void)
+{
+    static pmix_server_module_t module;
+    static char address[1024];
+    const char *addresses[] = {address, "nowhere.0;tcp4://127.0.0.1:1"};
+    struct nodes nodes = {.done = DONE};
+    pmix_info_t wish[3];
+    size_t here = 0, elsewhere = 0, failed = 0;
+    pid_t pid;
+    int end, ended;
+
+    end = start_daemon(&pid, address, sizeof address);
+    host_start_with(&module, NULL, 0);
+    PMIX_INFO_LOAD(&wish[0], "modex.inventory.global", NULL, PMIX_BOOL);
+    for (int i = 0; i < 2; i++) PMIX_INFO_LOAD(&wish[1 + i], PMIX_SERVER_URI, addresses[i], PMIX_STRING);
+    for (int i = 0; i < 3; i++) PMIX_INFO_REQUIRED(&wish[i]);
+    pmix_status_t status = PMIx_server_collect_inventory(wish, 3, on_inventory, &nodes);
+    CHECK_STATUS(PMIX_ERR_PARTIAL_SUCCESS, done_result(&nodes.done, status));
+    for (size_t i = 0; i < nodes.count; i++) {
+        const char *text = nodes.info[i].value.type == PMIX_STRING ? nodes.info[i].value.data.string : "";
+        if (strcmp(nodes.info[i].key, "modex.inventory.failed") == 0) {
+            CHECK(strncmp(text, addresses[1], strlen(addresses[1])) == 0);
+            failed++;
+        } else if (strcmp(nodes.info[i].key, PMIX_HOSTNAME) == 0) {
+            if (strcmp(text, "elsewhere") == 0) elsewhere++;
+            else here++;
+        }
+    }
+    CHECK(here == 1 && elsewhere == 1 && failed == 1);
+    for (int i = 0; i < 3; i++) PMIX_INFO_DESTRUCT(&wish[i]);
+    PMIX_INFO_FREE(nodes.info, nodes.count);
+    host_stop();
+    close(end);
+    CHECK(waitpid(pid, &ended, 0) == pid && WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+}
+
 /* A file of Slurm, named by an info. */
 static void slurm(void)
 {
@@ -656,6 +742,7 @@ static int host(void)
     inventories(&nodes, &fewer);
     PMIX_INFO_FREE(nodes.info, nodes.count);
     PMIX_INFO_FREE(fewer.info, fewer.count);
+    asked_daemons();
     slurm();
     return finish();
 }
@@ -663,5 +750,6 @@ static int host(void)
 int main(int argc, char **argv)
 {
     if (argc == 1) return host();
+    if (strcmp(argv[1], "daemon") == 0) return daemon_of_node();
     return strcmp(argv[1], "renewing") == 0 ? renewing_client() : client();
 }

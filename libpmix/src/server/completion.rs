@@ -91,21 +91,3 @@ pub(super) fn perform_always(
 fn defer_status(process: &ServerProcess, callback: Bound<pmix_op_cbfunc_t>, status: Status) -> Result<(), ServerError> {
     process.server().defer(move || callback.call(status))
 }
-
-/// Runs a call on the thread of the host's functions. If the server ends before, the call runs all the same.
-pub(super) fn call_later(process: &ServerProcess, call: impl FnOnce() + Send + 'static) {
-    let call = CallOnDrop(Some(call));
-    // A job of a server that has ended is dropped.
-    let _ = process.server().defer(move || drop(call));
-}
-
-/// A call that runs when it is dropped.
-struct CallOnDrop<F: FnOnce()>(Option<F>);
-
-impl<F: FnOnce()> Drop for CallOnDrop<F> {
-    fn drop(&mut self) {
-        if let Some(call) = self.0.take() {
-            call();
-        }
-    }
-}

@@ -1,13 +1,16 @@
 //! Hardware inventories: collected on each node, delivered where jobs are planned.
 
+use std::time::Duration;
+
 use modex::Server;
 use modex::keys;
 use modex::types::{AsStatus, Info, InfoFlags, Key, Status, Value};
 
 use super::completion::perform;
+use super::long_work::perform_apart;
 use super::state::{self, ServerProcess};
 use crate::argument::{Count, Items};
-use crate::callback::Callback;
+use crate::callback::{Bound, Callback};
 use crate::from_c;
 use crate::guard::{Failure, guard, guard_status};
 use crate::pointer::CallerData;
@@ -25,7 +28,16 @@ use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_statu
 ///
 /// With the directive `modex.inventory.global` = true the array holds such a pair for each node that this server knows,
 /// by name: its own, those that were delivered, and for other nodes of its fabric (`modex.fabric`) the devices in the
-/// fabric. Other directives have no effect. See the standard's function of the same name.
+/// fabric.
+///
+/// With one or more `PMIX_SERVER_URI` the library first asks the servers at these addresses. It delivers the inventories
+/// of their nodes, as they are now, to this server. The array then has all known nodes. Each server has 10 s, and all
+/// together have `PMIX_TIMEOUT` seconds, else 60. For each server without an answer the array has an info
+/// `modex.inventory.failed` with its address and the reason. The status is `PMIX_ERR_PARTIAL_SUCCESS` then.
+///
+/// With the directive `modex.inventory.current` = true the machine is read again, so that changes since the start of the
+/// server count. The inventory is delivered to this server, too. Other directives have no effect. See the standard's
+/// function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -38,40 +50,100 @@ pub extern "C-unwind" fn PMIx_server_collect_inventory<'a>(
     guard(|| {
         let process = state::current()?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let is_own = |info: &Info| [Server::INVENTORY, Server::ALL_INVENTORIES].contains(&info.key.as_str());
-        let (own, others): (Vec<Info>, Vec<Info>) =
-            from_c::infos(directives.counted(ndirs))?.into_iter().partition(is_own);
-        from_c::refuse_required(&others)?;
-        if own.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && info.value.as_bool().is_none()) {
-            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        let wanted = CollectDirectives::read(from_c::infos(directives.counted(ndirs))?)?;
+        if wanted.takes_long() {
+            let work = move |process: &ServerProcess| wanted.collect(process.server()).map_err(Failure);
+            return perform_apart(process, "modex-inventory", work, move |collected| give(callback, collected));
         }
-        let is_wanted =
-            |key: &str| own.iter().any(|info| info.key.as_str() == key && info.value.as_bool() == Some(true));
-        let (of_node, of_all) = (is_wanted(Server::INVENTORY), is_wanted(Server::ALL_INVENTORIES));
         let deferred = process.clone();
-        process.server().defer(move || {
-            let infos = if of_node || of_all { collect(&deferred, of_all) } else { Ok(Vec::new()) };
-            let (status, array) = match infos.and_then(|infos| to_c::infos(&infos).map_err(|error| error.status())) {
-                Ok(array) => (Status::SUCCESS, array),
-                Err(status) => (status, Array::empty()),
-            };
-            callback.call_with_release(status, array);
-        })?;
+        process.server().defer(move || give(callback, wanted.collect(deferred.server())))?;
         Ok(())
     })
 }
 
-fn collect(process: &ServerProcess, of_all: bool) -> Result<Vec<Info>, Status> {
-    let server = process.server();
-    let found = if of_all { server.collect_inventories() } else { server.collect_inventory().map(|own| vec![own]) };
-    let mut infos = Vec::new();
-    for inventory in found.map_err(|error| error.status())? {
-        let blob = inventory.encode().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
-        infos.push(Info::new(Key::from_static(keys::HOSTNAME.name()), inventory.node));
-        infos.push(Info::new(Key::from_static(Server::INVENTORY), blob));
-    }
-    Ok(infos)
+/// Gives the infos to a callback.
+fn give(callback: Bound<pmix_info_cbfunc_t>, collected: Result<(Status, Vec<Info>), Status>) {
+    let (status, infos) = collected.unwrap_or_else(|status| (status, Vec::new()));
+    let array = to_c::infos(&infos).map(|array| (status, array));
+    let (status, array) = array.unwrap_or_else(|error| (error.status(), Array::empty()));
+    callback.call_with_release(status, array);
 }
+
+/// The directives of `PMIx_server_collect_inventory`.
+struct CollectDirectives {
+    wants_own_node: bool,
+    wants_all_nodes: bool,
+    /// Whether the machine is read again.
+    is_current: bool,
+    /// Servers that are asked first.
+    addresses: Vec<String>,
+    time_max: Duration,
+}
+
+impl CollectDirectives {
+    fn read(directives: Vec<Info>) -> Result<Self, Failure> {
+        let flags = [Server::INVENTORY, Server::ALL_INVENTORIES, Server::CURRENT_INVENTORY];
+        let (flags, others): (Vec<Info>, Vec<Info>) =
+            directives.into_iter().partition(|info| flags.contains(&info.key.as_str()));
+        let of = |key: &'static str| others.iter().filter(move |info| info.key.as_str() == key).map(|info| &info.value);
+        let address = |value: &Value| value.as_str().map(str::to_owned).ok_or(Failure(Status::ERR_BAD_PARAM));
+        let addresses: Vec<String> = of(keys::SERVER_URI.name()).map(address).collect::<Result<_, _>>()?;
+        // The time limit is that of the asked servers.
+        let understood = [keys::SERVER_URI.name(), keys::TIMEOUT.name()];
+        from_c::refuse_others(&others, if addresses.is_empty() { &understood[..1] } else { &understood })?;
+        let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
+        if flags.iter().any(|info| is_required(info) && info.value.as_bool().is_none()) {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
+        let is_wanted =
+            |key: &str| flags.iter().any(|info| info.key.as_str() == key && info.value.as_bool() == Some(true));
+        let seconds = of(keys::TIMEOUT.name()).next().and_then(Value::as_u64).filter(|&seconds| seconds > 0);
+        Ok(Self {
+            wants_own_node: is_wanted(Server::INVENTORY),
+            wants_all_nodes: is_wanted(Server::ALL_INVENTORIES) || !addresses.is_empty(),
+            is_current: is_wanted(Server::CURRENT_INVENTORY),
+            addresses,
+            time_max: Duration::from_secs(seconds.unwrap_or(SECONDS_MAX)),
+        })
+    }
+
+    const fn takes_long(&self) -> bool {
+        self.is_current || !self.addresses.is_empty()
+    }
+
+    /// A status, and the infos of the nodes and of servers without an answer.
+    fn collect(&self, server: &Server) -> Result<(Status, Vec<Info>), Status> {
+        let failed = match &self.addresses[..] {
+            [] => Vec::new(),
+            addresses => server.ask_for_inventories(addresses, self.time_max).map_err(|error| error.status())?.failed,
+        };
+        let current = self.is_current.then(|| server.collect_current_inventory()).transpose();
+        let found = match current.map_err(|error| error.status())? {
+            _ if self.wants_all_nodes => server.collect_inventories(),
+            Some(own) => Ok(vec![own]),
+            None if self.wants_own_node => server.collect_inventory().map(|own| vec![own]),
+            None => Ok(Vec::new()),
+        };
+        let mut infos = Vec::new();
+        for inventory in found.map_err(|error| error.status())? {
+            let blob = inventory.encode().map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+            infos.push(Info::new(Key::from_static(keys::HOSTNAME.name()), inventory.node));
+            infos.push(Info::new(Key::from_static(Server::INVENTORY), blob));
+        }
+        let status = if failed.is_empty() { Status::SUCCESS } else { Status::ERR_PARTIAL_SUCCESS };
+        for failure in failed {
+            tracing::warn!("{failure}");
+            infos.push(Info::new(Key::from_static(FAILED), format!("{}: {}", failure.address, failure.reason)));
+        }
+        Ok((status, infos))
+    }
+}
+
+/// Our own info: a server that gave no inventory, and the reason.
+const FAILED: &str = "modex.inventory.failed";
+
+/// Time for all servers without a `PMIX_TIMEOUT`. Each of thousands reads its machine.
+const SECONDS_MAX: u64 = 60;
 
 /// Takes inventories that [`PMIx_server_collect_inventory`] collected on this or other nodes; a node's newer inventory
 /// replaces its older one. A call takes all of its inventories or none. Queries and Gets for `modex.inventory`,
@@ -178,7 +250,7 @@ mod tests {
         let file = directory.path().join("machine.xml");
         let xml = "<topology version='2.0'><object type='Machine'><object type='Package'/></object></topology>";
         std::fs::write(&file, xml).unwrap();
-        serve(directory.path(), Given::File(file));
+        serve(directory.path(), Given::File(file.clone()));
         // Regression: PRRTE's controller lost a daemon whose inventory it had not asked for.
         assert_eq!(collect_with(&[]), Ok(Vec::new()));
         let infos = collect().unwrap();
@@ -192,6 +264,17 @@ mod tests {
         let required =
             Info { flags: modex::types::InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static("other"), 1_u32) };
         assert_eq!(deliver(&[required]), Status::ERR_NOT_SUPPORTED);
+        // The file stands for the machine. Only the directive reads it again.
+        let two = "<object type='Package'/><object type='Package'/>";
+        std::fs::write(&file, format!("<topology version='2.0'><object type='Machine'>{two}</object></topology>"))
+            .unwrap();
+        let packages = |infos: Vec<Info>| match &infos.last().unwrap().value {
+            Value::ByteObject(bytes) => Inventory::decode(bytes).unwrap().packages,
+            value => panic!("{value:?}"),
+        };
+        assert_eq!(packages(collect().unwrap()), 1);
+        let current = collect_with(&[Info::new(Key::from_static(Server::CURRENT_INVENTORY), true)]);
+        assert_eq!(packages(current.unwrap()), 2);
         serve(directory.path(), Given::Forbidden);
         let Some(Value::ByteObject(bytes)) = collect().unwrap().pop().map(|blob| blob.value) else { panic!("no blob") };
         let of_kernel = Inventory::decode(&bytes).unwrap();

@@ -123,6 +123,7 @@ fn end(ended: Option<Arc<ServerProcess>>) {
     upcall::abandon_all();
     stdin::end();
     process.server().close(CALLBACK_TIME_MAX);
+    process.open_work.end();
     upcall::abandon_all();
     process.output.finish();
 }

@@ -259,6 +259,7 @@ impl Options {
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
         let builder = self.tcp.applied_to(builder.topology(topology).topology_sharing(sharing))?;
         let builder = builder.output_settings(self.forwarding);
+        let builder = builder.question_prover(munge::prover());
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = if self.has_name_service { builder.name_service() } else { builder };
         let builder = if self.has_file_monitor { builder.file_monitor() } else { builder };

@@ -1,13 +1,13 @@
 //! Preparation of a job: on the node that starts it and on the nodes that run it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use modex::runtime::{QueuedSetup, spawn_thread};
+use modex::runtime::QueuedSetup;
 use modex::types::{AsStatus, Info, InfoFlags, Namespace, Status};
 use modex::{EnvironmentChange, EnvironmentPatterns, SetupError};
 
-use super::completion::{call_later, perform_at_once};
+use super::completion::perform_at_once;
+use super::long_work::perform_apart;
 use super::state::{self, ServerProcess};
 use crate::argument::{CText, Count, Items, NamespaceText};
 use crate::callback::Callback;
@@ -107,15 +107,18 @@ pub extern "C-unwind" fn PMIx_server_setup_application<'a>(
             return Ok(());
         }
         // The host's own event loop may have to answer, so no thread of the host's waits.
-        let collected = move || {
-            let collected = catch_unwind(AssertUnwindSafe(|| collect(&server, &queued, &namespace, &infos)));
-            let array = collected.unwrap_or(Err(Failure(Status::ERROR))).map_err(|Failure(status)| status);
-            call_later(&server, move || callback.call(array));
-            // The next setup of the job has its callback after this one's.
-            drop(queued);
+        let collected = move |server: &ServerProcess| {
+            let array = collect(server, &queued, &namespace, &infos).map_err(|Failure(status)| status);
+            Ok((array, queued))
         };
-        spawn_thread("modex-setup", collected).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
-        Ok(())
+        perform_apart(server, "modex-setup", collected, move |collected| match collected {
+            Ok((array, queued)) => {
+                callback.call(array);
+                // The next setup of the job has its callback after this one's.
+                drop(queued);
+            }
+            Err(status) => callback.call(Err(status)),
+        })
     })
 }
 

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::children::Forked;
 use super::forkable::Forkable;
 use super::local_output::LocalOutput;
+use super::open_work::OpenWork;
 use super::upcall::Bridge;
 use crate::client::KeptValues;
 use crate::guard::Failure;
@@ -35,6 +36,7 @@ pub(super) struct ServerProcess {
     pub(super) topology: Arc<HostTopology>,
     pub(super) output: LocalOutput,
     pub(super) forked: Arc<Forked>,
+    pub(super) open_work: Arc<OpenWork>,
 }
 
 /// Facts about a job that `PMIx_server_setup_fork` needs.
@@ -58,8 +60,8 @@ impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
         let (jobs, environment_order) = (Forkable::new(BTreeMap::new()), Mutex::default());
         let output = LocalOutput::new(OutputStyle::default(), origin_of);
-        let (kept, forked) = (KeptValues::default(), Arc::default());
-        Self { server, bridge, kept, jobs, environment_order, topology, output, forked }
+        let (kept, forked, open_work) = (KeptValues::default(), Arc::default(), Arc::default());
+        Self { server, bridge, kept, jobs, environment_order, topology, output, forked, open_work }
     }
 
     /// With a style for output that the host does not give another one.

@@ -27,7 +27,7 @@ impl Discovery {
         found.as_ref().ok_or(TopologyError::NoLibrary { doing })
     }
 
-    /// Reads this machine, devices included. The topology stays as long as the process.
+    /// Reads this machine, devices included. The topology stays as long as the process, unless its only user destroys it.
     pub(super) fn load(&self) -> Result<&'static RawTopology, TopologyError> {
         let failed = Err(TopologyError::Failed { doing: "read the topology of this machine" });
         let mut made = std::ptr::null_mut();

@@ -7,7 +7,7 @@
 //!
 //! Nothing is read before the first request.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -78,10 +78,7 @@ impl HostTopology {
                 if let Some(host_topology) = self.file.get() {
                     return Ok(Some(host_topology.clone()));
                 }
-                let unusable =
-                    |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
-                let xml = std::fs::read(path).map_err(unusable)?;
-                let host_topology = Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() };
+                let host_topology = content_of(path)?;
                 Ok(Some(self.file.get_or_init(|| host_topology).clone()))
             }
         }
@@ -96,6 +93,21 @@ impl TopologySource for HostTopology {
             None => hwloc::exported(discovered()?).map_err(failed),
         }
     }
+
+    fn read_again(&self) -> Result<Topology, TopologyError> {
+        match &self.given {
+            Given::Nothing => discovered_again(),
+            Given::File(path) => content_of(path).map(as_loaded),
+            Given::Forbidden | Given::Described(_) => self.read(),
+        }
+    }
+}
+
+/// A file with hwloc's XML.
+fn content_of(path: &Path) -> Result<Topology, TopologyError> {
+    let unusable = |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
+    let xml = std::fs::read(path).map_err(unusable)?;
+    Ok(Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() })
 }
 
 /// A topology as libhwloc loads it in every process. A host may have read it with processors that are forbidden here,
@@ -182,14 +194,27 @@ fn own_machine() -> Result<Known, TopologyError> {
 fn discovered() -> Result<&'static RawTopology, TopologyError> {
     static DISCOVERED: OnceLock<Result<&'static RawTopology, TopologyError>> = OnceLock::new();
     let load = || {
-        if is_forbidden() {
-            return Err(TopologyError::Forbidden);
-        }
-        let topology = Discovery::get("read the topology of this machine")?.load()?;
+        let topology = load()?;
         hwloc::keep_topology(as_object(topology));
         Ok(topology)
     };
     DISCOVERED.get_or_init(load).clone()
+}
+
+/// The machine as libhwloc reads it now.
+fn discovered_again() -> Result<Topology, TopologyError> {
+    let topology = load()?;
+    let exported = hwloc::exported(topology).map_err(|_| TopologyError::Failed { doing: "export a topology" });
+    // SAFETY: loaded above, and known to nobody else. The export is a copy.
+    unsafe { hwloc::destroy_topology(as_object(topology)) };
+    exported
+}
+
+fn load() -> Result<&'static RawTopology, TopologyError> {
+    if is_forbidden() {
+        return Err(TopologyError::Forbidden);
+    }
+    Discovery::get("read the topology of this machine")?.load()
 }
 
 /// A topology of this machine for a text, made at the first request for that text. It stays.

@@ -16,7 +16,7 @@ use crate::runtime::server::job_setup::{
     ENVIRONMENT_CHANGES, UNDERSTOOD as UNDERSTOOD_OF_SETUP, UNDERSTOOD_OF_LOCAL_SUPPORT,
 };
 use crate::server::{
-    ALL_INVENTORIES, CLEANUP_PATHS, CLEANUP_RULES, INVENTORY, OUTPUT_DIRECTIVES, QUERY_QUALIFIERS,
+    ALL_INVENTORIES, CLEANUP_PATHS, CLEANUP_RULES, CURRENT_INVENTORY, INVENTORY, OUTPUT_DIRECTIVES, QUERY_QUALIFIERS,
     UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS,
     UNDERSTOOD_OF_NEW_TOOLS, UNDERSTOOD_OF_OUTPUT,
 };
@@ -128,7 +128,11 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
     ),
     (Level::Server, "PMIx_Spawn", &[&OUTPUT_DIRECTIVES, &[keys::IOF_INHERIT.name()]]),
     (Level::Server, "PMIx_server_IOF_deliver", &[&UNDERSTOOD_OF_OUTPUT, &[keys::IOF_LOCAL_OUTPUT.name()]]),
-    (Level::Server, "PMIx_server_collect_inventory", &[&[INVENTORY, ALL_INVENTORIES]]),
+    (
+        Level::Server,
+        "PMIx_server_collect_inventory",
+        &[&[INVENTORY, ALL_INVENTORIES, CURRENT_INVENTORY, keys::SERVER_URI.name(), keys::TIMEOUT.name()]],
+    ),
     (Level::Server, "PMIx_server_deliver_inventory", &[&[INVENTORY, keys::HOSTNAME.name()]]),
     (Level::Server, "PMIx_server_init", &[&OUTPUT_DIRECTIVES, &OF_WRITTEN_OUTPUT, &OF_FORMED_OUTPUT, &OF_SERVERS]),
     (

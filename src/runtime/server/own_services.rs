@@ -1,4 +1,5 @@
-//! Services of the server's own that need no turn of the core: resource usage, credentials, fabrics, storage and files.
+//! Services of the server's own that need no turn of the core: resource usage, credentials, fabrics, inventories, storage
+//! and files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +8,10 @@ use super::connections::Connections;
 use super::credential_desk::CredentialDesk;
 use super::fabric_desk::FabricDesk;
 use super::file_desk::FileDesk;
+use super::inventory_desk::InventoryDesk;
 use super::job_setup::FabricGrants;
 use super::loop_messages::LoopSender;
+use super::node_inventory::NodeInventory;
 use super::request_quota::Account;
 use super::service_desk::{ReplyTo, answer};
 use super::setup_desk::SetupDesk;
@@ -21,14 +24,17 @@ use crate::keys;
 use crate::proto::{JobControl, Monitor, QueryInfo, Service};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Capabilities, HostReply, MONITORED_MAX, PeerId, Requester, ServerCore, requires_more_than};
+use crate::server::{
+    CURRENT_INVENTORY, Capabilities, HostReply, MONITORED_MAX, PeerId, Requester, ServerCore, requires_more_than,
+};
 use crate::types::{Info, ProcId, Query, Rank, Status, Value};
-use crate::usage::{UsageKind, UsageRequest};
+use crate::usage::{self, UsageKind, UsageRequest};
 
 /// The services that are switched on.
 pub(super) struct OwnServices {
     loop_sender: LoopSender,
     usage: UsageDesk,
+    inventory: InventoryDesk,
     credentials: Option<CredentialDesk>,
     fabric: Option<FabricDesk>,
     storage: Option<StorageDesk>,
@@ -45,14 +51,16 @@ impl OwnServices {
     pub(super) fn new(
         switched_on: Capabilities,
         (loop_sender, clock): (&LoopSender, Clock),
-        (server, hostname): (&ProcId, &str),
+        (server, node): (&ProcId, &NodeInventory),
         (munge, grants, storage): (Option<Arc<dyn Prover>>, Arc<FabricGrants>, BoundedStorage),
     ) -> Self {
         let is_on = |service| switched_on.contains(service);
         let credentials = || CredentialDesk::new(loop_sender.clone(), munge);
+        let hostname = node.hostname();
         Self {
             loop_sender: loop_sender.clone(),
             usage: UsageDesk::new(loop_sender.clone(), clock, server.clone(), hostname.to_owned()),
+            inventory: InventoryDesk::new(loop_sender.clone(), node.clone(), storage.bytes_max),
             credentials: is_on(Capabilities::GET_CREDENTIAL).then(credentials),
             files: (storage.stages_files && !storage.storage.is_empty())
                 .then(|| FileDesk::new(loop_sender.clone(), clock, server.clone(), storage.storage.clone())),
@@ -104,7 +112,7 @@ impl OwnServices {
         }
     }
 
-    /// Answers queries about storage and the use of resources, now or later.
+    /// Answers queries about storage, the machine and the use of resources, now or later.
     pub(super) fn look(
         &mut self,
         core: &ServerCore<Store>,
@@ -113,16 +121,22 @@ impl OwnServices {
         queries: Vec<Query>,
         reply_to: ReplyTo,
     ) {
-        let (about_usage, about_storage) = divided(queries);
-        if about_usage.is_empty() {
+        let (about_usage, others) = divided(queries, usage::is_query_key);
+        let (about_machine, about_storage) = divided(others, |key| key == CURRENT_INVENTORY);
+        if about_usage.is_empty() && about_machine.is_empty() {
             return self.look_at_storage(requester, about_storage, reply_to);
         }
-        let mut parts = parts_of(&self.loop_sender, reply_to, 1 + usize::from(!about_storage.is_empty())).into_iter();
-        let asker = (requester, share_of(requester, account));
-        if let Some(part) = parts.next() {
+        let count = [&about_usage, &about_machine, &about_storage].iter().filter(|part| !part.is_empty()).count();
+        let mut parts = parts_of(&self.loop_sender, reply_to, count).into_iter();
+        let mut part_for = |queries: &[Query]| if queries.is_empty() { None } else { parts.next() };
+        if let Some(part) = part_for(&about_usage) {
+            let asker = (requester, share_of(requester, account));
             answer_from_samples(&mut self.usage, (core, connections), asker, &about_usage, self.query_bytes_max, part);
         }
-        if let Some(part) = parts.next() {
+        if let Some(part) = part_for(&about_machine) {
+            self.inventory.ask(requester, &about_machine, part);
+        }
+        if let Some(part) = part_for(&about_storage) {
             self.look_at_storage(requester, about_storage, part);
         }
     }

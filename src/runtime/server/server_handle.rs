@@ -26,10 +26,12 @@ use super::file_looks::FileLooks;
 use super::host::Host;
 use super::host_thread::HostThread;
 use super::job_setup::{FabricGrants, JobSetup, StaticPorts};
+use super::kernel_inventory::kernel_inventory;
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{LoopMessage, LoopSender};
 use super::name_desk::NameDesk;
+use super::node_inventory::NodeInventory;
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
 use super::own_services::OwnServices;
@@ -50,7 +52,6 @@ use crate::runtime::shared::clock::{Clock, calendar_time};
 use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
-use crate::runtime::shared::kernel_inventory::kernel_inventory;
 use crate::runtime::shared::launcher_end::{LauncherEnd, ParentConnection};
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::parameters::{LOSS_WINDOW, parameter_seconds};
@@ -59,7 +60,7 @@ use crate::runtime::shared::threads::is_host_thread;
 use crate::server::{Capabilities, Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::storage::Storage;
-use crate::topo::inventory::{Inventories, SharedInventories, StoredInventory};
+use crate::topo::inventory::{Inventories, StoredInventory};
 use crate::types::{Namespace, ProcId, Text};
 
 /// The options of a server.
@@ -84,6 +85,8 @@ pub struct ServerOptions {
     /// Checks credentials of munge. If it works at the server's start, clients may prove themselves by munge.
     /// Otherwise, or without a prover, the kernel's facts identify them.
     pub prover: Option<Arc<dyn Prover>>,
+    /// Makes credentials of munge for questions to servers on other machines.
+    pub question_prover: Option<Arc<dyn Prover>>,
     /// Makes and checks credentials of munge for the server's own service.
     pub munge_credentials: Option<Arc<dyn Prover>>,
     /// The fabric for which the server answers, as the scheduler's.
@@ -163,7 +166,8 @@ pub struct ServerHandle {
     drained: Receiver<()>,
     topology: Arc<NodeTopology>,
     fabric: Option<KnownFabric>,
-    inventories: SharedInventories,
+    node_inventory: NodeInventory,
+    question_prover: Option<Arc<dyn Prover>>,
     jobs: Arc<JobSetup>,
     work: WorkRecord,
     /// A forked child has no thread to wait for.
@@ -176,7 +180,6 @@ impl ServerHandle {
     /// # Errors
     /// [`StartError`].
     pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
-        let inventories = options.core.inventories.clone();
         let grants = grants_of(&options)?;
         let pollers = Pollers::new(ServerLoop::NEWCOMERS)?;
         let waker = Waker::new(&pollers.main, ServerLoop::WAKER)?;
@@ -188,8 +191,10 @@ impl ServerHandle {
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
+        let node_inventory = NodeInventory::new(&options.hostname, &topology, &options.core.inventories);
         let given = (options.munge_credentials.clone(), Arc::clone(&grants), options.bounded_storage());
-        let ServerOptions { hostname, session_tmpdir, system_tmpdir, connections, core, store, .. } = options;
+        let ServerOptions { hostname, session_tmpdir, system_tmpdir, question_prover, .. } = options;
+        let ServerOptions { connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
         text(listeners.path().to_owned())?;
@@ -223,7 +228,7 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
-            own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &environment.hostname), given),
+            own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &node_inventory), given),
             names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
@@ -237,7 +242,8 @@ impl ServerHandle {
             topology,
             fabric: grants.fabric().cloned(),
             jobs: Arc::new(JobSetup::new(Arc::clone(&own), grants)),
-            inventories,
+            node_inventory,
+            question_prover,
             own,
             work,
             creator_pid: process::id(),
@@ -262,10 +268,22 @@ impl ServerHandle {
         self.fabric.as_ref().map(KnownFabric::newest)
     }
 
+    /// Makes credentials for questions to servers on other machines.
+    #[must_use]
+    pub const fn question_prover(&self) -> Option<&Arc<dyn Prover>> {
+        self.question_prover.as_ref()
+    }
+
+    /// The inventory of this node.
+    #[must_use]
+    pub const fn node_inventory(&self) -> &NodeInventory {
+        &self.node_inventory
+    }
+
     /// The inventories that were delivered last.
     #[must_use]
     pub fn inventories(&self) -> Arc<Inventories> {
-        self.inventories.snapshot()
+        self.node_inventory.delivered()
     }
 
     /// The setup of jobs.

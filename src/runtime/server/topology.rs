@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crossbeam::channel::bounded;
 use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, getpriority_process, nice, setpriority_process};
 use rustix::thread::gettid;
@@ -25,16 +26,26 @@ use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::threads::spawn;
 use crate::server::{PeerId, TopologyQuestion};
 use crate::shmem::SegmentOptions;
-use crate::topo::{SharedMachine, TopologyError};
+use crate::topo::{Machine, SharedMachine, TopologyError};
 use crate::types::{AsStatus, Namespace, Status, Time, Topology};
 
-/// Reads the machine, or gets the topology elsewhere. A server calls it at most once.
+/// Reads the machine, or gets the topology elsewhere.
 pub trait TopologySource: fmt::Debug + Send + Sync + 'static {
-    /// The topology as hwloc's XML, with devices. May take long.
+    /// The topology as hwloc's XML, with devices. It may take long. A server calls this at most once.
     ///
     /// # Errors
     /// [`TopologyError`].
     fn read(&self) -> Result<Topology, TopologyError>;
+
+    /// The machine as it is now, for inventories
+    /// ([`Server::collect_current_inventory`](crate::Server::collect_current_inventory)). A source that keeps what it
+    /// has read must read anew here.
+    ///
+    /// # Errors
+    /// [`TopologyError`].
+    fn read_again(&self) -> Result<Topology, TopologyError> {
+        self.read()
+    }
 }
 
 /// When a server reads the topology of its node, and who may request it.
@@ -96,6 +107,8 @@ pub struct NodeTopology {
     /// Signals that the outcome is there, or that the waiting is over.
     is_over: Condvar,
     ahead: Ahead,
+    /// Whether a later reading runs.
+    is_read_again: AtomicBool,
 }
 
 /// The state of the reading.
@@ -135,7 +148,9 @@ impl NodeTopology {
         let ahead =
             Ahead { thread: AtomicI32::new(0), priority: AtomicI32::new(0), is_awaited: AtomicBool::new(false) };
         let (reading, is_over) = (Mutex::new(Reading::NotBegun), Condvar::new());
-        Self { options, segment, clock, loop_sender, outcome: OnceLock::new(), reading, is_over, ahead }
+        let outcome = OnceLock::new();
+        let is_read_again = AtomicBool::new(false);
+        Self { options, segment, clock, loop_sender, outcome, reading, is_over, ahead, is_read_again }
     }
 
     /// The topology. The first call starts the reading, and all calls wait for it.
@@ -156,6 +171,42 @@ impl NodeTopology {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The outcome of the first reading; `None`: it has not ended.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        self.outcome.get().cloned()
+    }
+
+    /// The machine as it is now. The processes keep the topology of the first reading. One reading runs at a time.
+    ///
+    /// # Errors
+    /// [`TopologyError`]; `TooSlow` also as long as an earlier call's reading has not ended.
+    pub(super) fn read_again(self: &Arc<Self>) -> Result<Machine, TopologyError> {
+        if self.is_read_again.swap(true, Ordering::AcqRel) {
+            return Err(TopologyError::TooSlow);
+        }
+        let (sender, outcome) = bounded(1);
+        let topology = Arc::clone(self);
+        let read = move || {
+            let machine = topology.read_machine();
+            topology.is_read_again.store(false, Ordering::Release);
+            // The caller may have stopped waiting.
+            let _ = sender.send(machine);
+        };
+        if spawn("modex-topology", read).is_err() {
+            self.is_read_again.store(false, Ordering::Release);
+            return Err(TopologyError::NoThread);
+        }
+        outcome.recv_timeout(self.options.time_max).unwrap_or(Err(TopologyError::TooSlow))
+    }
+
+    fn read_machine(&self) -> Result<Machine, TopologyError> {
+        let topology = self.read_source(|source| source.read_again())?;
+        let unusable = |reason: String| TopologyError::Unusable { reason };
+        let xml = topology.xml.as_ref().map(|xml| xml.to_str().map_err(|error| unusable(error.to_string())));
+        let xml = xml.transpose()?.ok_or_else(|| unusable("it has no text".to_owned()))?;
+        Machine::of_xml(xml).map_err(|error| unusable(error.to_string()))
     }
 
     /// The end of the wait for the reading thread; `None`: no limit.
@@ -220,10 +271,7 @@ impl NodeTopology {
     }
 
     fn read(&self) -> Outcome {
-        let source = self.options.source.as_ref().ok_or(TopologyError::NoSource)?;
-        let read = catch_unwind(AssertUnwindSafe(|| source.read()));
-        let panicked = || TopologyError::Failed { doing: "read the topology of this machine" };
-        let shared = read.unwrap_or_else(|_| Err(panicked())).and_then(|topology| {
+        let shared = self.read_source(|source| source.read()).and_then(|topology| {
             let unusable = |error: crate::topo::ShareError| TopologyError::Unusable { reason: error.to_string() };
             SharedMachine::publish(&topology, &self.segment).map(Arc::new).map_err(unusable)
         });
@@ -232,6 +280,15 @@ impl NodeTopology {
             Err(error) => tracing::warn!(%error, "the processes of this node get no hardware topology"),
         }
         shared
+    }
+
+    fn read_source(
+        &self,
+        read: impl FnOnce(&dyn TopologySource) -> Result<Topology, TopologyError>,
+    ) -> Result<Topology, TopologyError> {
+        let source = self.options.source.as_ref().ok_or(TopologyError::NoSource)?;
+        let panicked = || TopologyError::Failed { doing: "read the topology of this machine" };
+        catch_unwind(AssertUnwindSafe(|| read(&**source))).unwrap_or_else(|_| Err(panicked()))
     }
 
     /// Whether clients may request it.

@@ -19,20 +19,20 @@ use crate::server::{HostReply, MONITORED_MAX, MonitoredProcess, Requester, Serve
 use crate::types::{Info, ProcId, Query, Status, Text};
 use crate::usage::{self, Subject, UsageKind, UsageQuestion, UsageRequest};
 
-/// The parts of queries that samples answer, and the rest.
-pub(super) fn divided(queries: Vec<Query>) -> (Vec<Query>, Vec<Query>) {
-    let (mut about_usage, mut others) = (Vec::new(), Vec::new());
+/// The parts of queries with keys of one kind, and the rest.
+pub(super) fn divided(queries: Vec<Query>, is_of_kind: impl Fn(&str) -> bool) -> (Vec<Query>, Vec<Query>) {
+    let (mut of_kind, mut others) = (Vec::new(), Vec::new());
     for Query { keys, qualifiers } in queries {
-        let is_of_usage = |key: &Text| key.to_str().is_ok_and(usage::is_query_key);
-        let (of_usage, rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(is_of_usage);
+        let (wanted, rest): (Vec<_>, Vec<_>) =
+            keys.into_iter().partition(|key: &Text| key.to_str().is_ok_and(&is_of_kind));
         if !rest.is_empty() {
             others.push(Query { keys: rest, qualifiers: qualifiers.clone() });
         }
-        if !of_usage.is_empty() {
-            about_usage.push(Query { keys: of_usage, qualifiers });
+        if !wanted.is_empty() {
+            of_kind.push(Query { keys: wanted, qualifiers });
         }
     }
-    (about_usage, others)
+    (of_kind, others)
 }
 
 /// Receivers for the parts of one answer. The last part completes it.

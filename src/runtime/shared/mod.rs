@@ -5,7 +5,6 @@ pub(super) mod data_form;
 pub(super) mod event_error;
 pub(super) mod events;
 pub(crate) mod handler_calls;
-pub(super) mod kernel_inventory;
 pub(super) mod launcher_end;
 pub(super) mod local;
 pub(super) mod message_codec;

@@ -1,16 +1,19 @@
 //! Threads of the library inside other programs.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle, ThreadId};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
+use parking_lot::Mutex;
 
 /// Starts a thread that handles no signals, because they are for the program's own threads. It has the usual stack
 /// size, because functions of the program run on it.
@@ -23,6 +26,36 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Joi
         body();
     };
     without_signals(|| Builder::new().name(name.to_owned()).stack_size(STACK_SIZE_BYTES).spawn(body))?
+}
+
+/// Handles all items on up to so many threads, and waits for them. The results have the order of the items. The caller
+/// is one of the threads, so those that can't be started cost time alone.
+pub fn handle_all<T: Sync, R: Send>(
+    name: &str,
+    threads_max: usize,
+    items: &[T],
+    handle: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let handle_some = || {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(place) else { return };
+            let result = handle(item);
+            results.lock().insert(place, result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..items.len().min(threads_max) {
+            let body = || {
+                IS_OF_LIBRARY.set(true);
+                handle_some();
+            };
+            let _ = without_signals(|| Builder::new().name(name.to_owned()).spawn_scoped(scope, body));
+        }
+        handle_some();
+    });
+    results.into_inner().into_values().collect()
 }
 
 thread_local! {
@@ -181,6 +214,19 @@ mod tests {
         let (reading, writing) = pipe2(OFlag::empty()).unwrap();
         let (own, other) = if is_writing_end { (writing, reading) } else { (reading, writing) };
         (own.into_raw_fd().try_into().unwrap(), other)
+    }
+
+    #[test]
+    fn all_items_are_handled_by_several_threads_in_their_order() {
+        let items: Vec<usize> = (0..100).collect();
+        // Each waits for another one, so a single thread would not end.
+        let meeting = std::sync::Barrier::new(2);
+        let handled = handle_all("test", 2, &items, |item| {
+            meeting.wait();
+            item * 2
+        });
+        assert_eq!(handled, items.iter().map(|item| item * 2).collect::<Vec<_>>());
+        assert!(handle_all("test", 8, &[0; 0], |item: &i32| *item).is_empty());
     }
 
     /// Regression: OpenPMIx gives a launcher the writing end of the pipe. A read from that end fails, and the tool

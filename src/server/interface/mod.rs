@@ -56,7 +56,7 @@ pub(super) use io::{EventDelivery, FileLook, FileState, Forwarded, Garbage, Inpu
 pub(super) use job_data::JobData;
 pub(super) use open_operation::{OpenOperation, OperationKind};
 pub(super) use output_settings::{OutputSettings, PULL_BUFFER_BYTES_MAX};
-pub(super) use own_keys::{INVENTORY, TOPOLOGY};
+pub(super) use own_keys::{CURRENT_INVENTORY, INVENTORY, TOPOLOGY};
 pub(super) use query_answers::{ProcessRow, QueryAnswer, QueryAnswers, QueryTable};
 pub(super) use refusal::{Reason, Refusal};
 pub(super) use requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester, Signed, set};

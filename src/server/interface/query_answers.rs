@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use super::hardware_value::HardwareValue;
-use super::own_keys::INVENTORY;
+use super::own_keys::{CURRENT_INVENTORY, INVENTORY};
 use crate::proto::Reply;
 use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint, process_footprint,
@@ -15,8 +15,9 @@ use crate::types::{
 use crate::{fabric, keys, storage, usage};
 
 /// Keys outside job data that the server answers.
-const OWN_KEYS: [&str; 6] = [
+const OWN_KEYS: [&str; 7] = [
     INVENTORY,
+    CURRENT_INVENTORY,
     keys::QUERY_NAMESPACES.name(),
     keys::QUERY_SUPPORTED_KEYS.name(),
     keys::QUERY_SUPPORTED_QUALIFIERS.name(),

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hardware::Topology;
 use super::outputs::Ticket;
 use super::query_scope::QueryScope;
-use crate::server::interface::{Garbage, ProcessRow, QueryAnswer, QueryAnswers, QueryTable, Requester};
+use crate::server::interface::{
+    CURRENT_INVENTORY, Garbage, ProcessRow, QueryAnswer, QueryAnswers, QueryTable, Requester,
+};
 use crate::types::{Info, Key, Query, Status, Text, Value};
 use crate::{keys, storage, usage};
 
@@ -30,7 +32,8 @@ impl Questions {
     }
 }
 
-/// The part of valid queries that the runtime answers: about the use of resources, and about storage if it has some.
+/// The part of valid queries that the runtime answers: about the use of resources, about the machine as it is now, and
+/// about storage if it has some.
 /// Keys that the host has answered are left out, as [`QueryProgress`] counts them.
 pub(crate) fn for_runtime(
     requester: &Requester,
@@ -38,7 +41,10 @@ pub(crate) fn for_runtime(
     host_answers: &[Info],
     has_storage: bool,
 ) -> Vec<Query> {
-    let is_known = |key: &Key| usage::is_query_key(key.as_str()) || (has_storage && storage::is_key(key.as_str()));
+    let is_known = |key: &Key| {
+        let key = key.as_str();
+        usage::is_query_key(key) || key == CURRENT_INVENTORY || (has_storage && storage::is_key(key))
+    };
     let (mut counts, mut asked) = (counts(host_answers), BTreeSet::new());
     let part = |(index, query): (usize, &Query)| {
         // Most queries have no such key.

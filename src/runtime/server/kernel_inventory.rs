@@ -6,8 +6,7 @@ use crate::topo::CpuSet;
 use crate::topo::inventory::{Inventory, NumaMemory};
 
 /// The node's name, its processors and its memory; facts that the kernel lacks are left out.
-#[must_use]
-pub fn kernel_inventory(node: &str) -> Inventory {
+pub(super) fn kernel_inventory(node: &str) -> Inventory {
     let read = |path| read_to_string(path).unwrap_or_default();
     said(node, &read("/sys/devices/system/cpu/online"), &read("/proc/meminfo"))
 }
