@@ -100,6 +100,7 @@ enum Command {
     /// Pause, resume, signal or end a job of this user
     Ctl(ctl::CtlOptions),
     /// Show what the ranks of a running job print, and pass on input to them
+    #[command(visible_alias = "io")]
     Output(output::OutputOptions),
     /// Show the namespaces and segments of a live server
     Inspect(inspect::InspectOptions),

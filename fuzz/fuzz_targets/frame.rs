@@ -6,7 +6,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use modex::proto::frame::{self, FrameBuffer, FrameError, FrameHeader};
-use modex::proto::handshake::{HandshakeAnswer, CONNECT_HEADER_BYTES, Connect, HandshakeError, ToolAnswer, connect_body_size};
+use modex::proto::handshake::{
+    CONNECT_HEADER_BYTES, Connect, HandshakeAnswer, HandshakeError, ToolAnswer, connect_body_size,
+};
 
 fuzz_target!(|input: &[u8]| {
     let [piece, payload_max, stream @ ..] = input else { return };

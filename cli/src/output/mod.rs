@@ -26,8 +26,11 @@ use lines::{Outputs, Shown};
 #[command(after_long_help = HELP)]
 pub(super) struct OutputOptions {
     /// Job, as `modex ps` names it
-    #[arg(value_name = "JOB", required_unless_present_any = ["pid", "uri", "file", "server"])]
+    #[arg(value_name = "JOB", required_unless_present_any = ["namespace", "pid", "uri", "file", "server"])]
     job: Option<String>,
+    /// Job, as the first word
+    #[arg(short, long, value_name = "JOB", conflicts_with = "job")]
+    namespace: Option<String>,
     #[command(flatten)]
     target: Target,
     /// Ranks of the job, such as 0,4-7; all ranks by default
@@ -50,6 +53,7 @@ Examples:
   modex output modex-4711 -r 0,4-7 --tag-output
   modex output modex-4711 -r 0 --redirect > rank.0.out
   echo go | modex output modex-4711 -r 0 --stdin
+  modex io -n modex-4711 -r 0
   modex output --pid 4711
   modex output --uri file:dvm.uri
 
@@ -89,7 +93,8 @@ enum Message {
 }
 
 pub(super) fn run(options: &OutputOptions) -> Outcome {
-    let (tool, targets) = ctl::connect(options.job.as_deref(), &options.target, options.ranks.as_deref())?;
+    let job = options.job.as_deref().or(options.namespace.as_deref());
+    let (tool, targets) = ctl::connect(job, &options.target, options.ranks.as_deref())?;
     let client = tool.client()?;
     let named = ctl::named(&targets, options.ranks.as_deref());
     keep_freed_memory();

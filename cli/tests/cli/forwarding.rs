@@ -62,6 +62,16 @@ fn a_tool_shows_a_copy_of_what_ranks_print_and_gives_them_input() {
 }
 
 #[test]
+fn the_other_name_of_the_command_takes_the_job_as_an_option() {
+    let launcher = started(&["-n", "1", "--stdin", "tools"], "read a; echo \"out $a\"");
+    let job = format!("modex-{}", launcher.child.id());
+    let tool = modex(["io", "-n", &job, "-r", "0", "--stdin"]).env("TMPDIR", launcher.temporary());
+    let ended = tool.input("go\n").run();
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(0), "out go\n"), "{ended:?}");
+    assert_eq!(launcher.finish().code(), Some(0));
+}
+
+#[test]
 fn input_goes_to_all_ranks_and_output_to_some() {
     let text = "while read a && test $a != one -a $a != all; do echo $a; done; echo \"$PMIX_RANK $a\"";
     let mut launcher = started(&["-n", "3", "--stdin", "tools"], text);

@@ -15,6 +15,7 @@ use crate::types::{Info, ProcId, Status};
 const STDIN: u16 = 1;
 const STDOUT: u16 = 2;
 const STDERR: u16 = 4;
+const STDDIAG: u16 = 8;
 
 fn pull(procs: &[ProcId], channels: u16, local_id: u64) -> Request {
     Request::IofPull(IofPull { procs: procs.to_vec(), directives: Vec::new(), channels, local_id: Some(local_id) })
@@ -62,6 +63,20 @@ fn output_goes_to_whom_the_host_allowed_it() {
     // Not requested: another channel, another job.
     assert_eq!(deliver(&mut rig, &proc(1), 8, "diag").0, []);
     assert_eq!(deliver(&mut rig, &ProcId::new(namespace("else"), 1), STDOUT, "no").0, []);
+}
+
+/// Resource managers write their own words about a process there.
+#[test]
+fn diagnostics_are_a_channel_of_their_own() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peers = rig.job(2, 2);
+    for (peer, channel) in [(peers[0], STDDIAG), (peers[1], STDERR)] {
+        let (id, call) = upcall(&rig.request(peer, pull(&[everybody()], channel, 7)));
+        assert!(matches!(call, Upcall::IofPull(_, pull) if pull.channels == channel));
+        granted(&mut rig, id);
+    }
+    assert_eq!(deliver(&mut rig, &proc(1), STDDIAG, "diag").0, [to(peers[0], 7, "diag")]);
+    assert_eq!(deliver(&mut rig, &proc(1), STDERR, "err").0, [to(peers[1], 7, "err")]);
 }
 
 #[test]
