@@ -45,7 +45,7 @@ pub enum NoInventory {
     #[error(transparent)]
     Unreached(#[from] ToolError),
     /// The server refused.
-    #[error("{0}; this user or root must have started the server, with a modex that has modex.inventory.current")]
+    #[error("{error}{advice}", error = .0, advice = advice(.0.status()))]
     Refused(#[source] RequestError),
     /// The answer did not come in time.
     #[error("no answer came in time")]
@@ -62,6 +62,18 @@ pub enum NoInventory {
         /// The node.
         node: String,
     },
+}
+
+/// What to do about a server that refuses.
+const fn advice(status: Status) -> &'static str {
+    match status {
+        Status::ERR_NO_PERMISSIONS => "; it reads its machine for its own user and root alone",
+        Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND => {
+            "; its library must be a modex with modex.inventory.current"
+        }
+        Status::ERROR => "; its log has the reason",
+        _ => "",
+    }
 }
 
 impl AsStatus for NoInventory {

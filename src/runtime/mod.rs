@@ -90,6 +90,7 @@ pub use shared::parameters::{
     parameter_value, tell_of_parameters, verbose_areas,
 };
 pub use shared::prover::{ProofError, Prover};
+pub use shared::regular_file::open as open_regular_file;
 pub use shared::threads::{
     ActingThread, act_as, acting_thread, handle_all, is_thread_of_library, open_inherited_pipe, spawn as spawn_thread,
     watch_for_end,

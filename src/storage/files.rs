@@ -97,13 +97,14 @@ pub(super) fn fact(
     let files = files_of(qualifiers)?;
     match key {
         RETRIEVAL => {
-            let given = find(qualifiers, BANDWIDTH).map(rate_in);
-            let retrieval = Retrieval::of(&files, |device| given.unwrap_or_else(|| rate(device)))?;
+            // A wrong rate is no answer, also for files that are in memory.
+            let given = rate_in(qualifiers, BANDWIDTH).ok()?;
+            let between_nodes = rate_in(qualifiers, NODE_BANDWIDTH).ok()?;
+            let retrieval = Retrieval::of(&files, |device| given.or_else(|| rate(device)))?;
             let Some(nodes) = find(qualifiers, NODES) else { return Some(Value::Double(retrieval.seconds)) };
-            let bandwidth = find(qualifiers, NODE_BANDWIDTH).and_then(rate_in);
             let times = nodes_of(nodes)?.into_iter().map(|node| match node == own_node {
                 true => Some(retrieval.seconds),
-                false => Some(retrieval.seconds_to_other_node(bandwidth?)),
+                false => Some(retrieval.seconds_to_other_node(between_nodes?)),
             });
             let elements = times.map(|seconds| seconds.map(Value::Double)).collect::<Option<_>>()?;
             Some(Value::DataArray(Box::new(DataArray { element_type: DataType::Double, elements })))
@@ -127,11 +128,15 @@ fn files_of(qualifiers: &[Info]) -> Option<Vec<PathBuf>> {
     paths_of(find(qualifiers, FILES)?)
 }
 
-/// A rate in bytes per second.
-fn rate_in(value: &Value) -> Option<f64> {
-    match value {
-        Value::Double(bytes) if *bytes > 0.0 && bytes.is_finite() => Some(*bytes),
-        _ => None,
+/// A value that is no rate.
+struct NoRate;
+
+/// The rate under a key, in bytes per second.
+fn rate_in(qualifiers: &[Info], key: &str) -> Result<Option<f64>, NoRate> {
+    match find(qualifiers, key) {
+        None => Ok(None),
+        Some(Value::Double(bytes)) if *bytes > 0.0 && bytes.is_finite() => Ok(Some(*bytes)),
+        Some(_) => Err(NoRate),
     }
 }
 
@@ -427,12 +432,16 @@ mod tests {
             assert_eq!(other, 2.0);
             assert!(own < 0.001, "{own}");
         }
+        fs::write(&file, "").unwrap();
         // Nobody knows the rate of the network, and no other value is a rate or a node.
         for wrong in [
             vec![nodes(&["n0", "here"])],
             vec![nodes(&["n0"]), info(NODE_BANDWIDTH, 0.0)],
             vec![nodes(&["n0"]), info(NODE_BANDWIDTH, 1_u32)],
             vec![info(NODES, 1_u32), bandwidth()],
+            // The file is empty, so no rate is needed.
+            vec![info(BANDWIDTH, -1.0)],
+            vec![info(BANDWIDTH, "1e9")],
         ] {
             assert_eq!(ask(RETRIEVAL, &[&file], wrong.clone()), None, "{wrong:?}");
         }

@@ -1,7 +1,7 @@
 //! Names of keys, ranks and qualifiers as people write them.
 
 use modex::keys::{self, ValueKind};
-use modex::types::{Info, Key, KeyError, Namespace, NamespaceError, ProcId, Rank, Scope, Status, Value};
+use modex::types::{DataArray, Info, Key, KeyError, Namespace, NamespaceError, ProcId, Rank, Scope, Status, Value};
 
 /// Why a word on the command line was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +16,10 @@ pub(crate) enum ArgumentError {
     Scope(String),
     #[error("{0:?} is not a qualifier; write KEY=VALUE, or KEY alone for a true flag")]
     Qualifier(String),
+    #[error("the qualifier {0} is given twice; only keys outside the standard have arrays of values")]
+    Repeated(Key),
+    #[error("the values of {0} have different types; an array has one type")]
+    Mixed(Key),
     #[error("{0:?} is not data to publish; write KEY=VALUE, or KEY=TYPE:VALUE")]
     Data(String),
     #[error("values of type {0} can't be written here; the types are {TYPE_NAMES}; write string:TEXT for a text")]
@@ -106,6 +110,34 @@ pub(super) fn qualifier(word: &str) -> Result<Info, ArgumentError> {
     Ok(Info::new(key, value))
 }
 
+/// Several `KEY=VALUE`. The values of a repeated key outside the standard are an array.
+pub(super) fn qualifiers(words: &[String]) -> Result<Vec<Info>, ArgumentError> {
+    let mut infos: Vec<Info> = Vec::new();
+    for word in words {
+        let info = qualifier(word)?;
+        match infos.iter_mut().find(|earlier| earlier.key == info.key) {
+            None => infos.push(info),
+            Some(_) if info.key.is_reserved() => return Err(ArgumentError::Repeated(info.key)),
+            Some(earlier) => add(earlier, info)?,
+        }
+    }
+    Ok(infos)
+}
+
+/// Adds a value to those of an info.
+fn add(earlier: &mut Info, Info { key, value, .. }: Info) -> Result<(), ArgumentError> {
+    let mut array = match std::mem::replace(&mut earlier.value, Value::Undefined) {
+        Value::DataArray(array) => array,
+        first => Box::new(DataArray { element_type: first.data_type(), elements: vec![first] }),
+    };
+    if array.element_type != value.data_type() {
+        return Err(ArgumentError::Mixed(key));
+    }
+    array.elements.push(value);
+    earlier.value = Value::DataArray(array);
+    Ok(())
+}
+
 /// `KEY=VALUE` or `KEY=TYPE:VALUE` to publish. The key is one of the user's own.
 pub(super) fn data(word: &str) -> Result<Info, ArgumentError> {
     let (name, text) = word.split_once('=').ok_or_else(|| ArgumentError::Data(word.to_owned()))?;
@@ -117,6 +149,10 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
     let refuse = |wanted| ArgumentError::Value { key: key.to_owned(), wanted, value: text.to_owned() };
     let number = |wanted: &'static str| text.parse::<u64>().map_err(|_| refuse(wanted));
     let small = |wanted: &'static str| text.parse::<u32>().map_err(|_| refuse(wanted));
+    let bits = |wanted: &'static str| match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| refuse(wanted)),
+        None => number(wanted),
+    };
     match kind {
         None => match text.split_once(':').map(|(name, text)| (name, named(name), text)) {
             Some((_, Some(kind), text)) => typed(key, Some(kind), text),
@@ -143,6 +179,9 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
         Some(ValueKind::Time) => number("seconds since 1970").map(Value::Time),
         Some(ValueKind::DeviceType) => number("a number").map(Value::DeviceType),
         Some(ValueKind::Double) => text.parse().map(Value::Double).map_err(|_| refuse("a number")),
+        Some(ValueKind::StorageMedium) => bits("bits as a number").map(Value::StorageMedium),
+        Some(ValueKind::StorageAccessibility) => bits("bits as a number").map(Value::StorageAccess),
+        Some(ValueKind::StoragePersistence) => bits("bits as a number").map(Value::StoragePersistence),
         Some(ValueKind::StorageAccessType) => {
             text.parse().map(Value::StorageAccessType).map_err(|_| refuse("1 for read, 2 for write, or 3"))
         }
@@ -176,6 +215,8 @@ fn named(name: &str) -> Option<ValueKind> {
 
 #[cfg(test)]
 mod tests {
+    use modex::types::DataType;
+
     use super::*;
 
     #[test]
@@ -184,6 +225,24 @@ mod tests {
         assert_eq!(key("pmix.job.size").unwrap().as_str(), "pmix.job.size");
         assert_eq!(key("endpoint").unwrap().as_str(), "endpoint");
         assert!(matches!(key(""), Err(ArgumentError::Key(_))));
+    }
+
+    #[test]
+    fn repeated_qualifiers_outside_the_standard_are_an_array() {
+        let read = |words: &[&str]| qualifiers(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let nodes =
+            read(&["modex.storage.nodes=a", "own=1", "modex.storage.nodes=b", "modex.storage.nodes=c"]).unwrap();
+        let [Info { value: Value::DataArray(array), .. }, _] = &nodes[..] else { panic!("{nodes:?}") };
+        assert_eq!(
+            (array.element_type, &array.elements[..]),
+            (DataType::String, &["a", "b", "c"].map(Value::from)[..])
+        );
+        assert!(matches!(read(&["PMIX_HOSTNAME=a", "PMIX_HOSTNAME=b"]), Err(ArgumentError::Repeated(_))));
+        assert!(matches!(read(&["own=a", "own=uint32:1"]), Err(ArgumentError::Mixed(_))));
+        let medium = |text| read(&[text]).map(|infos| infos[0].value.clone());
+        assert_eq!(medium("PMIX_STORAGE_MEDIUM=0x20"), Ok(Value::StorageMedium(32)));
+        assert_eq!(medium("PMIX_STORAGE_PERSISTENCE=4"), Ok(Value::StoragePersistence(4)));
+        assert!(medium("PMIX_STORAGE_ACCESSIBILITY=node").is_err());
     }
 
     #[test]

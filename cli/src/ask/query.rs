@@ -28,7 +28,7 @@ pub(crate) struct QueryOptions {
     /// About this process of the job (PMIX_RANK)
     #[arg(short, long, value_name = "RANK", requires = "namespace", allow_hyphen_values = true)]
     rank: Option<String>,
-    /// Any other qualifier
+    /// Any other qualifier. A repeated one of no standard key has an array of values
     #[arg(short, long = "qualifier", value_name = "KEY=VALUE")]
     qualifiers: Vec<String>,
     /// Give up after this many seconds without an answer
@@ -62,9 +62,7 @@ pub(crate) fn run(options: &QueryOptions) -> Outcome {
     if let Some(word) = &options.rank {
         qualifiers.push(Info::new(Key::from_static(keys::RANK.name()), Value::ProcRank(arguments::rank(word)?)));
     }
-    for word in &options.qualifiers {
-        qualifiers.push(arguments::qualifier(word)?);
-    }
+    qualifiers.extend(arguments::qualifiers(&options.qualifiers)?);
     let keys: Result<Vec<Text>, arguments::ArgumentError> =
         options.keys.iter().map(|word| Ok(Text::from(arguments::key(word)?.as_str()))).collect();
     let queries = vec![Query { keys: keys?, qualifiers }];

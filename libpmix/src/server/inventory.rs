@@ -97,7 +97,8 @@ impl CollectDirectives {
         }
         let is_wanted =
             |key: &str| flags.iter().any(|info| info.key.as_str() == key && info.value.as_bool() == Some(true));
-        let seconds = of(keys::TIMEOUT.name()).next().and_then(Value::as_u64).filter(|&seconds| seconds > 0);
+        let seconds = of(keys::TIMEOUT.name()).next().map(|value| value.as_u64().ok_or(Failure(Status::ERR_BAD_PARAM)));
+        let seconds = seconds.transpose()?.filter(|&seconds| seconds > 0);
         Ok(Self {
             wants_own_node: is_wanted(Server::INVENTORY),
             wants_all_nodes: is_wanted(Server::ALL_INVENTORIES) || !addresses.is_empty(),
@@ -273,8 +274,15 @@ mod tests {
             value => panic!("{value:?}"),
         };
         assert_eq!(packages(collect().unwrap()), 1);
-        let current = collect_with(&[Info::new(Key::from_static(Server::CURRENT_INVENTORY), true)]);
-        assert_eq!(packages(current.unwrap()), 2);
+        let collect_current = || collect_with(&[Info::new(Key::from_static(Server::CURRENT_INVENTORY), true)]);
+        assert_eq!(packages(collect_current().unwrap()), 2);
+        // A pipe has no end, and stops no later reading.
+        std::fs::remove_file(&file).unwrap();
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(collect_current(), Err(Status::ERROR));
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, xml).unwrap();
+        assert_eq!(packages(collect_current().unwrap()), 1);
         serve(directory.path(), Given::Forbidden);
         let Some(Value::ByteObject(bytes)) = collect().unwrap().pop().map(|blob| blob.value) else { panic!("no blob") };
         let of_kernel = Inventory::decode(&bytes).unwrap();

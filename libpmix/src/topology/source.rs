@@ -7,12 +7,14 @@
 //!
 //! Nothing is read before the first request.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
 use modex::TopologySource;
-use modex::topo::{Machine, SharedMachine, TopologyError};
+use modex::runtime::open_regular_file;
+use modex::topo::{Machine, SharedMachine, TopologyError, XML_BYTES_MAX};
 use modex::types::{Text, Topology};
 use parking_lot::Mutex;
 
@@ -106,7 +108,10 @@ impl TopologySource for HostTopology {
 /// A file with hwloc's XML.
 fn content_of(path: &Path) -> Result<Topology, TopologyError> {
     let unusable = |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
-    let xml = std::fs::read(path).map_err(unusable)?;
+    let mut xml = Vec::new();
+    // A pipe or device would have no end. Longer texts are refused later.
+    let file = open_regular_file(path).map_err(unusable)?;
+    file.take(XML_BYTES_MAX as u64 + 1).read_to_end(&mut xml).map_err(unusable)?;
     Ok(Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() })
 }
 

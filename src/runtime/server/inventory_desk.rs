@@ -70,7 +70,11 @@ fn read(node: &NodeInventory, (count, bytes_max): (usize, usize), loop_sender: &
             let info = || Info::new(Key::from_static(CURRENT_INVENTORY), current.blob().to_vec());
             HostReply::Infos { status: Status::SUCCESS, info: (0..count).map(|_| info()).collect() }
         }
-        Err(error) => HostReply::Status(error.status()),
+        Err(error) => {
+            // The requester gets a status alone. It is the server's own user or root, so lines can't flood the log.
+            tracing::warn!(%error, "the machine can't be read again for its inventory");
+            HostReply::Status(error.status())
+        }
     }
 }
 
