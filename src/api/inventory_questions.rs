@@ -100,11 +100,11 @@ impl Server {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use modex::{LocalHost, Server, ToolAdmission, ToolSupport, keys};
+    /// use modex::{LocalHost, Server, ToolAdmission, ToolSupport};
     ///
     /// let tools = ToolSupport { admission: ToolAdmission::Named, ..ToolSupport::default() };
     /// let daemon = Server::builder().hostname("node7").tools(tools).start(LocalHost)?;
-    /// let address = daemon.find(None, keys::SERVER_URI.name())?.as_str().unwrap_or_default().to_owned();
+    /// let address = daemon.uri();
     /// let scheduler = Server::builder().hostname("head").start(LocalHost)?;
     /// let asked = scheduler.ask_for_inventories(&[address], Duration::from_secs(10))?;
     /// assert!(asked.nodes.contains("node7") && asked.failed.is_empty());

@@ -99,7 +99,7 @@ impl TopologySource for HostTopology {
     fn read_again(&self) -> Result<Topology, TopologyError> {
         match &self.given {
             Given::Nothing => discovered_again(),
-            Given::File(path) => content_of(path).map(as_loaded),
+            Given::File(path) => content_of(path).map(as_loaded_once),
             Given::Forbidden | Given::Described(_) => self.read(),
         }
     }
@@ -121,6 +121,26 @@ fn content_of(path: &Path) -> Result<Topology, TopologyError> {
 fn as_loaded(host_topology: Topology) -> Topology {
     let object = kept(&host_topology.xml.clone().unwrap_or_default());
     object.ok().and_then(|object| hwloc::exported(object).ok()).unwrap_or(host_topology)
+}
+
+/// The same without an object that stays: a file may change at any time.
+fn as_loaded_once(host_topology: Topology) -> Topology {
+    let text = host_topology.xml.clone().unwrap_or_default();
+    let Ok(object) = hwloc::import(&text, hwloc::Of::ThisMachine) else { return host_topology };
+    // SAFETY: libhwloc made the object just now, and nobody else knows it. The export is a copy.
+    unsafe { exported_and_destroyed(object) }.unwrap_or(host_topology)
+}
+
+/// The content of an object of libhwloc, which ends here.
+///
+/// # Safety
+/// `object` is a topology of libhwloc that nobody else uses.
+unsafe fn exported_and_destroyed(object: *mut c_void) -> Result<Topology, TopologyError> {
+    // SAFETY: a live topology (the contract of this function).
+    let exported = hwloc::exported(unsafe { &*object.cast::<RawTopology>() });
+    // SAFETY: nobody uses it afterwards (the contract of this function).
+    unsafe { hwloc::destroy_topology(object) };
+    exported.map_err(|_| TopologyError::Failed { doing: "export a topology" })
 }
 
 /// The topology as an object for callers.
@@ -208,11 +228,8 @@ fn discovered() -> Result<&'static RawTopology, TopologyError> {
 
 /// The machine as libhwloc reads it now.
 fn discovered_again() -> Result<Topology, TopologyError> {
-    let topology = load()?;
-    let exported = hwloc::exported(topology).map_err(|_| TopologyError::Failed { doing: "export a topology" });
-    // SAFETY: loaded above, and known to nobody else. The export is a copy.
-    unsafe { hwloc::destroy_topology(as_object(topology)) };
-    exported
+    // SAFETY: libhwloc loads the object here, and nobody else knows it. The export is a copy.
+    unsafe { exported_and_destroyed(as_object(load()?)) }
 }
 
 fn load() -> Result<&'static RawTopology, TopologyError> {
