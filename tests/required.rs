@@ -48,7 +48,7 @@ fn outcome<T, E: AsStatus + Display>(result: Result<T, E>) -> Result<(), Status>
 }
 
 /// Functions that a process alone in its job can complete, and that no host answers. The last ones need a host.
-const FUNCTIONS: [Function; 14] = [
+const FUNCTIONS: [Function; 15] = [
     ("PMIx_Get", |client, directive| {
         outcome(client.get_value(client.proc(), "own", &GetOptions::new().info(directive)))
     }),
@@ -80,6 +80,14 @@ const FUNCTIONS: [Function; 14] = [
             client.group_destruct(GROUP, Vec::new()).wait().unwrap();
         }
         formed
+    }),
+    ("PMIx_Group_destruct", |client, directive| {
+        client.group_construct(GROUP, own(client), Vec::new()).wait().unwrap();
+        let ended = outcome(client.group_destruct(GROUP, vec![directive]).wait());
+        if ended.is_err() {
+            client.group_destruct(GROUP, Vec::new()).wait().unwrap();
+        }
+        ended
     }),
     ("PMIx_Group_invite", |client, directive| {
         let formed = outcome(client.group_invite(GROUP, own(client), vec![directive]).wait());

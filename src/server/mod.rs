@@ -80,7 +80,8 @@ pub(crate) use state::for_runtime;
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
 pub(crate) use state::{
-    CLEANUP_PATHS, CLEANUP_RULES, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS,
+    CLEANUP_PATHS, CLEANUP_RULES, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUP_ENDS,
+    UNDERSTOOD_OF_GROUPS,
 };
 
 #[cfg(test)]

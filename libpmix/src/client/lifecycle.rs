@@ -169,11 +169,8 @@ pub extern "C-unwind" fn PMIx_Finalize<'a>(
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard(|| {
-        let infos = from_c::infos(info.counted(ninfo))?;
-        from_c::refuse_others(&infos, &[keys::EMBED_BARRIER.name()])?;
-        let wants_barrier =
-            |info: &Info| info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true);
-        let is_fenced = infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1;
+        let wants_barrier = wants_barrier(&from_c::infos(info.counted(ninfo))?)?;
+        let is_fenced = wants_barrier && process::read(|state| state.client_count) == 1;
         let barrier =
             if is_fenced { run(ClientRequest::Fence { procs: Vec::new(), directives: Vec::new() }) } else { Ok(()) };
         // A failed barrier does not keep this process. Programs end a tool with either function.
@@ -181,6 +178,13 @@ pub extern "C-unwind" fn PMIx_Finalize<'a>(
         let left = if is_tool_only { tool::finalize() } else { end() };
         barrier.and(left)
     })
+}
+
+/// Whether the directives of `PMIx_Finalize` ask for a fence.
+fn wants_barrier(infos: &[Info]) -> Result<bool, Failure> {
+    let key = keys::EMBED_BARRIER.name();
+    from_c::refuse_others(infos, &[key])?;
+    Ok(infos.iter().any(|info| info.key.as_str() == key && info.value.as_bool() == Some(true)))
 }
 
 /// The end of a process's last role.
@@ -285,6 +289,18 @@ mod tests {
 
     /// Lock of the tests that change this process's role.
     static PROCESS: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
+    /// The list of supported attributes is in the library, and their code is here.
+    #[test]
+    fn finalize_takes_the_attributes_of_the_list() {
+        let is_taken = |name: &&'static str| {
+            let info = Info::new(Key::from_static(name), true);
+            wants_barrier(&[Info { flags: modex::types::InfoFlags::REQUIRED.bits(), ..info }]).is_ok()
+        };
+        let taken: std::collections::BTreeSet<&str> =
+            keys::attributes().map(|attribute| attribute.name).filter(is_taken).collect();
+        assert_eq!(taken, modex::runtime::attributes_of_library("PMIx_Finalize"));
+    }
 
     #[test]
     fn an_init_that_fails_counts_for_nothing() {

@@ -1,7 +1,7 @@
 //! Distances of devices from a process.
 
-use modex::topo;
 use modex::types::{DeviceDistance, Info, Value};
+use modex::{keys, topo};
 
 use super::*;
 use crate::argument::{Count, Counted, In, Items, Marked, Out, OutArray};
@@ -102,13 +102,14 @@ struct Wanted {
 
 impl Wanted {
     fn of(directives: &[Info]) -> Result<Self, Failure> {
-        from_c::refuse_others(directives, &["pmix.dev.type", "pmix.dev.id"])?;
+        let [of_kind, of_identity] = [keys::DEVICE_TYPE.name(), keys::DEVICE_ID.name()];
+        from_c::refuse_others(directives, &[of_kind, of_identity])?;
         let mut wanted = Self { kinds: None, identity: None };
         for directive in directives {
             match (directive.key.as_str(), &directive.value) {
-                ("pmix.dev.type", Value::DeviceType(kinds) | Value::Uint64(kinds)) => wanted.kinds = Some(*kinds),
-                ("pmix.dev.id", Value::String(identity)) => wanted.identity = Some(identity.clone()),
-                ("pmix.dev.type" | "pmix.dev.id", _) => return Err(Failure(Status::ERR_BAD_PARAM)),
+                (key, Value::DeviceType(kinds) | Value::Uint64(kinds)) if key == of_kind => wanted.kinds = Some(*kinds),
+                (key, Value::String(identity)) if key == of_identity => wanted.identity = Some(identity.clone()),
+                (key, _) if key == of_kind || key == of_identity => return Err(Failure(Status::ERR_BAD_PARAM)),
                 _ => {}
             }
         }
@@ -118,5 +119,29 @@ impl Wanted {
     fn includes(&self, device: &topo::DeviceDistance) -> bool {
         let is_kind = self.kinds.is_none_or(|kinds| kinds & device.device_types != 0);
         is_kind && self.identity.as_ref().is_none_or(|identity| identity.as_bytes() == device.uuid.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use modex::runtime::attributes_of_library;
+    use modex::types::{InfoFlags, Key};
+
+    use super::*;
+
+    /// The list of supported attributes is in the library, and their code is here.
+    #[test]
+    fn distances_take_the_attributes_of_the_list() {
+        let values = || [Value::DeviceType(0), Value::from("id"), Value::Bool(true), Value::Uint32(1)];
+        let is_taken = |name: &&'static str| {
+            values().into_iter().any(|value| {
+                let info = Info::new(Key::from_static(name), value);
+                Wanted::of(&[Info { flags: InfoFlags::REQUIRED.bits(), ..info }]).is_ok()
+            })
+        };
+        let taken: BTreeSet<&str> = keys::attributes().map(|attribute| attribute.name).filter(is_taken).collect();
+        assert_eq!(taken, attributes_of_library("PMIx_Compute_distances"));
     }
 }

@@ -17,8 +17,8 @@ use crate::runtime::server::job_setup::{
 };
 use crate::server::{
     ALL_INVENTORIES, CLEANUP_PATHS, CLEANUP_RULES, CURRENT_INVENTORY, INVENTORY, OUTPUT_DIRECTIVES, QUERY_QUALIFIERS,
-    UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS,
-    UNDERSTOOD_OF_NEW_TOOLS, UNDERSTOOD_OF_OUTPUT,
+    UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUP_ENDS,
+    UNDERSTOOD_OF_GROUPS, UNDERSTOOD_OF_NEW_TOOLS, UNDERSTOOD_OF_OUTPUT,
 };
 use crate::types::{DataArray, DataType, Info, Key, Regattr, Text, Value};
 use crate::{keys, storage, usage};
@@ -46,7 +46,9 @@ pub(super) struct HostAttributes {
 /// Servers pass the attributes of other functions on to the host, which registers them. A service that only some
 /// servers have, such as the one for names, is the host's here.
 const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
+    (Level::Client, "PMIx_Compute_distances", &[&[keys::DEVICE_TYPE.name(), keys::DEVICE_ID.name()]]),
     (Level::Client, "PMIx_Fabric_register", &[&[keys::TIMEOUT.name()]]),
+    (Level::Client, "PMIx_Finalize", &[&[keys::EMBED_BARRIER.name()]]),
     (Level::Client, "PMIx_Get", &[&Get::UNDERSTOOD, &Get::OF_HARDWARE]),
     (Level::Client, "PMIx_Init", &[&UNDERSTOOD_OF_INIT]),
     (Level::Client, "PMIx_IOF_pull", &[&OF_FORMED_OUTPUT]),
@@ -96,6 +98,7 @@ const OF_LIBRARY: &[(Level, &str, &[&[&str]])] = &[
         ]],
     ),
     (Level::Server, "PMIx_Group_construct", &[&UNDERSTOOD_OF_GROUPS]),
+    (Level::Server, "PMIx_Group_destruct", &[&UNDERSTOOD_OF_GROUP_ENDS]),
     (Level::Server, "PMIx_IOF_pull", &[&OUTPUT_DIRECTIVES]),
     (Level::Server, CONTROL_FUNCTION, &[&CLEANUP_PATHS, &CLEANUP_RULES]),
     (Level::Server, "PMIx_Notify_event", &[&Event::UNDERSTOOD]),

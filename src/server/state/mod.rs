@@ -114,7 +114,9 @@ pub(super) use reviews::{Concerned, HeldGetId};
 pub(super) use server::ServerCore;
 pub(super) use shares::Pool;
 pub(super) use signature::{CollectiveKind, Participants, Signature};
-pub(crate) use signature::{UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUPS};
+pub(crate) use signature::{
+    UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUP_ENDS, UNDERSTOOD_OF_GROUPS,
+};
 pub(super) use sizes::{size_of_infos, size_of_procs};
 pub(super) use slices::Rest;
 pub(super) use ties::{Bond, Handover, Jobs, Lost, Tie};

@@ -44,7 +44,8 @@ impl CollectiveKind {
         match self {
             Self::Fence => &UNDERSTOOD_OF_FENCES,
             Self::Connect | Self::Disconnect => &UNDERSTOOD_OF_CONNECTIONS,
-            Self::Group(..) => &UNDERSTOOD_OF_GROUPS,
+            Self::Group(GroupOperation::Construct, _) => &UNDERSTOOD_OF_GROUPS,
+            Self::Group(GroupOperation::Destruct, _) => &UNDERSTOOD_OF_GROUP_ENDS,
         }
     }
 
@@ -224,6 +225,7 @@ pub(crate) const UNDERSTOOD_OF_FENCES: [&str; 4] = [
     keys::TIMEOUT.name(),
 ];
 pub(crate) const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
+pub(crate) const UNDERSTOOD_OF_GROUP_ENDS: [&str; 1] = [keys::TIMEOUT.name()];
 pub(crate) const UNDERSTOOD_OF_GROUPS: [&str; 11] = [
     keys::TIMEOUT.name(),
     keys::GROUP_LOCAL_ONLY.name(),
