@@ -100,6 +100,11 @@ impl ForwardedStream {
         self.file = Some(StreamFile { file, lines, ready: Vec::new() });
     }
 
+    /// Says whether the beginning of a line is passed on before its end comes.
+    pub(super) const fn set_raw(&mut self, is_raw: bool) {
+        self.lines.set_raw(is_raw);
+    }
+
     /// The rank as a process.
     pub(super) const fn proc(&self) -> &ProcId {
         &self.proc

@@ -454,8 +454,8 @@ impl LaunchedJob {
             self.speaks_pmi.insert(id);
             self.server.serve_pmi(channel, pipes.pid)?;
         }
-        self.watch(pipes.out, id, Channel::Out, plan)?;
-        pipes.error.map_or(Ok(()), |error| self.watch(error, id, Channel::Error, plan))?;
+        self.watch(pipes.out, (id, pipes.pid), Channel::Out, plan)?;
+        pipes.error.map_or(Ok(()), |error| self.watch(error, (id, pipes.pid), Channel::Error, plan))?;
         let input = self.keep_input(plan, id, pipes.input)?;
         if id.rank == 0 {
             self.report_start(&plan.namespace, false);
@@ -470,9 +470,17 @@ impl LaunchedJob {
         }
     }
 
-    fn watch(&mut self, source: OwnedFd, rank: RankId, channel: Channel, plan: &Plan) -> Result<(), JobError> {
+    /// Watches the output of a rank with this process number.
+    fn watch(
+        &mut self,
+        source: OwnedFd,
+        (rank, pid): (RankId, u32),
+        channel: Channel,
+        plan: &Plan,
+    ) -> Result<(), JobError> {
         let proc = ProcId::new(plan.namespace.clone(), rank.rank);
-        let form = LineForm::new(plan.io.form.marks(self.settings.marks), &proc, &rank.tag(), channel);
+        let tag = plan.io.form.source(rank, &proc, (self.server.hostname(), pid));
+        let form = LineForm::new(plan.io.form.marks(self.settings.marks), &proc, &tag, channel);
         let files = &plan.io.files;
         let usual = || self.output_writer.destination(rank, channel);
         let destination = if files.are_alone() { Destination::Nowhere } else { usual() };
@@ -480,6 +488,7 @@ impl LaunchedJob {
         self.next_stream += 1;
         self.stream_of.insert((rank, channel), index);
         let mut stream = ForwardedStream::new(source, destination, form, (rank, channel), proc);
+        stream.set_raw(plan.io.form.is_raw);
         if let Some(file) = self.directed_files.take(rank, channel) {
             stream.copy_to(file, !files.is_pattern);
         }

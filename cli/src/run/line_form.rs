@@ -124,6 +124,11 @@ impl FormedLines {
         self.lines.set_alone(is_alone || matches!(self.form.kind, LineKind::Element(_)));
     }
 
+    /// Says whether the beginning of a line is handed out before its end comes.
+    pub(super) const fn set_raw(&mut self, is_raw: bool) {
+        self.lines.set_raw(is_raw);
+    }
+
     /// Appends the whole lines that these bytes complete to `ready`. A very long line is appended in pieces.
     pub(super) fn feed(&mut self, bytes: &[u8], ready: &mut Vec<u8>) {
         if !bytes.is_empty() {

@@ -12,12 +12,19 @@ pub(crate) struct LineBuffer {
     is_mid_line: bool,
     /// Whether nothing else is written to the same place, so that the last line can stay as it is.
     is_alone: bool,
+    /// Whether the beginning of a line is handed out before its end comes.
+    is_raw: bool,
 }
 
 impl LineBuffer {
     /// Says whether nothing else is written to the same place. Without this word, something is.
     pub(super) const fn set_alone(&mut self, is_alone: bool) {
         self.is_alone = is_alone;
+    }
+
+    /// Says whether the beginning of a line is handed out before its end comes. Without this word, lines come whole.
+    pub(super) const fn set_raw(&mut self, is_raw: bool) {
+        self.is_raw = is_raw;
     }
 
     /// Takes bytes as they arrive and hands out every whole line with its newline, each after `prefix`. A line that is
@@ -31,7 +38,8 @@ impl LineBuffer {
             whole.split_inclusive(|&byte| byte == b'\n').for_each(|line| self.feed_whole(line, prefix, out));
         }
         self.partial.extend_from_slice(rest);
-        if !rest.is_empty() && (self.is_mid_line || self.partial.len() >= LINE_BYTES_MAX) {
+        let is_due = self.is_raw || self.is_mid_line || self.partial.len() >= LINE_BYTES_MAX;
+        if !rest.is_empty() && is_due {
             self.emit(prefix, out);
             self.is_mid_line = true;
         }
@@ -83,6 +91,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn raw_output_does_not_wait_for_the_end_of_its_line() {
+        let mut lines = LineBuffer::default();
+        lines.set_raw(true);
+        let mut out = Vec::new();
+        lines.feed(b"a\nname? ", b"[0] ", &mut out);
+        assert_eq!((out.as_slice(), lines.is_mid_line()), (&b"[0] a\n[0] name? "[..], true));
+        lines.feed(b"yes\n", b"[0] ", &mut out);
+        assert_eq!(out, b"[0] a\n[0] name? yes\n");
+        assert!(!lines.is_mid_line());
+    }
 
     fn fed(pieces: &[&[u8]], prefix: &[u8]) -> Vec<u8> {
         let mut lines = LineBuffer::default();

@@ -470,9 +470,31 @@ fn a_spawn_gives_the_output_of_its_job_a_form() {
     spawn(&client, script, full).unwrap();
     let line = launcher.error_line();
     assert!(line.starts_with("20") && line.ends_with("Z [2:0,stderr] err\n"), "{line}");
+    let detailed =
+        vec![set(keys::IOF_TAG_DETAILED_OUTPUT.name(), true), set(keys::IOF_TAG_FULLNAME_OUTPUT.name(), true)];
+    let job = spawn(&client, "test $PMIX_RANK = 1 || echo $$", detailed).unwrap();
+    let line = launcher.line();
+    let pid = line.trim_end().rsplit_once(' ').unwrap().1;
+    let (start, end) = (format!("[{job}:0 "), format!(":{pid},stdout] {pid}\n"));
+    assert!(line.starts_with(&start) && line.ends_with(&end), "{line}");
     let xml = vec![set(keys::IOF_XML_OUTPUT.name(), true)];
     let job = spawn(&client, "test $PMIX_RANK = 1 || echo \"<$PMIX_RANK>\"", xml).unwrap();
     assert_eq!(launcher.line(), format!("<stdout nspace=\"{job}\" rank=\"0\">&lt;0&gt;&#010;</stdout>\n"));
+    tool.finalize().unwrap();
+    launcher.kill_launcher();
+}
+
+/// A question of a spawned job waited for its answer. The launcher refused such a spawn.
+#[test]
+fn a_spawn_passes_output_on_as_it_comes() {
+    let mut launcher = script(&["-n", "1", "--stdin", "tools"], "echo ready; read a").start();
+    assert_eq!(launcher.line(), "ready\n");
+    let tool = tool_at(&launcher);
+    let client = tool.client().unwrap();
+    let raw = vec![required(info(keys::IOF_OUTPUT_RAW.name(), true)), info(keys::IOF_TAG_OUTPUT.name(), false)];
+    // The ranks go on for ever.
+    spawn(&client, "test $PMIX_RANK = 1 || printf 'name? '; sleep 1000", raw).unwrap();
+    assert_eq!(launcher.bytes("name? ".len()), "name? ");
     tool.finalize().unwrap();
     launcher.kill_launcher();
 }

@@ -156,6 +156,13 @@ impl Running {
         next_line(&mut self.out)
     }
 
+    /// The next so many bytes of its standard output.
+    pub(crate) fn bytes(&mut self, count: usize) -> String {
+        let mut bytes = vec![0; count];
+        self.out.read_exact(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
     /// The next line of its standard error.
     pub(crate) fn error_line(&mut self) -> String {
         next_line(&mut self.err)
