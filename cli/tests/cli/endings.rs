@@ -88,8 +88,16 @@ fn a_rank_that_ignores_the_request_is_killed_after_the_grace_period() {
     assert_eq!(ended.err, "modex: rank 0 exited with status 7; the other 1 rank gets 0.2 s to end\n");
 }
 
+/// A launcher inherits it, and then rightly goes on.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 == 1
+}
+
 #[test]
 fn a_rank_that_is_asked_to_end_can_finish_what_it_does() {
+    assert!(!is_hangup_ignored(), "hangups are ignored here; run the tests without nohup");
     for (signal, status, heard) in [
         (Signal::SIGINT, 130, "interrupted"),
         (Signal::SIGTERM, 143, "asked"),
