@@ -64,7 +64,7 @@ pub enum NoInventory {
     },
 }
 
-/// What to do about a server that refuses.
+/// Advice about a server that refuses.
 const fn advice(status: Status) -> &'static str {
     match status {
         Status::ERR_NO_PERMISSIONS => "; it reads its machine for its own user and root alone",

@@ -481,6 +481,7 @@ impl LaunchedJob {
         let proc = ProcId::new(plan.namespace.clone(), rank.rank);
         let tag = plan.io.form.source(rank, &proc, (self.server.hostname(), pid));
         let form = LineForm::new(plan.io.form.marks(self.settings.marks), &proc, &tag, channel);
+        let form = if plan.io.form.has_origin { form.with_origin(self.server.hostname(), pid) } else { form };
         let files = &plan.io.files;
         let usual = || self.output_writer.destination(rank, channel);
         let destination = if files.are_alone() { Destination::Nowhere } else { usual() };

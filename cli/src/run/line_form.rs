@@ -70,6 +70,17 @@ impl LineForm {
         Self { has_time, kind }
     }
 
+    /// Names the node and the process number in each element of XML. A tag has them already.
+    pub(super) fn with_origin(self, node: &str, pid: u32) -> Self {
+        let kind = match self.kind {
+            LineKind::Element(element) => {
+                LineKind::Element(element.with("hostname", node).with("pid", &pid.to_string()))
+            }
+            tagged @ LineKind::Tagged(_) => tagged,
+        };
+        Self { kind, ..self }
+    }
+
     /// Appends a line of this time since 1970. `line` has no end.
     pub(super) fn write_at(&self, time: Duration, line: &[u8], to: &mut Vec<u8>) {
         match &self.kind {

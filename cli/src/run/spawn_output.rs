@@ -38,7 +38,8 @@ pub(super) struct OutputForm {
     has_time: Option<bool>,
     is_xml: Option<bool>,
     has_full_name: bool,
-    has_origin: bool,
+    /// Whether node and process number are shown.
+    pub(super) has_origin: bool,
     /// Whether the beginning of a line is passed on before its end comes.
     pub(super) is_raw: bool,
     /// Whether standard error goes where standard output goes.

@@ -480,6 +480,12 @@ fn a_spawn_gives_the_output_of_its_job_a_form() {
     let xml = vec![set(keys::IOF_XML_OUTPUT.name(), true)];
     let job = spawn(&client, "test $PMIX_RANK = 1 || echo \"<$PMIX_RANK>\"", xml).unwrap();
     assert_eq!(launcher.line(), format!("<stdout nspace=\"{job}\" rank=\"0\">&lt;0&gt;&#010;</stdout>\n"));
+    let both = vec![set(keys::IOF_XML_OUTPUT.name(), true), set(keys::IOF_TAG_DETAILED_OUTPUT.name(), true)];
+    let job = spawn(&client, "test $PMIX_RANK = 1 || echo $$", both).unwrap();
+    let line = launcher.line();
+    assert!(line.starts_with(&format!("<stdout nspace=\"{job}\" rank=\"0\" hostname=\"")), "{line}");
+    let (pid, rest) = line.split_once("pid=\"").unwrap().1.split_once('"').unwrap();
+    assert_eq!(rest, format!(">{pid}&#010;</stdout>\n"));
     tool.finalize().unwrap();
     launcher.kill_launcher();
 }

@@ -52,13 +52,17 @@ mod tests {
     use crate::topology::HostTopology;
     use crate::types::pmix_server_module_t;
 
+    fn process_at(directory: &std::path::Path) -> Arc<ServerProcess> {
+        let server = Server::builder().tmpdir(directory).start(LocalHost).unwrap();
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
+        Arc::new(ServerProcess::new(server, bridge, Arc::new(HostTopology::default())))
+    }
+
     /// Regression: the callback ran behind `PMIx_server_finalize`, when its caller had freed its data.
     #[test]
     fn work_that_the_end_of_the_server_overtakes_has_its_callback_before() {
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::builder().tmpdir(directory.path()).start(LocalHost).unwrap();
-        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
-        let process = Arc::new(ServerProcess::new(server, bridge, Arc::new(HostTopology::default())));
+        let process = process_at(directory.path());
         let (release, held) = mpsc::channel::<()>();
         let (sender, results) = mpsc::channel();
         let (others, late) = (sender.clone(), sender.clone());
@@ -83,9 +87,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_work_is_an_error_for_the_callback() {
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::builder().tmpdir(directory.path()).start(LocalHost).unwrap();
-        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
-        let process = Arc::new(ServerProcess::new(server, bridge, Arc::new(HostTopology::default())));
+        let process = process_at(directory.path());
         let (sender, results) = mpsc::channel();
         let work = |_: &ServerProcess| -> Result<u32, Failure> { panic!("a defect") };
         perform_apart(process, "test", work, move |result| sender.send(result).unwrap()).unwrap();
