@@ -32,6 +32,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "runtime",
         &[
             "os_error_hint",
+            "output",
             "names",
             "usage",
             "server",

@@ -437,7 +437,7 @@ fn a_server_without_tcp_gives_no_address_and_covers_those_that_are_there() {
     let directory = tempfile::tempdir().unwrap();
     let builder = Server::builder().tmpdir(directory.path()).foreign_clients(ForeignClients::Refused);
     let server = builder.start(LocalHost).unwrap();
-    let variables = server.setup_fork(&proc("job", 0)).unwrap();
+    let variables = server.variables_of(&proc("job", 0)).unwrap();
     let uris: Vec<&str> = variables
         .iter()
         .filter(|(name, _)| name.starts_with("PMIX_SERVER_URI"))

@@ -336,6 +336,35 @@ fn the_host_hears_of_clients_that_come_and_go_with_their_object() {
 }
 
 #[test]
+fn a_model_in_the_description_gives_processes_its_variables_and_is_found_by_them() {
+    let node = TestServer::local();
+    let job = JobDescription::new(&namespace("job")).nodes(["node0"]).ranks_by_node([vec![0, 1]]);
+    let job = job
+        .app(1, ["./ring", "-x"], "/scratch")
+        .app(1, ["./other"], "/elsewhere")
+        .job_value(Key::from_static(keys::PROGRAMMING_MODEL.name()), "ompi");
+    node.server.register_namespace(&namespace("job"), 2, job.build().unwrap()).wait().unwrap();
+    node.register_client("job", 1);
+    let variables = node.server.setup_fork(&proc("job", 1)).unwrap();
+    let of_model = |name: &str| variables.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+    for (name, value) in [
+        ("OMPI_COMM_WORLD_RANK", "1"),
+        ("OMPI_COMM_WORLD_SIZE", "2"),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ("OMPI_COMMAND", "./other"),
+        ("OMPI_ARGV", ""),
+        ("OMPI_MCA_initial_wdir", "/elsewhere"),
+        ("OMPI_APP_CTX_NUM_PROCS", "1 1"),
+        ("OMPI_FIRST_RANKS", "0 1"),
+    ] {
+        assert_eq!(of_model(name), Some(value), "{name}");
+    }
+    let client = node.connect("job", 1);
+    assert_eq!(client.get(Rank::Wildcard, keys::PROGRAMMING_MODEL).unwrap(), "ompi");
+}
+
+#[test]
 fn the_host_can_turn_a_client_away() {
     let (node, _heard) = Scripted::start(Capabilities::CLIENT_CONNECTED, Status::ERR_NO_PERMISSIONS);
     node.register_local_job("job", 1);

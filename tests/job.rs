@@ -166,6 +166,15 @@ fn a_client_runs_no_thread_until_it_gives_a_callback() {
     node.spawn("job", 0, "count threads").succeed();
 }
 
+#[test]
+fn a_job_has_variables_from_its_registration_on() {
+    let node = TestServer::local();
+    let unknown = node.server.setup_fork(&proc("job", 0)).unwrap_err();
+    assert_eq!(unknown.status(), Status::ERR_INVALID_NAMESPACE, "{unknown}");
+    node.register_local_job("job", 1);
+    node.server.setup_fork(&proc("job", 0)).unwrap();
+}
+
 /// As at OpenPMIx's servers: MPI programs then run alone. It was reported as a failure of communication.
 #[test]
 fn variables_that_a_job_left_behind_lead_to_nobody() {

@@ -10,9 +10,10 @@ use modex::types::AsStatus;
 use modex::types::codes::iof_channel;
 use modex::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Rank, ResourceUnit, Status, Text, Value};
 use modex::{
-    Allocate, Capabilities, Client, Connect, Credential, FabricRegister, FabricUpdate, GetCredential, GetOptions,
-    GroupOperation, GroupRequest, Host, IofOutput, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
-    QueryInfo, Requester, ResourceBlock, Responder, Server, SessionControl, Spawn, Unpublish, ValidateCredential,
+    Allocate, Capabilities, Client, Connect, Credential, Delivery, FabricRegister, FabricUpdate, GetCredential,
+    GetOptions, GroupOperation, GroupRequest, Host, IofOutput, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
+    Publish, QueryInfo, Requester, ResourceBlock, Responder, Server, SessionControl, Spawn, Unpublish,
+    ValidateCredential,
 };
 use support::{TestServer, description, ids, namespace, proc};
 
@@ -383,19 +384,23 @@ fn a_server_pulls_the_output_that_its_host_delivers() {
         |text: &str| IofOutput { source: source.clone(), channel, bytes: text.as_bytes().to_vec(), info: Vec::new() };
     let (seen, outputs) = mpsc::channel();
     let take = move |output: IofOutput| seen.send((output.bytes, output.info.len())).unwrap();
-    let number = node.server.iof_pull(vec![source.clone()], &[], channel, take).wait().unwrap();
+    node.server.iof_deliver(output("kept")).wait().unwrap();
+    let number = node.server.iof_pull(vec![source.clone()], Vec::new(), channel, take).wait().unwrap();
     node.server.iof_deliver(output("a")).wait().unwrap();
-    node.server.iof_offer(output("b")).wait().unwrap();
+    assert_eq!(node.server.iof_offer(output("b")).wait().unwrap(), Delivery::Copied);
     node.server.iof_deliver(output("")).wait().unwrap();
-    let expected = [(b"a".to_vec(), 0), (b"b".to_vec(), 0), (Vec::new(), 1)];
-    assert_eq!([(); 3].map(|()| outputs.recv().unwrap()), expected, "the end says so");
-    node.server.iof_deregister(number, &[]).wait().unwrap();
+    let expected = [(b"kept".to_vec(), 0), (b"a".to_vec(), 0), (b"b".to_vec(), 0), (Vec::new(), 1)];
+    assert_eq!([(); 4].map(|()| outputs.recv().unwrap()), expected, "the end says so");
+    node.server.iof_deregister(number, Vec::new()).wait().unwrap();
     node.server.iof_deliver(output("c")).wait().unwrap();
     assert!(outputs.recv().is_err(), "the handler is gone");
-    let again = node.server.iof_deregister(number, &[]).wait();
+    let again = node.server.iof_deregister(number, Vec::new()).wait();
     assert_eq!(again.unwrap_err().status(), Status::ERR_NOT_FOUND);
-    let stdin = node.server.iof_pull(vec![source.clone()], &[], iof_channel::FWD_STDIN_CHANNEL, drop).wait();
+    let (seen, outputs) = mpsc::channel::<()>();
+    let take = move |_| seen.send(()).unwrap();
+    let stdin = node.server.iof_pull(vec![source.clone()], Vec::new(), iof_channel::FWD_STDIN_CHANNEL, take).wait();
     assert_eq!(stdin.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    assert!(outputs.recv().is_err(), "the handler of a refused pull is gone");
 }
 
 /// Regression: a delivery between the call and its callback reached the handler before the callback.
@@ -405,29 +410,24 @@ fn a_server_gets_the_number_of_a_pull_before_its_output() {
     let (source, channel) = (proc("job", 1), iof_channel::FWD_STDOUT_CHANNEL);
     let output =
         |text: &str| IofOutput { source: source.clone(), channel, bytes: text.as_bytes().to_vec(), info: Vec::new() };
-    let (seen, outputs) = mpsc::channel();
+    let (seen, events) = mpsc::channel();
     let (held, (blocked, begun)) = (mpsc::channel::<()>(), mpsc::channel());
     // Nothing else runs on the thread of the host's functions meanwhile.
     let hold = move |_| {
         blocked.send(()).unwrap();
         let _ = held.1.recv();
     };
-    node.server.iof_deliver(output("a")).then(hold).unwrap();
+    node.server.iof_deliver(output("kept")).then(hold).unwrap();
     begun.recv().unwrap();
-    let (numbers, number) = mpsc::channel();
-    let take = move |output: IofOutput| seen.send(output.bytes).unwrap();
+    let numbered = seen.clone();
+    let take = move |output: IofOutput| seen.send(String::from_utf8(output.bytes).unwrap()).unwrap();
     node.server
-        .iof_pull(vec![source.clone()], &[], channel, take)
-        .then(move |result| numbers.send(result.unwrap()).unwrap())
+        .iof_pull(vec![source.clone()], Vec::new(), channel, take)
+        .then(move |result| numbered.send(format!("number {}", result.unwrap())).unwrap())
         .unwrap();
     node.server.iof_deliver(output("early")).wait().unwrap();
     drop(held.0);
-    number.recv().unwrap();
-    let (done, over) = mpsc::channel();
-    node.server.iof_deliver(output("b")).then(move |_| done.send(()).unwrap()).unwrap();
-    over.recv().unwrap();
-    node.server.iof_deliver(output("c")).wait().unwrap();
-    assert_ne!(outputs.recv().unwrap(), b"early");
+    assert_eq!([(); 3].map(|()| events.recv().unwrap()), ["number 1", "kept", "early"]);
 }
 
 #[test]

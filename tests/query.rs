@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use modex::gds::registration::JobDescription;
 use modex::topo::{Inventory, TopologyError};
-use modex::types::{Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Text, Topology, Value};
+use modex::types::{AsStatus, Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Status, Text, Topology, Value};
 use modex::{
-    Capabilities, Client, FenceOptions, GetOptions, Host, LocalHost, QueryInfo, Requester, Responder, Server,
+    Answered, Capabilities, Client, FenceOptions, GetOptions, Host, LocalHost, QueryInfo, Requester, Responder, Server,
     TopologySource, keys,
 };
 use support::{TWO_PACKAGES, TestServer, description, namespace, proc};
@@ -381,4 +381,41 @@ fn the_host_gets_what_follows_from_the_topology_as_clients_do() {
     let near =
         server.server.get(&proc("other", 1), Some(&key(keys::LOCALITY_STRING.name())), Vec::new()).wait().unwrap();
     assert_eq!(near.first().unwrap().value, Value::from("hwloc:SK0:CR0:HT0"));
+}
+
+/// The results of several queries were one list, so equal keys of different queries could not be told apart.
+#[test]
+fn results_are_grouped_by_query_on_request() {
+    let server = server();
+    let client = server.connect("one", 0);
+    let named = |job: &str| Info::new(key(keys::NSPACE.name()), job);
+    let query = |wanted: &str, qualifiers: Vec<Info>| Query { keys: vec![Text::from(wanted)], qualifiers };
+    let wish = Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(key(keys::QUERY_RESULTS.name()), true) };
+    let queries = vec![
+        query("of.job", vec![named("one"), wish]),
+        query("of.job", Vec::new()),
+        query("nobody.knows", vec![named("other")]),
+    ];
+    let of_job = Info::new(key("of.job"), "one");
+    let group = |infos: Vec<Info>| Info::new(key(keys::QUERY_RESULTS.name()), Value::info_array(infos));
+    let qualifiers = |job: &str| Info::new(key(keys::QUERY_QUALIFIERS.name()), Value::info_array(vec![named(job)]));
+    let groups = vec![
+        group(vec![qualifiers("one"), of_job.clone()]),
+        group(vec![of_job.clone()]),
+        group(vec![qualifiers("other")]),
+    ];
+    let partial = Answered { status: Status::ERR_PARTIAL_SUCCESS, results: groups.clone() };
+    assert_eq!(client.query(queries.clone()).wait().unwrap(), partial);
+    let (give, take) = mpsc::channel();
+    client.query(queries.clone()).then(move |answer| give.send(answer).unwrap()).unwrap();
+    assert_eq!(take.recv().unwrap().unwrap(), partial);
+    let whole = Answered { status: Status::SUCCESS, results: groups[..2].to_vec() };
+    assert_eq!(client.query(queries[..2].to_vec()).wait().unwrap(), whole);
+    // Without the wish the results are one list, as in OpenPMIx.
+    let flat = client.query(vec![queries[1].clone(), query("of.job", vec![named("one")])]).wait().unwrap();
+    assert_eq!(flat.results, [of_job.clone(), of_job]);
+    let nothing = query("nobody.knows", queries[0].qualifiers.clone());
+    assert_eq!(client.query(vec![nothing]).wait().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    let many = client.query(vec![queries[0].clone(); 65]).wait().unwrap_err();
+    assert_eq!(many.status(), Status::ERR_OUT_OF_RESOURCE);
 }

@@ -6,14 +6,21 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::sync::{Arc, Mutex};
 
 use modex::keys::{ValueKind, rows_with_name};
-use modex::types::codes::{iof_channel, range};
-use modex::types::{AsStatus, DataType, Info, InfoFlags, Key, ProcId, Query, Rank, Scope, Status, Text, Value};
-use modex::{
-    Capabilities, Client, FenceOptions, GetOptions, Host, HostFacts, IofOutput, QueryInfo, Requester, Responder,
+use modex::storage_systems::MountTable;
+use modex::types::codes::{alloc_directive, iof_channel, range};
+use modex::types::{
+    App, AsStatus, DataType, Info, InfoFlags, Key, Namespace, Pdata, ProcId, Query, Rank, Scope, Status, Text, Value,
 };
-use modex::{Server, Tool, ToolAdmission, ToolDirections, ToolSupport, keys};
+use modex::{
+    Allocate, Capabilities, Client, Connect, Credential, Event, FabricRegister, FabricSource, FenceOptions, FenceReply,
+    FenceUpcall, GetCredential, GetOptions, GroupRequest, Host, HostFacts, IofOutput, IofPull, IofPush, JobControl,
+    Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents, Requester, ResourceBlock, Responder, ServerService,
+    SessionControl, Spawn, Unpublish, UpcallAnswer, ValidateCredential,
+};
+use modex::{Server, ServerBuilder, Tool, ToolAdmission, ToolDirections, ToolSupport, keys};
 use support::{TestServer, namespace, proc};
 
 #[test]
@@ -22,8 +29,27 @@ fn client_process() {}
 const GROUP: &str = "group";
 
 /// A host that knows the facts of this library, and nothing of its own.
-#[derive(Default)]
 struct Knowing(HostFacts);
+
+impl Default for Knowing {
+    fn default() -> Self {
+        Self(facts(&[
+            ServerService::Names,
+            ServerService::FileMonitor,
+            ServerService::ResourceMonitor,
+            ServerService::Credentials,
+            ServerService::Fabric,
+            ServerService::Storage,
+            ServerService::FileStaging,
+        ]))
+    }
+}
+
+fn facts(services: &[ServerService]) -> HostFacts {
+    let facts = HostFacts::default();
+    services.iter().for_each(|service| facts.note_service(*service));
+    facts
+}
 
 impl Host for Knowing {
     fn capabilities(&self) -> Capabilities {
@@ -37,97 +63,303 @@ impl Host for Knowing {
     }
 }
 
-/// A function with one directive.
-type Function = (&'static str, fn(&Client, Info) -> Result<(), Status>);
+/// A host with all functions. It refuses the required infos that reach it, or honours all of them.
+struct Judging {
+    facts: HostFacts,
+    honours_all: bool,
+    /// The required keys that have reached it.
+    heard: Arc<Mutex<BTreeSet<String>>>,
+}
 
-/// A function of a server with one directive.
-type ServerFunction = (&'static str, fn(&Server, Info) -> Result<(), Status>);
+impl Judging {
+    /// Storage has no function of a host.
+    fn new(honours_all: bool) -> Self {
+        let facts = facts(&[ServerService::Storage, ServerService::FileStaging]);
+        Self { facts, honours_all, heard: Arc::default() }
+    }
+
+    fn judge<T: UpcallAnswer>(&self, directives: &[Info], reply: Responder<T>, result: T) {
+        let required = directives.iter().filter(|info| info.flags().contains(InfoFlags::REQUIRED));
+        self.heard.lock().unwrap().extend(required.map(|info| info.key.to_string()));
+        if self.honours_all || keys::first_unmet(directives, &[]).is_none() {
+            reply.succeed(result);
+        } else {
+            reply.fail(Status::ERR_NOT_SUPPORTED);
+        }
+    }
+}
+
+/// The services of this host, with the directives and the result of each.
+macro_rules! judged {
+    ($($method:ident($request:ty, $directives:ident) -> $answer:ty { $result:expr })*) => {
+        $(fn $method(&self, _: Requester, request: $request, reply: Responder<$answer>) {
+            self.judge(&request.$directives, reply, $result);
+        })*
+    };
+}
+
+impl Host for Judging {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
+    judged! {
+        publish(Publish, info) -> () { () }
+        lookup(Lookup, directives) -> Vec<Pdata> { Vec::new() }
+        unpublish(Unpublish, directives) -> () { () }
+        log(Log, directives) -> () { () }
+        allocate(Allocate, info) -> Vec<Info> { Vec::new() }
+        job_control(JobControl, directives) -> Vec<Info> { Vec::new() }
+        monitor(Monitor, directives) -> Vec<Info> { Vec::new() }
+        get_credential(GetCredential, directives) -> Credential { Credential { bytes: b"secret".to_vec(), info: Vec::new() } }
+        validate_credential(ValidateCredential, directives) -> Vec<Info> { Vec::new() }
+        iof_pull(IofPull, directives) -> () { () }
+        iof_push(IofPush, directives) -> () { () }
+        fabric_register(FabricRegister, directives) -> Vec<Info> { Vec::new() }
+        resource_block(ResourceBlock, directives) -> () { () }
+        session_control(SessionControl, directives) -> Vec<Info> { Vec::new() }
+    }
+
+    fn spawn(&self, _: Requester, request: Spawn, reply: Responder<Namespace>) {
+        let of_apps = request.apps.into_iter().flat_map(|app| app.info);
+        let directives: Vec<Info> = request.job.into_iter().chain(of_apps).collect();
+        self.judge(&directives, reply, namespace("spawned"));
+    }
+
+    fn query(&self, requester: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+        if let Some((QueryInfo { queries, .. }, reply)) = self.facts.answer(&requester, request, reply) {
+            let qualifiers: Vec<Info> = queries.into_iter().flat_map(|query| query.qualifiers).collect();
+            self.judge(&qualifiers, reply, vec![info("fact", true)]);
+        }
+    }
+
+    fn connect(&self, request: Connect, reply: Responder<()>) {
+        self.judge(&request.directives, reply, ());
+    }
+
+    fn disconnect(&self, request: Connect, reply: Responder<()>) {
+        self.judge(&request.directives, reply, ());
+    }
+
+    fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
+        self.judge(&request.directives, reply, Vec::new());
+    }
+
+    fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
+        self.judge(&request.directives, reply, FenceReply::default());
+    }
+
+    fn notify_event(&self, event: Event, reply: Responder<()>) {
+        self.judge(&event.info, reply, ());
+    }
+
+    fn register_events(&self, request: RegisterEvents, reply: Responder<()>) {
+        self.judge(&request.directives, reply, ());
+    }
+}
+
+/// A function of a client or a server with directives.
+type Function<T> = (&'static str, fn(&T, Vec<Info>) -> Result<(), Status>);
 
 fn outcome<T, E: AsStatus + Display>(result: Result<T, E>) -> Result<(), Status> {
     result.map(drop).map_err(|error| error.status())
 }
 
-/// Functions that a process alone in its job can complete, and that no host answers. The last ones need a host.
-const FUNCTIONS: [Function; 15] = [
-    ("PMIx_Get", |client, directive| {
-        outcome(client.get_value(client.proc(), "own", &GetOptions::new().info(directive)))
+/// Functions that a process alone in its job can complete without a host.
+const FUNCTIONS: [Function<Client>; 13] = [
+    ("PMIx_Get", |client, directives| {
+        outcome(client.get_value(
+            client.proc(),
+            "own",
+            &directives.into_iter().fold(GetOptions::new(), GetOptions::info),
+        ))
     }),
-    ("PMIx_Fence", |client, directive| outcome(client.fence(&FenceOptions::new().info(directive)).wait())),
-    ("PMIx_Notify_event", |client, directive| {
-        outcome(client.notify_event(Status::from_raw(-1001), None, range::RANGE_LOCAL, &[directive]).wait())
+    ("PMIx_Fence", |client, directives| {
+        outcome(client.fence(&directives.into_iter().fold(FenceOptions::new(), FenceOptions::info)).wait())
     }),
-    ("PMIx_Notify_event", |client, directive| {
-        outcome(client.notify_event(Status::from_raw(-1001), None, range::RANGE_PROC_LOCAL, &[directive]).wait())
+    ("PMIx_Notify_event", |client, directives| {
+        outcome(client.notify_event(Status::from_raw(-1001), None, range::RANGE_LOCAL, &directives).wait())
     }),
-    ("PMIx_Register_event_handler", |client, directive| {
-        let registered = client.register_event_handler(&[Status::from_raw(-1001)], &[directive], |call| {
+    ("PMIx_Notify_event", |client, directives| {
+        outcome(client.notify_event(Status::from_raw(-1001), None, range::RANGE_PROC_LOCAL, &directives).wait())
+    }),
+    ("PMIx_Register_event_handler", |client, directives| {
+        let registered = client.register_event_handler(&[Status::from_raw(-1001)], &directives, |call| {
             call.complete(Status::SUCCESS, Vec::new());
         });
         outcome(registered.wait().map(|id| client.deregister_event_handler(id).wait()))
     }),
-    ("PMIx_Connect", |client, directive| outcome(client.connect_processes(own(client), vec![directive]).wait())),
-    ("PMIx_Disconnect", |client, directive| {
+    ("PMIx_Connect", |client, directives| outcome(client.connect_processes(own(client), directives).wait())),
+    ("PMIx_Disconnect", |client, directives| {
         client.connect_processes(own(client), Vec::new()).wait().unwrap();
-        let left = outcome(client.disconnect_processes(own(client), vec![directive]).wait());
+        let left = outcome(client.disconnect_processes(own(client), directives).wait());
         if left.is_err() {
             client.disconnect_processes(own(client), Vec::new()).wait().unwrap();
         }
         left
     }),
-    ("PMIx_Group_construct", |client, directive| {
-        let formed = outcome(client.group_construct(GROUP, own(client), vec![directive]).wait());
+    ("PMIx_Group_construct", |client, directives| {
+        let formed = outcome(client.group_construct(GROUP, own(client), directives).wait());
         if formed.is_ok() {
             client.group_destruct(GROUP, Vec::new()).wait().unwrap();
         }
         formed
     }),
-    ("PMIx_Group_destruct", |client, directive| {
+    ("PMIx_Group_destruct", |client, directives| {
         client.group_construct(GROUP, own(client), Vec::new()).wait().unwrap();
-        let ended = outcome(client.group_destruct(GROUP, vec![directive]).wait());
+        let ended = outcome(client.group_destruct(GROUP, directives).wait());
         if ended.is_err() {
             client.group_destruct(GROUP, Vec::new()).wait().unwrap();
         }
         ended
     }),
-    ("PMIx_Group_invite", |client, directive| {
-        let formed = outcome(client.group_invite(GROUP, own(client), vec![directive]).wait());
+    ("PMIx_Group_invite", |client, directives| {
+        let formed = outcome(client.group_invite(GROUP, own(client), directives).wait());
         if formed.is_ok() {
             client.group_leave(GROUP, Vec::new()).wait().unwrap();
         }
         formed
     }),
-    ("PMIx_Group_leave", |client, directive| outcome(client.group_leave(GROUP, vec![directive]).wait())),
-    ("PMIx_Query_info", |client, directive| {
-        let query = Query { keys: vec![Text::from(keys::QUERY_NAMESPACES.name())], qualifiers: vec![directive] };
+    ("PMIx_Group_join", |client, directives| {
+        outcome(client.group_join(GROUP, Some(client.proc()), false, directives).wait())
+    }),
+    ("PMIx_Group_leave", |client, directives| outcome(client.group_leave(GROUP, directives).wait())),
+    ("PMIx_Query_info", |client, directives| {
+        let query = Query { keys: vec![Text::from(keys::QUERY_NAMESPACES.name())], qualifiers: directives };
         outcome(client.query(vec![query]).wait())
     }),
-    ("PMIx_Fabric_register", |client, directive| outcome(client.fabric_register(vec![directive]).wait())),
-    ("PMIx_Resource_block", |client, directive| {
-        outcome(client.resource_block(1, None, Vec::new(), vec![directive]).wait())
-    }),
-    ("PMIx_Session_control", |client, directive| outcome(client.session_control(1, vec![directive]).wait())),
 ];
+
+/// Services of the host. The server answers some of them in the place of the host.
+const SERVICES: [Function<Client>; 21] = [
+    ("PMIx_Publish", |client, directives| {
+        let published = outcome(client.publish([vec![info("own.data", 1_u32)], directives].concat()).wait());
+        drop(client.unpublish(vec![Key::from_static("own.data")], Vec::new()).wait());
+        published
+    }),
+    ("PMIx_Lookup", |client, directives| {
+        client.publish(vec![info("own.data", 1_u32)]).wait().map_err(|error| error.status())?;
+        let found = outcome(client.lookup(vec![Key::from_static("own.data")], directives).wait());
+        client.unpublish(vec![Key::from_static("own.data")], Vec::new()).wait().unwrap();
+        found
+    }),
+    ("PMIx_Unpublish", |client, directives| outcome(client.unpublish(Vec::new(), directives).wait())),
+    ("PMIx_Spawn", |client, directives| outcome(client.spawn(directives, vec![application(Vec::new())]).wait())),
+    ("PMIx_Spawn", |client, directives| outcome(client.spawn(Vec::new(), vec![application(directives)]).wait())),
+    ("PMIx_Log", |client, directives| {
+        outcome(client.log(vec![info(keys::LOG_STDERR.name(), "text")], directives).wait())
+    }),
+    ("PMIx_Job_control", |client, directives| outcome(client.job_control(own(client), directives).wait())),
+    ("PMIx_Process_monitor", |client, directives| {
+        let period = info(keys::MONITOR_HEARTBEAT_TIME.name(), 1000_u32);
+        let watched = client.monitor(
+            info(keys::MONITOR_HEARTBEAT.name(), true),
+            Status::SUCCESS,
+            [vec![period], directives].concat(),
+        );
+        let watched = outcome(watched.wait());
+        drop(client.monitor(cancellation(), Status::SUCCESS, Vec::new()).wait());
+        watched
+    }),
+    ("PMIx_Process_monitor", |client, directives| {
+        let watch = [info(keys::MONITOR_FILE_CHECK_TIME.name(), 1000_u32), info(keys::MONITOR_FILE_SIZE.name(), true)];
+        let directives = [watch.to_vec(), directives].concat();
+        let watched = client.monitor(info(keys::MONITOR_FILE.name(), "/dev/null"), Status::SUCCESS, directives);
+        let watched = outcome(watched.wait());
+        drop(client.monitor(cancellation(), Status::SUCCESS, Vec::new()).wait());
+        watched
+    }),
+    ("PMIx_Process_monitor", |client, directives| {
+        let usage = info(keys::MONITOR_NODE_RESOURCE_USAGE.name(), true);
+        outcome(client.monitor(usage, Status::SUCCESS, directives).wait())
+    }),
+    ("PMIx_Process_monitor", |client, directives| {
+        outcome(client.monitor(cancellation(), Status::SUCCESS, directives).wait())
+    }),
+    ("PMIx_Allocation_request", |client, directives| {
+        outcome(client.allocate(alloc_directive::ALLOC_EXTEND, directives).wait())
+    }),
+    ("PMIx_Get_credential", |client, directives| outcome(client.get_credential(directives).wait())),
+    ("PMIx_Validate_credential", |client, directives| {
+        let credential = client.get_credential(Vec::new()).wait().map_err(|error| error.status())?;
+        outcome(client.validate_credential(credential.bytes, directives).wait())
+    }),
+    ("PMIx_IOF_pull", |client, directives| {
+        let id = pull(client, directives)?;
+        client.iof_deregister(id, Vec::new()).wait().unwrap();
+        Ok(())
+    }),
+    ("PMIx_IOF_push", |client, directives| outcome(client.iof_push(own(client), directives, vec![1]).wait())),
+    ("PMIx_Register_event_handler", |client, directives| {
+        let registered = client.register_event_handler(&[Status::ERR_SYS_OTHER], &directives, |call| {
+            call.complete(Status::SUCCESS, Vec::new());
+        });
+        outcome(registered.wait().map(|id| client.deregister_event_handler(id).wait()))
+    }),
+    ("PMIx_Notify_event", |client, directives| {
+        outcome(client.notify_event(Status::from_raw(-1001), None, range::RANGE_GLOBAL, &directives).wait())
+    }),
+    ("PMIx_Fabric_register", |client, directives| outcome(client.fabric_register(directives).wait())),
+    ("PMIx_Resource_block", |client, directives| {
+        outcome(client.resource_block(1, None, Vec::new(), directives).wait())
+    }),
+    ("PMIx_Session_control", |client, directives| outcome(client.session_control(1, directives).wait())),
+];
+
+/// Functions about services of the host that the server alone answers.
+const OF_SERVER: [Function<Client>; 2] = [
+    ("PMIx_Job_control", |client, directives| {
+        let staged = [vec![info("modex.storage.cache", "/proc/self/status")], directives].concat();
+        outcome(client.job_control(Vec::new(), staged).wait())
+    }),
+    ("PMIx_IOF_deregister", |client, directives| {
+        let id = pull(client, Vec::new())?;
+        let ended = outcome(client.iof_deregister(id, directives).wait());
+        if ended.is_err() {
+            client.iof_deregister(id, Vec::new()).wait().unwrap();
+        }
+        ended
+    }),
+];
+
+fn pull(client: &Client, directives: Vec<Info>) -> Result<u64, Status> {
+    let pulled = client.iof_pull(own(client), directives, iof_channel::FWD_STDOUT_CHANNEL, |_| {});
+    pulled.wait().map_err(|error| error.status())
+}
+
+fn cancellation() -> Info {
+    info(keys::MONITOR_CANCEL.name(), Value::Undefined)
+}
+
+fn application(info: Vec<Info>) -> App {
+    let (argv, environment) = (vec![Text::from("true")], Vec::new());
+    App { command: None, argv, environment, working_directory: None, processes_max: 1, info }
+}
 
 /// Functions of a server. The job "other" is not registered. `PMIx_Notify_event` is no such function: a host passes
 /// events of other nodes on, with marks that it has honoured itself.
-const SERVER_FUNCTIONS: [ServerFunction; 6] = [
-    ("PMIx_server_setup_application", |server, directive| {
-        outcome(server.setup_application(&namespace("other"), &[directive]))
+const SERVER_FUNCTIONS: [Function<Server>; 7] = [
+    ("PMIx_server_setup_application", |server, directives| {
+        outcome(server.setup_application(&namespace("other"), &directives))
     }),
-    ("PMIx_server_setup_local_support", |server, directive| {
-        outcome(server.setup_local_support(&namespace("other"), &[directive]))
+    ("PMIx_server_setup_local_support", |server, directives| {
+        outcome(server.setup_local_support(&namespace("other"), &directives))
     }),
-    ("PMIx_server_IOF_deliver", |server, directive| outcome(server.iof_deliver(output(directive)).wait())),
-    ("PMIx_server_IOF_deliver", |server, directive| outcome(server.iof_offer(output(directive)).wait())),
-    ("PMIx_server_IOF_deliver", |server, directive| outcome(server.iof_offer_or_keep(output(directive)).wait())),
-    ("PMIx_Get", |server, directive| {
-        outcome(server.find(Some(proc("job", 0)), Some(Key::from_static("own")), vec![directive]).wait())
+    ("PMIx_server_IOF_deliver", |server, directives| outcome(server.iof_deliver(output(directives)).wait())),
+    ("PMIx_server_IOF_deliver", |server, directives| outcome(server.iof_offer(output(directives)).wait())),
+    ("PMIx_server_IOF_deliver", |server, directives| outcome(server.iof_offer_or_keep(output(directives)).wait())),
+    ("PMIx_IOF_pull", |server, directives| {
+        let channels = iof_channel::FWD_STDOUT_CHANNEL;
+        outcome(server.iof_pull(vec![proc("job", 0)], directives, channels, |_| {}).wait())
+    }),
+    ("PMIx_Get", |server, directives| {
+        outcome(server.find(Some(proc("job", 0)), Some(Key::from_static("own")), directives).wait())
     }),
 ];
 
-fn output(directive: Info) -> IofOutput {
+fn output(info: Vec<Info>) -> IofOutput {
     let (source, channel, bytes) = (proc("job", 0), iof_channel::FWD_STDOUT_CHANNEL, b"line".to_vec());
-    IofOutput { source, channel, bytes, info: vec![directive] }
+    IofOutput { source, channel, bytes, info }
 }
 
 fn info(key: &'static str, value: impl Into<Value>) -> Info {
@@ -140,7 +372,7 @@ fn own(client: &Client) -> Vec<ProcId> {
 
 /// The attributes that the library says it honours, by function.
 fn supported(client: &Client) -> BTreeMap<String, BTreeSet<String>> {
-    let levels = [keys::CLIENT_ATTRIBUTES, keys::SERVER_ATTRIBUTES, keys::TOOL_ATTRIBUTES];
+    let levels = [keys::CLIENT_ATTRIBUTES, keys::SERVER_ATTRIBUTES, keys::TOOL_ATTRIBUTES, keys::HOST_ATTRIBUTES];
     let qualifiers = levels.map(|level| info(level.name(), "all")).to_vec();
     let query = Query { keys: vec![Text::from(keys::QUERY_ATTRIBUTE_SUPPORT.name())], qualifiers };
     let mut supported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -172,8 +404,15 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
-        let node = TestServer::start("node0", Knowing::default());
+    /// The server has all of its own services, unless the host has them.
+    fn new(host: impl Host) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let services: ServerBuilder =
+            Server::builder().name_service().file_monitor().resource_monitor().credentials(None);
+        let services = services.fabric(FabricSource::parse("test:nodes:2;plane:d:2").unwrap());
+        let services = services.storage(MountTable::new()).file_staging();
+        let server = services.namespace("srv").hostname("node0").tmpdir(directory.path()).start(host).unwrap();
+        let node = TestServer { server: server.into(), directory };
         node.register_local_job("job", 1);
         let client = node.connect("job", 0);
         client.put(Scope::Global, "own", 1_u32).unwrap();
@@ -182,11 +421,23 @@ impl World {
         Self { node, client, supported }
     }
 
-    /// The results of all functions with a directive.
-    fn results(&self, directive: &Info) -> impl Iterator<Item = (&'static str, Result<(), Status>)> {
-        let of_client = FUNCTIONS.map(|(name, function)| (name, function(&self.client, directive.clone())));
-        let of_server = SERVER_FUNCTIONS.map(|(name, function)| (name, function(&self.node.server, directive.clone())));
-        of_client.into_iter().chain(of_server)
+    /// The results of functions with each required attribute that these functions do not list.
+    fn unlisted<T>(&self, functions: &[Function<T>], subject: &T) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for attribute in keys::attributes() {
+            // Keys that are not reserved are data.
+            let is_data = |name: &str| name == "PMIx_Publish" && !Key::from_static(attribute.name).is_reserved();
+            let is_listed = |name: &str| self.honours(name, attribute.name) || is_data(name);
+            for (name, function) in functions.iter().filter(|(name, _)| !is_listed(name)) {
+                cases.push((*name, attribute.macro_name, function(subject, vec![required(attribute.name)])));
+            }
+        }
+        cases
+    }
+
+    fn of_client(&self) -> Vec<Case> {
+        let functions = [&FUNCTIONS[..], &SERVICES, &OF_SERVER].concat();
+        self.unlisted(&functions, &self.client)
     }
 
     fn honours(&self, function: &str, attribute: &str) -> bool {
@@ -194,24 +445,62 @@ impl World {
     }
 }
 
+/// A function, an attribute, and the result.
+type Case = (&'static str, &'static str, Result<(), Status>);
+
+fn assert_refused(cases: Vec<Case>) {
+    let ignored: Vec<Case> =
+        cases.into_iter().filter(|(.., result)| *result != Err(Status::ERR_NOT_SUPPORTED)).collect();
+    assert!(ignored.is_empty(), "{} pairs: {ignored:#?}", ignored.len());
+}
+
 #[test]
 fn no_function_succeeds_without_the_required_attribute() {
-    let world = World::new();
-    let mut ignored = Vec::new();
-    for attribute in keys::attributes() {
-        for (name, result) in world.results(&required(attribute.name)) {
-            if !world.honours(name, attribute.name) && result != Err(Status::ERR_NOT_SUPPORTED) {
-                ignored.push((name, attribute.macro_name, result));
-            }
+    let world = World::new(Knowing::default());
+    assert_refused(world.of_client());
+    assert_refused(world.unlisted(&SERVER_FUNCTIONS, &*world.node.server));
+}
+
+/// The mark of a required attribute reaches the host, unless the library honours the attribute itself.
+#[test]
+fn a_host_that_honours_nothing_refuses_required_attributes() {
+    let world = World::new(Judging::new(false));
+    assert_refused(world.of_client());
+}
+
+/// The server alone stops a pull, and a push has no output.
+const REFUSED_BY_SERVER: [(&str, &str); 6] = [
+    ("PMIx_IOF_pull", keys::IOF_STOP.name()),
+    ("PMIx_IOF_push", keys::IOF_CACHE_SIZE.name()),
+    ("PMIx_IOF_push", keys::IOF_DROP_OLDEST.name()),
+    ("PMIx_IOF_push", keys::IOF_DROP_NEWEST.name()),
+    ("PMIx_IOF_push", keys::IOF_BUFFERING_SIZE.name()),
+    ("PMIx_IOF_push", keys::IOF_BUFFERING_TIME.name()),
+];
+
+#[test]
+fn a_host_that_honours_everything_gets_the_required_attributes() {
+    let host = Judging::new(true);
+    let heard = Arc::clone(&host.heard);
+    let world = World::new(host);
+    for (name, function) in SERVICES {
+        let is_passed = |key: &&str| !world.honours(name, key) && !REFUSED_BY_SERVER.contains(&(name, *key));
+        let passed: BTreeSet<&str> = keys::attributes().map(|attribute| attribute.name).filter(is_passed).collect();
+        let all = passed.iter().copied().map(required).collect();
+        assert_eq!(function(&world.client, all), Ok(()), "{name}");
+        let heard = std::mem::take(&mut *heard.lock().unwrap());
+        let lost: Vec<&str> = passed.into_iter().filter(|key| !heard.contains(*key)).collect();
+        assert_eq!(lost, [""; 0], "{name}");
+        for (_, key) in REFUSED_BY_SERVER.into_iter().filter(|(refusing, _)| *refusing == name) {
+            assert_eq!(function(&world.client, vec![required(key)]), Err(Status::ERR_NOT_SUPPORTED), "{name}: {key}");
         }
     }
-    assert!(ignored.is_empty(), "{} pairs: {ignored:#?}", ignored.len());
 }
 
 /// Attributes that functions honour come with values of other types, too.
 #[test]
 fn no_function_succeeds_with_a_required_value_that_it_cannot_read() {
-    let world = World::new();
+    let world = World::new(Knowing::default());
     let mut ignored = Vec::new();
     for attribute in keys::attributes() {
         let words = [Value::ByteObject(vec![1]), Value::from("word"), Value::CompressedString(vec![1])];
@@ -220,9 +509,19 @@ fn no_function_succeeds_with_a_required_value_that_it_cannot_read() {
                 continue;
             }
             let wrong = Info { value: value.clone(), ..required(attribute.name) };
-            for (name, result) in world.results(&wrong) {
-                if world.honours(name, attribute.name) && result.is_ok() {
+            let mut note = |name, result: Result<(), Status>| {
+                if result.is_ok() {
                     ignored.push((name, attribute.macro_name, value.data_type()));
+                }
+            };
+            for (name, function) in FUNCTIONS.iter().chain(&SERVICES).chain(&OF_SERVER) {
+                if world.honours(name, attribute.name) {
+                    note(*name, function(&world.client, vec![wrong.clone()]));
+                }
+            }
+            for (name, function) in SERVER_FUNCTIONS {
+                if world.honours(name, attribute.name) {
+                    note(name, function(&world.node.server, vec![wrong.clone()]));
                 }
             }
         }

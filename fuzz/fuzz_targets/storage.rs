@@ -83,7 +83,7 @@ fn query(records: &[u8]) {
 }
 
 fn infos(records: &[u8]) -> Vec<Info> {
-    let known: Vec<&'static str> = storage::directives().chain(storage::qualifiers()).collect();
+    let known: Vec<&str> = [storage::DIRECTIVES, storage::QUALIFIERS].concat().concat();
     let info = |[attribute, kind, high, low]: &[u8; 4]| {
         let key = Key::from_static(known[usize::from(*attribute) % known.len()]);
         let flags = if kind & 0x80 == 0 { 0 } else { InfoFlags::REQUIRED.bits() };

@@ -41,15 +41,18 @@ static bool must_wait(const pmix_proc_t *job)
 static void wait_for_debugger(const pmix_proc_t *me)
 {
     pmix_status_t handler, code = PMIX_DEBUGGER_RELEASE;
-    pmix_info_t place;
+    pmix_info_t info[2];
+    bool yes = true;
 
     sem_init(&released, 0, 0);
     handler = PMIx_Register_event_handler(&code, 1, NULL, 0, on_release, NULL, NULL);
     if (handler < 0) check(handler, "PMIx_Register_event_handler");
     /* The launcher counts the ranks that wait, and tells the debugger when the last one does. */
-    PMIX_INFO_LOAD(&place, PMIX_BREAKPOINT, "before-work", PMIX_STRING);
-    check(PMIx_Notify_event(PMIX_READY_FOR_DEBUG, me, PMIX_RANGE_RM, &place, 1, NULL, NULL), "PMIx_Notify_event");
-    PMIX_INFO_DESTRUCT(&place);
+    PMIX_INFO_LOAD(&info[0], PMIX_BREAKPOINT, "before-work", PMIX_STRING);
+    /* A server of OpenPMIx keeps an event without this directive from its launcher. */
+    PMIX_INFO_LOAD(&info[1], PMIX_EVENT_DO_NOT_CACHE, &yes, PMIX_BOOL);
+    check(PMIx_Notify_event(PMIX_READY_FOR_DEBUG, me, PMIX_RANGE_RM, info, 2, NULL, NULL), "PMIx_Notify_event");
+    PMIX_INFO_DESTRUCT(&info[0]);
     while (sem_wait(&released) != 0) continue;
     check(PMIx_Deregister_event_handler((size_t)handler, NULL, NULL), "PMIx_Deregister_event_handler");
 }

@@ -118,6 +118,10 @@ macro_rules! begin {
                 $end.finish($role.resolve_peers(node.as_deref(), namespace.as_ref()))
             }
             ClientRequest::ResolveNodes { namespace } => $end.finish($role.resolve_nodes(namespace.as_ref())),
+            ClientRequest::IofPull { procs, directives, channels, handler, id } => {
+                $end.finish_pull($role.iof_pull(procs, directives, channels, handler), id)
+            }
+            ClientRequest::IofDeregister { id, directives } => $end.finish($role.iof_deregister(id, directives)),
             ClientRequest::Notify { status, source, range, info } => {
                 $end.finish($role.notify_event(status, source.as_ref(), range, &info))
             }
@@ -135,20 +139,12 @@ fn begin<F: Finish>(client: &Client, request: ClientRequest, end: F) -> Result<F
             end.finish(client.group_join(&id, leader.as_ref(), is_accepted, directives))
         }
         ClientRequest::GroupLeave { id, directives } => end.finish(client.group_leave(&id, directives)),
-        ClientRequest::IofPull { procs, directives, channels, handler, id } => {
-            end.finish_pull(client.iof_pull(procs, directives, channels, handler), id)
-        }
-        ClientRequest::IofDeregister { id, directives } => end.finish(client.iof_deregister(id, directives)),
     }
 }
 
 fn begin_in_server<F: Finish>(server: &Server, request: ClientRequest, end: F) -> Result<F::End, Status> {
     begin! { request, server, end,
         ClientRequest::Abort { status, message, procs } => end.finish(server.abort(status, &message, procs)),
-        ClientRequest::IofPull { procs, directives, channels, handler, id } => {
-            end.finish_pull(server.iof_pull(procs, &directives, channels, handler), id)
-        }
-        ClientRequest::IofDeregister { id, directives } => end.finish(server.iof_deregister(id, &directives)),
         _ => Err(Status::ERR_NOT_SUPPORTED),
     }
 }

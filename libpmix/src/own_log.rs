@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use modex::keys;
+use modex::runtime::understood::{LOG_CHANNELS, OF_LOGS};
 use modex::syslog::{self, Priority};
 use modex::types::{Info, InfoFlags, ProcId, Status, Value};
 
@@ -38,7 +39,7 @@ fn write_to(
     let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
     let texts: Vec<_> = data.iter().filter_map(|info| text_of(info, has_global_syslog)).collect();
     let lacks_channel = data.iter().any(|info| is_required(info) && text_of(info, has_global_syslog).is_none());
-    if texts.is_empty() || lacks_channel || keys::first_unmet(directives, &HONOURED).is_some() {
+    if texts.is_empty() || lacks_channel || directives.iter().any(is_unmet) {
         return Err(Status::ERR_NOT_SUPPORTED);
     }
     let find = |name: &str| directives.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
@@ -73,16 +74,11 @@ fn write_to(
     }
 }
 
-/// Directives that hold for a plain text.
-const HONOURED: [&str; 6] = [
-    keys::LOG_ONCE.name(),
-    keys::LOG_SOURCE.name(),
-    keys::LOG_TIMESTAMP.name(),
-    keys::LOG_SYSLOG_PRI.name(),
-    // Facts that the server adds.
-    keys::USERID.name(),
-    keys::GRPID.name(),
-];
+/// Whether a directive is required and has no meaning for a plain text. The server adds the ids of the requester.
+fn is_unmet(directive: &Info) -> bool {
+    let ids = [keys::USERID.name(), keys::GRPID.name()];
+    keys::is_unmet(directive, |key| OF_LOGS.contains(&key) || ids.contains(&key))
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Channel {
@@ -96,8 +92,8 @@ fn text_of(info: &Info, has_global_syslog: bool) -> Option<(Channel, &[u8])> {
     let channel = match info.key.as_str() {
         name if name == keys::LOG_STDERR.name() => Channel::Output(Stream::Stderr),
         name if name == keys::LOG_STDOUT.name() => Channel::Output(Stream::Stdout),
-        name if name == keys::LOG_SYSLOG.name() || name == keys::LOG_LOCAL_SYSLOG.name() => Channel::Syslog,
-        name if name == keys::LOG_GLOBAL_SYSLOG.name() && has_global_syslog => Channel::Syslog,
+        name if name == keys::LOG_GLOBAL_SYSLOG.name() && !has_global_syslog => return None,
+        name if LOG_CHANNELS.contains(&name) => Channel::Syslog,
         _ => return None,
     };
     Some((channel, text.as_bytes()))

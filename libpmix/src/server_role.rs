@@ -9,7 +9,7 @@ use modex::types::{Info, Key, ProcId, Value};
 use super::child_input::ChildInput;
 use super::client::KeptValues;
 use super::hwloc::RawTopology;
-use super::output::Stream;
+use super::output::{PullOutputs, Stream};
 
 /// A server process in the place of a client. [`Server`] has the client functions of its own process.
 pub(super) trait ServerRole: Send + Sync {
@@ -24,6 +24,9 @@ pub(super) trait ServerRole: Send + Sync {
 
     /// Whether this process writes the log of the system for the whole cluster.
     fn has_global_syslog(&self) -> bool;
+
+    /// The pulls whose output this process writes.
+    fn outputs(&self) -> &PullOutputs;
 
     /// Writes a text to the standard output or error of this process.
     fn write_log(&self, stream: Stream, text: &[u8]);

@@ -24,6 +24,7 @@ use parking_lot::{Condvar, Mutex};
 use super::call;
 use super::child_input::{ChildInput, Written};
 use super::process::{self, Member};
+use super::server::HOST_PIECE_BYTES;
 use super::server_role::ServerRole;
 use super::stdin_reading::{Reading, Shared, State, reading, reading_or_new};
 
@@ -129,9 +130,10 @@ pub(super) fn end() {
 
 fn read_and_push(shared: &Shared, wakened: &UnixStream) {
     let stdin = std::io::stdin();
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut piece = Vec::new();
     let mut has_warned = false;
     loop {
+        piece.resize(piece_bytes(), 0);
         let size_bytes = match read(stdin.as_fd(), wakened, &mut piece) {
             Input::Bytes(size_bytes) => size_bytes,
             Input::Over => return,
@@ -164,6 +166,14 @@ fn read_and_push(shared: &Shared, wakened: &UnixStream) {
             }
             Next::End => return,
         }
+    }
+}
+
+/// Size of the largest piece, in bytes.
+fn piece_bytes() -> usize {
+    match process::member() {
+        Ok(Member::Client(client)) => client.push_bytes_max(),
+        _ => HOST_PIECE_BYTES,
     }
 }
 
@@ -290,8 +300,6 @@ fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
     isatty(stdin) == Ok(true) && tcgetpgrp(stdin).is_ok_and(|foreground| foreground != getpgrp())
 }
 
-/// Size of the largest piece, in bytes. Hosts of OpenPMIx get pieces of this size.
-const PIECE_BYTES: usize = 4096;
 /// Time between two looks whether the input may be read.
 const WAITING_LOOK: Duration = Duration::from_millis(250);
 /// Time until the next push after the host asked for a pause.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use modex::keys;
+use modex::runtime::understood::OF_CHOICES;
 use modex::runtime::{self, Look};
 use modex::types::AsStatus;
 use modex::types::{ProcId, Status};
@@ -146,7 +147,7 @@ pub extern "C-unwind" fn PMIx_tool_set_server<'a>(
         process::member()?;
         let server = from_c::proc(server, None)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let infos = from_c::infos(info.counted(ninfo))?;
-        from_c::refuse_others(&infos, &[keys::WAIT_FOR_CONNECTION.name(), keys::TIMEOUT.name()])?;
+        from_c::refuse_others(&infos, &OF_CHOICES)?;
         let of = |name: &str| infos.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
         let is_patient = of(keys::WAIT_FOR_CONNECTION.name()).and_then(|value| value.as_bool()) == Some(true);
         let seconds = of(keys::TIMEOUT.name()).and_then(|value| value.as_u64()).filter(|&seconds| seconds > 0);

@@ -169,11 +169,13 @@ pub enum Canary {
     NodeTwice,
     /// Forwarded output never leaves the server.
     OutputLost,
+    /// The same, for a tool.
+    ToolOutputLost,
 }
 
 impl Canary {
     /// All kinds, with the words for them.
-    pub const ALL: [(&'static str, Self); 25] = [
+    pub const ALL: [(&'static str, Self); 26] = [
         ("fence-data", Self::FenceData),
         ("fence-early", Self::FenceEarly),
         ("reply-lost", Self::ReplyLost),
@@ -199,6 +201,7 @@ impl Canary {
         ("ahead-early", Self::AheadEarly),
         ("node-twice", Self::NodeTwice),
         ("output-lost", Self::OutputLost),
+        ("tool-output-lost", Self::ToolOutputLost),
     ];
 
     fn words() -> String {
@@ -222,7 +225,7 @@ impl Canary {
             Self::ReplyTwice => &[Rule::AnsweredOnce],
             Self::ScopeLeak => &[Rule::Scope],
             Self::NodeTwice => &[Rule::NodesOnce],
-            Self::OutputLost => &[Rule::OutputOnce],
+            Self::OutputLost | Self::ToolOutputLost => &[Rule::OutputOnce],
             Self::LostCommit => &[Rule::NothingMissing, Rule::StaysReadable, Rule::NoWaitInVain],
             Self::ChangedValue => &[Rule::StaysReadable],
             Self::Leak => &[Rule::NothingRemains],

@@ -1,9 +1,10 @@
 //! Output that the host delivers, and the checker's account of the pulls that get it.
 //!
 //! Pieces of a source have numbers. Each pull of the source gets each piece that comes while the pull stands, once and
-//! in order. Pieces without any pull are kept for the first one.
+//! in order. Pieces without any pull are kept for the first one. Processes pull the output of their neighbours. Tools
+//! come, pull, and are lost.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use modex::proto::Tag;
 use modex::server::PeerId;
@@ -25,6 +26,8 @@ pub(super) type PullId = (PeerId, u64);
 pub(super) struct OutputPulls {
     random: Random,
     last_pull: u64,
+    /// Connected tools.
+    tools: BTreeMap<PeerId, ServerId>,
     /// Requests without an answer.
     asked: BTreeMap<(PeerId, Tag), (Source, u64)>,
     standing: BTreeMap<PullId, StandingPull>,
@@ -34,6 +37,10 @@ pub(super) struct OutputPulls {
     kept: BTreeMap<Source, VecDeque<u64>>,
     /// Pieces that the present step of a server must forward.
     due: BTreeMap<PullId, VecDeque<u64>>,
+    /// Sources that the host was asked to forward, and was not told to stop.
+    started: BTreeSet<Source>,
+    /// Stops in the present step of a server.
+    stops: Vec<Source>,
 }
 
 #[derive(Debug)]
@@ -52,38 +59,80 @@ pub(super) enum OutputStep {
     EndPull(u64),
     /// The host has output of the process.
     Output,
+    /// A tool connects.
+    Tool,
+    /// A tool pulls the output of the process, under this number.
+    ToolPull(PeerId, u64),
+    /// The tool ends a pull.
+    EndToolPull(PeerId, u64),
+    /// The tool is lost.
+    LoseTool(PeerId),
 }
 
 impl OutputPulls {
     /// One in eight small worlds has output.
     pub(super) fn of(seed: u64, setup: &Setup) -> Option<Self> {
         let mut random = Random::of(seed, RandomStream::Output);
-        let is_wanted = random.one_in(8) || setup.canary == Some(Canary::OutputLost);
+        let is_wanted = random.one_in(8) || matches!(setup.canary, Some(Canary::OutputLost | Canary::ToolOutputLost));
         (is_wanted && !setup.is_large()).then(|| Self {
             random,
             last_pull: 0,
+            tools: BTreeMap::new(),
             asked: BTreeMap::new(),
             standing: BTreeMap::new(),
             pieces: BTreeMap::new(),
             kept: BTreeMap::new(),
             due: BTreeMap::new(),
+            started: BTreeSet::new(),
+            stops: Vec::new(),
         })
     }
 
-    /// The next step of a process with these neighbours, if it has one.
-    pub(super) fn next(&mut self, peer: PeerId, neighbours: &[ProcId]) -> Option<OutputStep> {
-        match self.random.below(4) {
-            0 => {
-                self.last_pull += 1;
-                Some(OutputStep::Pull(self.random.pick(neighbours)?.clone(), self.last_pull))
-            }
-            1 => {
-                let own = self.standing.range((peer, 0)..=(peer, u64::MAX));
-                let references: Vec<u64> = own.map(|(_, pull)| pull.reference).collect();
-                self.random.pick(&references).copied().map(OutputStep::EndPull)
-            }
+    /// The next step of a process with these neighbours, or of a tool at their server, if there is one.
+    pub(super) fn next(&mut self, peer: PeerId, server: ServerId, neighbours: &[ProcId]) -> Option<OutputStep> {
+        match self.random.below(6) {
+            0 => Some(OutputStep::Pull(self.random.pick(neighbours)?.clone(), self.next_number())),
+            1 => self.pick_pull_of(peer).map(OutputStep::EndPull),
+            2 | 3 => self.next_of_tool(server),
             _ => Some(OutputStep::Output),
         }
+    }
+
+    fn next_of_tool(&mut self, server: ServerId) -> Option<OutputStep> {
+        let tools = self.tools_of(server);
+        let tool = self.random.pick(&tools).copied();
+        match (self.random.below(8), tool) {
+            (0, Some(tool)) => Some(OutputStep::LoseTool(tool)),
+            (1, Some(tool)) => self.pick_pull_of(tool).map(|reference| OutputStep::EndToolPull(tool, reference)),
+            (2, _) | (_, None) => Some(OutputStep::Tool),
+            (_, Some(tool)) => Some(OutputStep::ToolPull(tool, self.next_number())),
+        }
+    }
+
+    /// A number that no pull and no tool has had.
+    pub(super) const fn next_number(&mut self) -> u64 {
+        self.last_pull += 1;
+        self.last_pull
+    }
+
+    fn pick_pull_of(&mut self, peer: PeerId) -> Option<u64> {
+        let own = self.standing.range((peer, 0)..=(peer, u64::MAX));
+        let references: Vec<u64> = own.map(|(_, pull)| pull.reference).collect();
+        self.random.pick(&references).copied()
+    }
+
+    /// A tool connects to a server.
+    pub(super) fn add_tool(&mut self, tool: PeerId, server: ServerId) {
+        self.tools.insert(tool, server);
+    }
+
+    pub(super) fn is_tool(&self, peer: PeerId) -> bool {
+        self.tools.contains_key(&peer)
+    }
+
+    /// The tools of a server.
+    pub(super) fn tools_of(&self, server: ServerId) -> Vec<PeerId> {
+        self.tools.iter().filter(|(_, of)| **of == server).map(|(tool, _)| *tool).collect()
     }
 
     /// A server has got a request for a pull. Returns the number of open requests for this output, this one included.
@@ -111,6 +160,7 @@ impl OutputPulls {
 
     /// A connection has ended for its server.
     pub(super) fn connection_ended(&mut self, peer: PeerId) {
+        self.tools.remove(&peer);
         self.asked.retain(|(of, _), _| *of != peer);
         self.standing.retain(|(of, _), _| *of != peer);
     }
@@ -146,8 +196,25 @@ impl OutputPulls {
         (!is_wanted).then(|| format!("pull {id:?} gets piece {} in place of {wanted:?}", bytes.escape_ascii()))
     }
 
+    /// The host is asked to forward the output of a source, or told to stop.
+    pub(super) fn host_asked(&mut self, source: Source, is_stop: bool) {
+        if is_stop {
+            self.stops.push(source);
+        } else {
+            self.started.insert(source);
+        }
+    }
+
     /// A step of a server has ended. Returns the breach of a rule.
     pub(super) fn step_ended(&mut self) -> Option<String> {
+        for source in std::mem::take(&mut self.stops) {
+            let is_wanted = self.standing.values().any(|pull| pull.source == source);
+            if is_wanted || !self.started.remove(&source) {
+                return Some(format!(
+                    "the host is told to stop output of {source:?}, which is wanted, or stopped already"
+                ));
+            }
+        }
         let due = std::mem::take(&mut self.due);
         let missing = due.into_iter().find(|(_, pieces)| !pieces.is_empty());
         missing.map(|(id, pieces)| format!("pull {id:?} does not get the pieces {pieces:?}"))

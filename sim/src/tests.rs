@@ -54,6 +54,14 @@ fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
     }
 }
 
+/// The same: a server keeps no values of a job that it does not know. A process may lose sight of these at its next
+/// fence.
+#[test]
+fn a_seed_with_a_job_that_a_server_learns_of_late_keeps_all_rules() {
+    let setup = Setup { nodes: 6, ranks: 5, phases: 3, faults: Faults::UNREGISTERED, faults_max: 4, canary: None };
+    assert_eq!(broken(&run_twice(13337, &setup)), "");
+}
+
 /// The same without any fault: one process left in a hurry. It finalized while it led, or before it could say that it
 /// had entered.
 #[test]

@@ -83,6 +83,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Answer(peer, tag, answer) => [word_of(answer), peer.0, u64::from(tag.0), content_of(answer)],
         Output::Described(_) => [6, 0, 0, 0],
         Output::Forward(peer, _) => [7, peer.0, 0, 0],
+        Output::HandOver(_) => [29, 0, 0, 0],
         Output::SendSegment(peer, _) => [8, peer.0, 0, 0],
         Output::WithdrawSegment(peer, _) => [17, peer.0, 0, 0],
         Output::Close(peer, _) => [9, peer.0, 0, 0],

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use modex::gds::NamespaceReader;
 use modex::proto::Tag;
-use modex::server::{Capabilities, Limits, PeerId, ServerConfig, ServerCore, UpcallId};
+use modex::server::{Capabilities, Limits, PeerId, ServerConfig, ServerCore, ToolAdmission, ToolPolicy, UpcallId};
 use modex::types::{Namespace, ProcId, Time};
 
 use super::allocations::Allocations;
@@ -181,7 +181,9 @@ impl World {
             | Capabilities::NOTIFY_EVENT
             | Capabilities::LOG;
         let limits = Limits { requests_per_peer_max: REQUESTS_MAX, ..Limits::default() };
-        let config = ServerConfig { capabilities, limits, host_timeout: Some(HOST_TIMEOUT), ..ServerConfig::default() };
+        let tools = ToolPolicy { admission: ToolAdmission::Assigned, own_uid: USER, ..ToolPolicy::default() };
+        let host_timeout = Some(HOST_TIMEOUT);
+        let config = ServerConfig { capabilities, limits, host_timeout, tools, ..ServerConfig::default() };
         let span_bytes = SPAN_BYTES + u64::from(self.setup.ranks) * 64;
         let store = SimStore::new(&format!("n{node}"), span_bytes, self.setup.canary);
         ServerCore::new(config, store)

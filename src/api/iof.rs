@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::client::{CallError, time_limit};
+use crate::client::{CallError, UNDERSTOOD_OF_REQUESTS, refuse_required, time_limit};
 use crate::proto::{self, Command, Reply, Request};
 use crate::runtime::Session;
 use crate::server::IofOutput;
@@ -15,6 +15,21 @@ use super::pending::{Operation, Pending};
 use super::round_trip::RequestError;
 
 impl Client {
+    /// The most bytes that one [`Client::iof_push`] may have for the server and its host. Push more in several pieces.
+    ///
+    /// ```no_run
+    /// # fn example(client: &modex::Client, input: &[u8]) -> Result<(), modex::RequestError> {
+    /// for piece in input.chunks(client.push_bytes_max()) {
+    ///     client.iof_push(vec![client.proc().clone()], Vec::new(), piece.to_vec()).wait()?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn push_bytes_max(&self) -> usize {
+        self.session().push_bytes_max()
+    }
+
     /// The key of the bytes (`u64`) that a pull has missed before a piece of output.
     pub const MISSED_OUTPUT: &'static str = crate::server::MISSED_OUTPUT;
 
@@ -124,6 +139,7 @@ pub struct PullEnd {
 
 impl PullEnd {
     fn request(&mut self) -> Result<(Request, Option<Duration>), RequestError> {
+        refuse_required(&self.directives, &UNDERSTOOD_OF_REQUESTS)?;
         let limit = time_limit(&self.directives)?;
         let reference = self.session.pull_reference(self.id).ok_or(RequestError::NoSuchPull { id: self.id })?;
         let directives = std::mem::take(&mut self.directives);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::server::Server;
 use crate::gds::registration::RegisterError;
-use crate::runtime::{self, EnvironmentChange, EnvironmentPatterns, JobSetup, QueuedSetup, SetupError};
-use crate::types::{Info, Namespace};
+use crate::keys;
+use crate::runtime::{self, Described, EnvironmentChange, EnvironmentPatterns, JobSetup, QueuedSetup, SetupError};
+use crate::types::{Info, Key, Namespace, ProcId, Rank};
 
 impl Server {
     /// Adds data that belong to no job. They become part of every namespace, registered before or after. A namespace's
@@ -187,6 +188,29 @@ impl Server {
     #[must_use]
     pub fn transport_key(&self, uid: u32) -> String {
         self.jobs().transport_key(uid)
+    }
+
+    /// Variables by which the job's programming model tells a process its place. Open MPI has some, such as
+    /// `OMPI_COMM_WORLD_RANK`. They need the job's registration, in which the host may name the model.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn variables_of_model(&self, proc: &ProcId) -> Vec<(String, String)> {
+        let Some(rank) = proc.rank.process().filter(|_| self.jobs().is_of_open_mpi(&proc.namespace)) else {
+            return Vec::new();
+        };
+        runtime::variables_of_open_mpi(rank, |described, key| {
+            let of = |rank| ProcId { namespace: proc.namespace.clone(), rank };
+            let (proc, directives) = match described {
+                Described::Job => (of(Rank::Wildcard), Vec::new()),
+                Described::Process => (proc.clone(), Vec::new()),
+                Described::App(number) => {
+                    let is_of_app = Info::new(Key::from_static(keys::APP_INFO.name()), true);
+                    let number = Info::new(Key::from_static(keys::APPNUM.name()), number);
+                    (of(Rank::Undefined), vec![is_of_app, number])
+                }
+            };
+            self.find(Some(proc), Some(Key::from_static(key)), directives).wait().ok()
+        })
     }
 
     pub(crate) const fn jobs(&self) -> &Arc<JobSetup> {

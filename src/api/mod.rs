@@ -16,6 +16,7 @@ mod options;
 mod own_process;
 mod pending;
 mod pmi;
+mod query_groups;
 pub mod registration;
 mod requests;
 mod round_trip;
@@ -45,9 +46,9 @@ pub use crate::runtime::{
     AllocationError, Borrowed, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EnvironmentPatterns,
     EventCall, EventError, FabricShortage, FabricSource, FabricSourceError, FactError, FenceReply, Fetched, GroupError,
     Host, HostFacts, LocalHost, LongestTurn, Moment, NoRandomBytes, NotAvailable, PartialAnswer, PatternError,
-    PmiChannel, PortShortage, ProofError, Prover, Responder, SetupError, StartError, StartedFence, StaticPorts,
-    StaticPortsError, Stopped, SystemServer, ToolDirections, ToolError, ToolRole, ToolSupport, TopologySharing,
-    TopologySource, Unanswered, UpcallAnswer, Variable, Work,
+    PmiChannel, PortShortage, ProofError, Prover, Responder, ServerService, SetupError, StartError, StartedFence,
+    StaticPorts, StaticPortsError, Stopped, SystemServer, ToolDirections, ToolError, ToolRole, ToolSupport,
+    TopologySharing, TopologySource, Unanswered, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, Delivery, DirectModex,

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::client::{CallError, DirectiveError, time_limit};
 use crate::keys;
 use crate::proto::{self, AnswerForm, Command, Credential, Reply, Request, Service, ServiceAnswer, ServiceRequest};
-use crate::runtime::{OwnProcess, Session, Stopped};
+use crate::runtime::{OwnProcess, Session, SharedTime, Stopped};
 use crate::types::AsStatus;
 use crate::types::{Info, Key, Namespace, Pdata, ProcId, Status, Text};
 
 use super::pending::Operation;
 use super::pending::sealed::Sealed;
+use super::query_groups::GroupedQueries;
 
 /// One request and its reply, as an operation whose result is a `T`.
 pub struct RoundTrip<T> {
@@ -134,9 +137,15 @@ impl<T: Send + 'static> Operation for RoundTrip<T> {
 
     fn run(self) -> Result<T, RequestError> {
         let (time_limit, command) = (self.time_limit?, self.request.command());
-        let reply = match self.target {
-            RequestTarget::Session(session) => session.exchange(self.request, time_limit)?,
-            RequestTarget::Host(own) => own.exchange(self.request)?,
+        let reply = match GroupedQueries::of(&self.request) {
+            None => self.target.exchange(self.request, time_limit)?,
+            Some(grouped) => {
+                let (mut grouped, time) = (grouped?, time_limit.map(SharedTime::begin));
+                while let Some(request) = grouped.next() {
+                    grouped.add(self.target.exchange(request, time.map(|time| time.left())));
+                }
+                grouped.finish()?
+            }
         };
         result_of(reply, command, self.read)
     }
@@ -146,16 +155,90 @@ impl<T: Send + 'static> Operation for RoundTrip<T> {
         let deliver = move |reply: Result<Reply, CallError>| {
             callback(reply.map_err(RequestError::Call).and_then(|reply| result_of(reply, command, read)));
         };
-        match self.target {
-            RequestTarget::Session(session) => {
-                let begun = session.exchange_with(self.request, time_limit, deliver);
+        match GroupedQueries::of(&self.request) {
+            None => self.target.exchange_with(self.request, time_limit, deliver),
+            Some(grouped) => {
+                let receiver: Receiver = Arc::new(Mutex::new(Some(Box::new(deliver))));
+                ask_next(grouped?, &self.target, time_limit.map(SharedTime::begin), receiver)
+            }
+        }
+    }
+}
+
+impl RequestTarget {
+    fn exchange(&self, request: Request, time_limit: Option<Duration>) -> Result<Reply, CallError> {
+        match self {
+            Self::Session(session) => session.exchange(request, time_limit),
+            Self::Host(own) => own.exchange(request),
+        }
+    }
+
+    fn exchange_with(
+        &self,
+        request: Request,
+        time_limit: Option<Duration>,
+        deliver: impl FnOnce(Result<Reply, CallError>) + Send + 'static,
+    ) -> Result<(), RequestError> {
+        let command = request.command();
+        match self {
+            Self::Session(session) => {
+                let begun = session.exchange_with(request, time_limit, deliver);
                 begun.map_err(|error| RequestError::Thread(error.kind()))
             }
-            RequestTarget::Host(own) => {
-                let begun = own.exchange_with(self.request, deliver);
+            Self::Host(own) => {
+                let begun = own.exchange_with(request, deliver);
                 begun.map_err(|Stopped| CallError::Refused { command, status: Status::ERR_INIT }.into())
             }
         }
+    }
+
+    /// The target as long as others keep it.
+    fn weak(&self) -> Box<dyn Fn() -> Option<Self> + Send> {
+        match self {
+            Self::Session(session) => {
+                let session = Arc::downgrade(session);
+                Box::new(move || session.upgrade().map(Self::Session))
+            }
+            Self::Host(own) => {
+                let own = Arc::downgrade(own);
+                Box::new(move || own.upgrade().map(Self::Host))
+            }
+        }
+    }
+}
+
+/// The receiver of a reply. Either the last query takes it, or the first one that can't be sent.
+type Receiver = Arc<Mutex<Option<Box<dyn FnOnce(Result<Reply, CallError>) + Send>>>>;
+
+/// Sends the next one of grouped queries, and the others after its reply. They share the time of the call.
+fn ask_next(
+    mut grouped: GroupedQueries,
+    target: &RequestTarget,
+    time: Option<SharedTime>,
+    receiver: Receiver,
+) -> Result<(), RequestError> {
+    let Some(request) = grouped.next() else {
+        give(&receiver, grouped.finish());
+        return Ok(());
+    };
+    let command = request.command();
+    let again = target.weak();
+    target.exchange_with(request, time.map(|time| time.left()), move |reply| {
+        grouped.add(reply);
+        let sent = match again() {
+            Some(target) => ask_next(grouped, &target, time, Arc::clone(&receiver)),
+            None => Err(CallError::Finalized { command }.into()),
+        };
+        if let Err(error) = sent {
+            give(&receiver, Err(CallError::Refused { command, status: error.status() }));
+        }
+    })
+}
+
+fn give(receiver: &Receiver, reply: Result<Reply, CallError>) {
+    let taken = receiver.lock().take();
+    if let Some(deliver) = taken {
+        deliver(reply);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
 use crate::runtime::{
-    self, DataForm, JobSetup, LongestTurn, OwnProcess, ServerHandle, ToolDirections, ToolError, UnreachableReason, Work,
+    self, DataForm, JobSetup, LongestTurn, ServerHandle, ToolDirections, ToolError, UnreachableReason, Work,
 };
 use crate::server::{
     Capabilities, Delivery, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts,
@@ -217,9 +217,7 @@ impl Server {
     ) -> Pending<ServerCall<()>> {
         let (jobs, namespace) = (Arc::clone(self.jobs()), namespace.clone());
         let own = Arc::clone(self.handle.own_process());
-        Pending(ServerCall::begin(Arc::clone(&own), move || {
-            begin_registration(&own, &jobs, namespace, local_count, description)
-        }))
+        Pending(ServerCall::begin(own, move || begin_registration(&jobs, namespace, local_count, description)))
     }
 
     /// Extends the description of a registered job, as a second [`Server::register_namespace`] would: values under the
@@ -320,11 +318,27 @@ impl Server {
     pub const REMOVED_VARIABLES: &'static [&'static str] = &ServerEnvironment::REMOVED;
 
     /// The environment variables that lead a process to this server. Add them to the process's own, without
-    /// [`Server::REMOVED_VARIABLES`].
+    /// [`Server::REMOVED_VARIABLES`]. A process of Open MPI gets those of `mpirun`, too, such as `OMPI_COMM_WORLD_RANK`,
+    /// if the job's description or its setup names this programming model.
+    ///
+    /// # Errors
+    /// [`ServerError::NoProcess`] for a rank that is not the number of a process, [`ServerError::UnknownJob`] before the
+    /// job's registration.
+    pub fn setup_fork(&self, proc: &ProcId) -> Result<Vec<(String, String)>, ServerError> {
+        if self.jobs().is_unknown(&proc.namespace) {
+            return Err(ServerError::UnknownJob { namespace: proc.namespace.clone() });
+        }
+        let mut variables = self.variables_of(proc)?;
+        variables.extend(self.variables_of_model(proc));
+        Ok(variables)
+    }
+
+    /// As [`Server::setup_fork`], also for processes of unknown jobs. Takes no lock, so it works in a forked child.
     ///
     /// # Errors
     /// [`ServerError::NoProcess`] for a rank that is not the number of a process.
-    pub fn setup_fork(&self, proc: &ProcId) -> Result<Vec<(String, String)>, ServerError> {
+    #[doc(hidden)]
+    pub fn variables_of(&self, proc: &ProcId) -> Result<Vec<(String, String)>, ServerError> {
         match proc.rank {
             Rank::Process(_) => Ok(self.handle.environment().variables(proc)),
             _ => Err(ServerError::NoProcess { proc: proc.clone() }),
@@ -477,7 +491,7 @@ impl Server {
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_deliver(&self, output: impl Into<Arc<IofOutput>>) -> Pending<ServerCall<()>> {
-        self.deliver(output.into(), HostCall::IofDeliver, |result| done("deliver output", result))
+        self.call("deliver output", HostCall::IofDeliver(output.into()))
     }
 
     /// Forwards the output of a job to a tool that does not pull it: this process has started the job for the tool.
@@ -494,7 +508,7 @@ impl Server {
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_offer(&self, output: impl Into<Arc<IofOutput>>) -> Pending<ServerCall<Delivery>> {
-        self.offer(output.into(), HostCall::IofOffer)
+        self.offer(HostCall::IofOffer(output.into()))
     }
 
     /// As [`Server::iof_offer`]. Output that no client has pulled is kept as by [`Server::iof_deliver`], and the result
@@ -502,74 +516,60 @@ impl Server {
     ///
     /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_offer_or_keep(&self, output: impl Into<Arc<IofOutput>>) -> Pending<ServerCall<Delivery>> {
-        self.offer(output.into(), HostCall::IofOfferOrKeep)
+        self.offer(HostCall::IofOfferOrKeep(output.into()))
     }
 
-    fn offer(&self, output: Arc<IofOutput>, call: fn(Arc<IofOutput>) -> HostCall) -> Pending<ServerCall<Delivery>> {
-        self.deliver(output, call, |result| match result {
+    fn offer(&self, call: HostCall) -> Pending<ServerCall<Delivery>> {
+        Pending(ServerCall::new(Arc::clone(self.handle.own_process()), call, |result| match result {
             HostResult::Status(status) => Delivery::of(status).ok_or_else(|| refused("pass output on", result)),
             failure => Err(refused("pass output on", failure)),
-        })
-    }
-
-    /// Output goes to the pulls of this process, and with a call to those of clients.
-    fn deliver<T: Send + 'static>(
-        &self,
-        output: Arc<IofOutput>,
-        call: fn(Arc<IofOutput>) -> HostCall,
-        read: fn(HostResult) -> Result<T, ServerError>,
-    ) -> Pending<ServerCall<T>> {
-        let own = Arc::clone(self.handle.own_process());
-        Pending(ServerCall::begin(Arc::clone(&own), move || {
-            own.pass_output(&output);
-            Begun::Call(call(output), Box::new(read))
         }))
     }
 
-    /// Takes the output that the host of this server delivers from now on ([`Server::iof_deliver`],
-    /// [`Server::iof_offer`]): of these processes, on these channels. It goes to `handler` on the thread of the host's
-    /// functions. The result is the number of the pull. With a callback for the number the pull begins after the
-    /// callback. Output that waits for the handler is bounded: a handler that does not keep up misses some, but no end
-    /// of a channel.
+    /// Takes the output that the host of this server delivers ([`Server::iof_deliver`], [`Server::iof_offer`]): of
+    /// these processes, on these channels. It goes to `handler` on the thread of the host's functions, after the
+    /// callback. The first pull gets the kept output. The directives for kept output and for the size of deliveries are
+    /// those of [`crate::Client::iof_pull`]. The result is the number of the pull. Output that waits for the handler is
+    /// bounded: a handler that does not keep up misses some, but no end of a channel.
     ///
     /// Fails with [`ServerError::Refused`]: `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for
-    /// standard input or a required directive.
+    /// standard input or another required directive.
     pub fn iof_pull(
         &self,
         procs: Vec<ProcId>,
-        directives: &[Info],
+        directives: Vec<Info>,
         channels: u16,
         handler: impl Fn(IofOutput) + Send + Sync + 'static,
     ) -> Pending<ServerCall<u64>> {
         let own = Arc::clone(self.handle.own_process());
-        let is_refused = requires_more_than(directives, &[]);
         Pending(ServerCall::begin(Arc::clone(&own), move || {
-            let reserved = match is_refused {
-                true => Err(Status::ERR_NOT_SUPPORTED),
-                false => own.reserve_pull(procs, channels, Arc::new(handler)),
+            let (call, number) = own.pull(procs, directives, channels, Arc::new(handler));
+            let settle = move |result| {
+                let settled = done("pull output", result);
+                if settled.is_err() {
+                    own.forget_pull(number);
+                }
+                settled.map(|()| number)
             };
-            match reserved {
-                // A callback gets the number before the handler gets output.
-                Ok(number) => Begun::OverThen(number, Box::new(move || own.begin_pull(number))),
-                Err(status) => Begun::Over(Err(refused("pull output", HostResult::Status(status)))),
-            }
+            Begun::Call(call, Box::new(settle))
         }))
     }
 
-    /// Ends the pull of [`Server::iof_pull`]. Output that waits for the handler is dropped.
+    /// Ends the pull of [`Server::iof_pull`]. Output that is on its way to the handler may still be handled.
     ///
     /// Fails with [`ServerError::Refused`]: `NOT_FOUND` for an unknown number, `NOT_SUPPORTED` for a required
     /// directive.
-    pub fn iof_deregister(&self, number: u64, directives: &[Info]) -> Pending<ServerCall<()>> {
+    pub fn iof_deregister(&self, number: u64, directives: Vec<Info>) -> Pending<ServerCall<()>> {
         let own = Arc::clone(self.handle.own_process());
-        let is_refused = requires_more_than(directives, &[]);
         Pending(ServerCall::begin(Arc::clone(&own), move || {
-            let status = match is_refused {
-                true => Status::ERR_NOT_SUPPORTED,
-                false if own.end_pull(number) => Status::SUCCESS,
-                false => Status::ERR_NOT_FOUND,
+            if requires_more_than(&directives, &[]) {
+                return Begun::Over(Err(refused("end the pull", HostResult::Status(Status::ERR_NOT_SUPPORTED))));
+            }
+            let settle = move |result| {
+                own.forget_pull(number);
+                done("end the pull", result)
             };
-            Begun::Over(done("end the pull", HostResult::Status(status)))
+            Begun::Call(HostCall::IofDeregister(number), Box::new(settle))
         }))
     }
 
@@ -597,16 +597,12 @@ impl Server {
 
 /// Begins the registration of a job, or an extension of its description.
 fn begin_registration(
-    own: &OwnProcess,
     jobs: &Arc<JobSetup>,
     namespace: Namespace,
     local_count: Option<u32>,
     mut description: Description,
 ) -> Begun<()> {
     let registration = jobs.begin(&namespace, &mut description);
-    if registration.is_first() {
-        own.begin_job(&namespace);
-    }
     let (doing, call) = if local_count.is_none() && !registration.is_first() {
         (EXTENDING, HostCall::ExtendNamespace(namespace, description))
     } else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::runtime::{OwnProcess, Stopped};
 use crate::server::{HostCall, HostResult};
-use crate::types::{AsStatus, ProcId, Status};
+use crate::types::{AsStatus, Namespace, ProcId, Status};
 
 use super::pending::Operation;
 use super::pending::sealed::Sealed;
@@ -33,9 +33,6 @@ pub(super) enum Begun<T> {
     Call(HostCall, Read<T>),
     /// The core has nothing to do.
     Over(Result<T, ServerError>),
-    /// The core has nothing to do. The job runs when the operation is over: after the callback, or before the wait
-    /// ends.
-    OverThen(T, Box<dyn FnOnce() + Send>),
 }
 
 /// Reads the core's result.
@@ -74,10 +71,6 @@ impl<T: Send + 'static> Operation for ServerCall<T> {
         match (self.begin)() {
             Begun::Call(call, read) => read(self.own.call(call)?),
             Begun::Over(result) => result,
-            Begun::OverThen(result, job) => {
-                job();
-                Ok(result)
-            }
         }
     }
 
@@ -85,13 +78,6 @@ impl<T: Send + 'static> Operation for ServerCall<T> {
         match (self.begin)() {
             Begun::Call(call, read) => Ok(self.own.call_with(call, Box::new(move |result| callback(read(result))))?),
             Begun::Over(result) => Ok(self.own.run(Box::new(move || callback(result)))?),
-            Begun::OverThen(result, job) => {
-                let call_first = move || {
-                    callback(Ok(result));
-                    job();
-                };
-                Ok(self.own.run(Box::new(call_first))?)
-            }
         }
     }
 }
@@ -117,6 +103,12 @@ pub enum ServerError {
         /// The given name.
         proc: ProcId,
     },
+    /// No job of this name is registered here.
+    #[error("{namespace} is not registered with this server; register the job before its processes start")]
+    UnknownJob {
+        /// The job.
+        namespace: Namespace,
+    },
     /// The server has ended.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -127,6 +119,7 @@ impl AsStatus for ServerError {
         match self {
             Self::Refused { status, .. } => *status,
             Self::NoProcess { .. } => Status::ERR_BAD_PARAM,
+            Self::UnknownJob { .. } => Status::ERR_INVALID_NAMESPACE,
             Self::Stopped(_) => Status::ERR_INIT,
         }
     }

@@ -7,7 +7,7 @@ pub use crate::gds::RealmName as RealmDirective;
 use crate::gds::{RealmQualifiers, RealmRequest, qualified};
 use crate::keys;
 use crate::proto::Get;
-use crate::types::{AsStatus, Info, Key, Scope, Status, Value};
+use crate::types::{AsStatus, Info, Key, Query, Scope, Status, Value};
 
 /// Directives of a Get.
 ///
@@ -264,8 +264,12 @@ impl FenceDirectives {
 /// # Errors
 /// [`DirectiveError`] when it is no number of seconds.
 pub fn time_limit(infos: &[Info]) -> Result<Option<Duration>, DirectiveError> {
-    infos.iter().rev().find(|info| info.key.as_str() == attribute::TIMEOUT).map_or(Ok(None), timeout)
+    let is_limit = |info: &&Info| UNDERSTOOD_OF_REQUESTS.contains(&info.key.as_str());
+    infos.iter().rev().find(is_limit).map_or(Ok(None), timeout)
 }
+
+/// Infos of every request that a client honours itself.
+pub const UNDERSTOOD_OF_REQUESTS: [&str; 1] = [attribute::TIMEOUT];
 
 /// Infos of `PMIx_Init`. Those about a programming model differ between the libraries in a process: each declares its
 /// own.
@@ -281,9 +285,22 @@ pub const UNDERSTOOD_OF_INIT: [&str; 9] = [
     keys::MODEL_AFFINITY_POLICY.name(),
 ];
 
+/// Whether queries ask for a group of results for each of them.
+#[must_use]
+pub fn ask_for_groups(queries: &[Query]) -> bool {
+    let asks = |info: &Info| UNDERSTOOD_OF_QUERIES.contains(&info.key.as_str()) && info.value.as_bool() == Some(true);
+    queries.iter().flat_map(|query| &query.qualifiers).any(asks)
+}
+
+/// Qualifiers of queries that a client honours itself: true asks for a group of results for each query.
+pub const UNDERSTOOD_OF_QUERIES: [&str; 1] = [keys::QUERY_RESULTS.name()];
+
 /// The directives of the leader of an invitation.
 pub const UNDERSTOOD_OF_INVITATIONS: [&str; 3] =
     [keys::TIMEOUT.name(), keys::GROUP_OPTIONAL.name(), keys::GROUP_ASSIGN_CONTEXT_ID.name()];
+
+/// The directives of an answer to an invitation.
+pub const UNDERSTOOD_OF_ACCEPTANCES: [&str; 1] = [keys::TIMEOUT.name()];
 
 /// Refuses required entries that a reader of the `understood` keys does not honour.
 ///

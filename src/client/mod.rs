@@ -63,8 +63,9 @@ pub use call::{
     Anomaly, Call, CallError, CallId, ClientConfig, ClientInput, ClientOutput, LossReason, Outcome, Unsendable,
 };
 pub use directives::{
-    DirectiveError, FenceDirectives, GetDirectives, RealmDirective, UNDERSTOOD_OF_INIT, UNDERSTOOD_OF_INVITATIONS,
-    refuse_required, time_limit,
+    DirectiveError, FenceDirectives, GetDirectives, RealmDirective, UNDERSTOOD_OF_ACCEPTANCES, UNDERSTOOD_OF_INIT,
+    UNDERSTOOD_OF_INVITATIONS, UNDERSTOOD_OF_QUERIES, UNDERSTOOD_OF_REQUESTS, ask_for_groups, refuse_required,
+    time_limit,
 };
 pub use endpoint_exchange::own_endpoints;
 pub use invitation::{

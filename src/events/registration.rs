@@ -59,6 +59,25 @@ pub(super) enum Sources {
 }
 
 impl Registration {
+    /// The directives that the process of the handler honours.
+    pub(crate) const UNDERSTOOD: [&str; 15] = [
+        keys::EVENT_HDLR_NAME.name(),
+        keys::EVENT_HDLR_FIRST.name(),
+        keys::EVENT_HDLR_LAST.name(),
+        keys::EVENT_HDLR_FIRST_IN_CATEGORY.name(),
+        keys::EVENT_HDLR_LAST_IN_CATEGORY.name(),
+        keys::EVENT_HDLR_BEFORE.name(),
+        keys::EVENT_HDLR_AFTER.name(),
+        keys::EVENT_HDLR_PREPEND.name(),
+        keys::EVENT_HDLR_APPEND.name(),
+        keys::EVENT_CUSTOM_RANGE.name(),
+        keys::EVENT_AFFECTED_PROC.name(),
+        keys::EVENT_AFFECTED_PROCS.name(),
+        keys::EVENT_RETURN_OBJECT.name(),
+        keys::EVENT_ONESHOT.name(),
+        keys::RANGE.name(),
+    ];
+
     /// Reads the directives of a registration. Unknown ones are left for the server.
     ///
     /// # Errors
@@ -141,7 +160,7 @@ impl Registration {
             }
             *placed_by = Some(key);
             self.placement = placement;
-        } else if !HONOURED.contains(&key) {
+        } else if !Self::UNDERSTOOD.contains(&key) {
             let is_required = info.flags().contains(InfoFlags::REQUIRED);
             if is_required && !self.codes.iter().any(|code| is_of_environment(*code)) {
                 return Err(RegistrationError::NotSupported { key: info.key.clone() });
@@ -192,14 +211,6 @@ pub const fn is_of_environment(code: Status) -> bool {
 pub const fn is_system(code: Status) -> bool {
     code.to_raw() <= Status::EVENT_SYS_BASE.to_raw() && code.to_raw() >= Status::EVENT_SYS_OTHER.to_raw()
 }
-
-/// Directives that other functions than [`Registration::apply`] read.
-const HONOURED: [&str; 4] = [
-    keys::RANGE.name(),
-    keys::EVENT_CUSTOM_RANGE.name(),
-    keys::EVENT_AFFECTED_PROC.name(),
-    keys::EVENT_AFFECTED_PROCS.name(),
-];
 
 /// The place that the entry requests, with the entry's key.
 fn placement(info: &Info) -> Result<Option<(&'static str, HandlerPlacement)>, RegistrationError> {

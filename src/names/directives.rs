@@ -81,9 +81,11 @@ impl PublishDirectives {
     pub(super) fn split(infos: Vec<Info>) -> Result<(Self, Vec<Info>), Status> {
         let (directives, data): (Vec<Info>, Vec<Info>) =
             infos.into_iter().partition(|info| OF_PUBLISH.contains(&info.key.as_str()));
-        if data.iter().any(|info| info.key.is_reserved() && is_required(info)) {
+        let is_unmet = |info: &Info| info.key.is_reserved() && is_required(info);
+        if data.iter().any(is_unmet) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
+        refuse_unknown(&directives, &OF_PUBLISH)?;
         if data.iter().any(|info| info.key.as_str().is_empty()) {
             return Err(Status::ERR_BAD_PARAM);
         }
@@ -149,7 +151,12 @@ fn check_timeout(infos: &[Info]) -> Result<Option<Duration>, Status> {
 }
 
 fn range(infos: &[Info]) -> Result<Option<Range>, Status> {
-    let Some(code) = number(infos, keys::RANGE)? else { return Ok(None) };
+    let code = number(infos, keys::RANGE)?;
+    // Another range leaves the list of processes out.
+    if code != Some(RANGE_CUSTOM.into()) && find(infos, keys::EVENT_CUSTOM_RANGE).is_some_and(is_required) {
+        return Err(Status::ERR_NOT_SUPPORTED);
+    }
+    let Some(code) = code else { return Ok(None) };
     Ok(match u8::try_from(code).map_err(|_| Status::ERR_BAD_PARAM)? {
         RANGE_UNDEF => None,
         RANGE_RM => Some(Range::Host),
@@ -238,7 +245,8 @@ fn ids(value: &Value) -> Result<Vec<u32>, Status> {
 /// The most processes of a custom range, users or groups in one request. Each read of an entry walks through them.
 const LISTED_MAX: usize = 256;
 
-const OF_PUBLISH: [&str; 9] = [
+/// Directives of a request to publish.
+pub const OF_PUBLISH: [&str; 9] = [
     keys::RANGE.name(),
     keys::EVENT_CUSTOM_RANGE.name(),
     keys::PERSISTENCE.name(),
@@ -249,7 +257,9 @@ const OF_PUBLISH: [&str; 9] = [
     keys::USERID.name(),
     keys::GRPID.name(),
 ];
-const OF_LOOKUP: [&str; 6] = [
+
+/// Directives of a lookup.
+pub const OF_LOOKUP: [&str; 6] = [
     keys::RANGE.name(),
     keys::EVENT_CUSTOM_RANGE.name(),
     keys::WAIT.name(),
@@ -257,7 +267,9 @@ const OF_LOOKUP: [&str; 6] = [
     keys::USERID.name(),
     keys::GRPID.name(),
 ];
-const OF_UNPUBLISH: [&str; 5] = [
+
+/// Directives of a request to unpublish.
+pub const OF_UNPUBLISH: [&str; 5] = [
     keys::RANGE.name(),
     keys::EVENT_CUSTOM_RANGE.name(),
     keys::TIMEOUT.name(),

@@ -38,6 +38,7 @@ mod shares;
 #[cfg(test)]
 mod tests;
 
+pub use directives::{OF_LOOKUP, OF_PUBLISH, OF_UNPUBLISH};
 pub use request::{Asker, NameInput, NameRequest, RequestId};
 pub use service::{Names, Reaches};
 pub use shares::NameLimits;

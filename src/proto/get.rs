@@ -5,17 +5,21 @@ use crate::keys;
 use crate::types::{Info, InfoFlags};
 
 impl Get {
-    /// Directives that the client, the server or both honour.
-    pub(crate) const UNDERSTOOD: [&str; 17] = [
+    /// Directives that the client alone honours.
+    pub(crate) const OF_CLIENT: [&str; 4] = [
         keys::OPTIONAL.name(),
-        keys::IMMEDIATE.name(),
-        keys::GET_REFRESH_CACHE.name(),
         keys::GET_POINTER_VALUES.name(),
         keys::GET_STATIC_VALUES.name(),
-        keys::DATA_SCOPE.name(),
-        keys::TIMEOUT.name(),
         // A Get waits for its one value anyway.
         keys::WAIT.name(),
+    ];
+
+    /// Directives that both the client and the server honour.
+    pub(crate) const OF_BOTH: [&str; 13] = [
+        keys::IMMEDIATE.name(),
+        keys::GET_REFRESH_CACHE.name(),
+        keys::DATA_SCOPE.name(),
+        keys::TIMEOUT.name(),
         keys::SESSION_INFO.name(),
         keys::JOB_INFO.name(),
         keys::APP_INFO.name(),
@@ -49,7 +53,8 @@ impl Get {
     pub fn unmet(directives: &[Info]) -> Option<&Info> {
         directives.iter().find(|info| {
             let is_others = info.flags().intersects(InfoFlags::QUALIFIER | InfoFlags::PROCESSED);
-            let is_understood = |key: &str| Self::UNDERSTOOD.contains(&key) || Self::OF_HARDWARE.contains(&key);
+            let lists = [&Self::OF_CLIENT[..], &Self::OF_BOTH, &Self::OF_HARDWARE];
+            let is_understood = |key: &str| lists.iter().any(|list| list.contains(&key));
             !is_others && keys::is_unmet(info, is_understood)
         })
     }

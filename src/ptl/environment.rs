@@ -143,6 +143,8 @@ const WRITTEN_URIS: [(&str, bool); 5] = [
 ];
 /// Variables that 6.x prefers to those above. We write them only over inherited ones.
 const LATER_URIS: [&str; 2] = ["PMIX_SERVER_URI61", "PMIX_SERVER_URI51"];
+/// The beginning of the name of the server in `modex run`. Its process number follows.
+pub const LAUNCHER_PREFIX: &str = "modex-run-";
 /// The variables by which a tool names the server inside a launcher that it starts: namespace and rank.
 pub const LAUNCHER_SERVER_NAME: [&str; 2] = ["PMIX_SERVER_NSPACE", "PMIX_SERVER_RANK"];
 const NAMESPACE: &str = "PMIX_NAMESPACE";

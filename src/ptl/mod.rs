@@ -52,7 +52,7 @@ pub(crate) use arrival::{Arrival, Waited};
 pub use arrival::{Received, StreamError};
 pub use credentials::PeerCredentials;
 pub use environment::{
-    ClientEnvironment, EnvironmentError, LAUNCHER_SERVER_NAME, Proof, ServerEnvironment, ServerOffer,
+    ClientEnvironment, EnvironmentError, LAUNCHER_PREFIX, LAUNCHER_SERVER_NAME, Proof, ServerEnvironment, ServerOffer,
 };
 pub use interfaces::{Interfaces, InterfacesError};
 pub use listener::{Listener, SocketAccess};

@@ -37,7 +37,7 @@ mod shared;
 pub use server::poller;
 
 #[doc(hidden)] // For the C library.
-pub use server::attribute_support::attributes_of_library;
+pub use server::understood::{self, attributes_of_library};
 
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;
@@ -60,9 +60,9 @@ pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Respo
 pub use server::host_facts::{FactError, HostFacts, available_servers};
 pub(crate) use server::job_setup::seconds_of;
 pub use server::job_setup::{
-    AllocationError, EnvironmentChange, EnvironmentPatterns, FabricShortage, JobSetup, NamespaceRegistration,
-    NoRandomBytes, NotAvailable, PatternError, PortShortage, QueuedSetup, SetupError, StaticPorts, StaticPortsError,
-    Unanswered, Variable,
+    AllocationError, Described, EnvironmentChange, EnvironmentPatterns, FabricShortage, JobSetup,
+    NamespaceRegistration, NoRandomBytes, NotAvailable, PatternError, PortShortage, QueuedSetup, SetupError,
+    StaticPorts, StaticPortsError, Unanswered, Variable, variables_of_open_mpi,
 };
 pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;
@@ -71,6 +71,7 @@ pub use server::server_handle::tool_support::{ToolRole, ToolSupport};
 pub use server::server_handle::{ServerHandle, ServerOptions, StartError};
 pub use server::topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};
 pub use server::transport_keys::TRANSPORT_KEY_VARIABLE;
+pub use server::understood::ServerService;
 #[doc(hidden)]
 pub use server::work::TURNS_REPORT;
 pub use server::work::{LongestTurn, Work};

@@ -48,7 +48,7 @@ mod rules;
 mod state;
 
 pub(crate) use interface::config::{is_about_files, is_own_service};
-pub(crate) use rules::{MONITORED_MAX, MonitoredProcess, OUTPUT_CHANNELS, UNDERSTOOD_OF_OUTPUT, check_output};
+pub(crate) use rules::{MONITORED_MAX, MonitoredProcess, UNDERSTOOD_OF_NUMBERS, UNDERSTOOD_OF_OUTPUT, has_false_claim};
 
 pub use interface::answer::{Answer, TopologyQuestion};
 pub use interface::cleanup::{Cleanup, DirectoryRules};
@@ -73,15 +73,17 @@ pub(crate) use interface::query_answers::QueryAnswer;
 pub use interface::query_answers::QueryAnswers;
 pub(crate) use interface::query_answers::{QUERY_QUALIFIERS, supported_keys};
 pub use interface::refusal::{Reason, Refusal};
+pub(crate) use interface::requests::SIGNATURE;
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
+pub(crate) use interface::services::FACTS_OF_SPAWN;
 pub use interface::unread::{AnswerData, CommittedValues, ProcessAnswer};
 pub(crate) use interface::{find, flag, requires_more_than, timeout};
 pub(crate) use state::for_runtime;
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
 pub(crate) use state::{
-    CLEANUP_PATHS, CLEANUP_RULES, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_GROUP_ENDS,
-    UNDERSTOOD_OF_GROUPS,
+    CLEANUP_PATHS, CLEANUP_RULES, UNDERSTOOD_OF_CONNECTIONS, UNDERSTOOD_OF_FENCES, UNDERSTOOD_OF_FILES,
+    UNDERSTOOD_OF_GROUP_ENDS, UNDERSTOOD_OF_GROUPS, UNDERSTOOD_OF_HEARTBEATS,
 };
 
 #[cfg(test)]

@@ -42,6 +42,9 @@ const ACTIONS: [(&str, FileAction); 3] =
 /// Further directives of a request about files.
 const UNDERSTOOD: [&str; 5] = [TARGET, EVENT, keys::STORAGE_ID.name(), keys::JOB_CTRL_ID.name(), keys::TIMEOUT.name()];
 
+/// All directives of requests about files: the requests, and those beside them.
+pub const DIRECTIVES: [&[&str]; 2] = [&[ACTIONS[0].0, ACTIONS[1].0, ACTIONS[2].0, CANCEL], &UNDERSTOOD];
+
 /// The requester, as the server adds it.
 const SIGNATURE: [&str; 2] = [keys::USERID.name(), keys::GRPID.name()];
 
@@ -49,12 +52,6 @@ const SIGNATURE: [&str; 2] = [keys::USERID.name(), keys::GRPID.name()];
 #[must_use]
 pub fn has_directive(directives: &[Info]) -> bool {
     directives.iter().any(|info| info.key.as_str() == CANCEL || action_of(info).is_some())
-}
-
-/// All directives of requests about files.
-pub fn directives() -> impl Iterator<Item = &'static str> {
-    let actions = ACTIONS.into_iter().map(|(key, _)| key);
-    actions.chain([CANCEL]).chain(UNDERSTOOD)
 }
 
 fn action_of(info: &Info) -> Option<FileAction> {

@@ -43,9 +43,9 @@ mod questions;
 mod tests;
 
 pub use devices::{Limit, Observation, Traffic, Work, limits_of, path_of_cgroup, work_of_devices};
-pub use directives::{Directive, FileOrder, OrderResult, directives, has_directive};
+pub use directives::{DIRECTIVES, Directive, FileOrder, OrderResult, has_directive};
 pub use files::FILE_KEYS;
 pub use mount_table::MountTable;
 pub use mounts::{Mount, MountList};
 pub use provider::{DeviceNumber, FileAction, FileError, FileTask, Provider, Rates, StorageSystem, Usage};
-pub use questions::{Storage, is_key, is_qualifier, keys, qualifiers};
+pub use questions::{QUALIFIERS, Storage, is_key, is_qualifier, keys};

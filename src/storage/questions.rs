@@ -48,15 +48,13 @@ pub fn is_key(key: &str) -> bool {
     keys().any(|known| known == key)
 }
 
-/// The qualifiers of queries about storage.
-pub fn qualifiers() -> impl Iterator<Item = &'static str> {
-    FACTS.into_iter().chain(files::QUALIFIERS)
-}
+/// The qualifiers of queries about storage: facts about a system, and those of files.
+pub const QUALIFIERS: [&[&str]; 2] = [&FACTS, &files::QUALIFIERS];
 
 /// Whether a key is a qualifier of queries about storage.
 #[must_use]
 pub fn is_qualifier(key: &str) -> bool {
-    qualifiers().any(|known| known == key)
+    QUALIFIERS.iter().any(|list| list.contains(&key))
 }
 
 /// Further qualifiers that storage honours. Values are always new and of this node, and the client has the time limit.

@@ -22,5 +22,5 @@ mod sampler;
 
 pub use process::{ProcessStat, process_bytes, process_stat, seconds_since_boot, ticks_per_second};
 pub use query::{QUERY_KEYS, QUERY_QUALIFIERS, Subject, UsageQuestion, answers, is_query_key, is_query_qualifier};
-pub use request::{UsageKind, UsageRequest};
+pub use request::{MONITORS, UNDERSTOOD, UsageKind, UsageRequest};
 pub use sampler::{Sampler, Target};

@@ -42,9 +42,31 @@ pub struct UsageRequest {
     needs_all_devices: bool,
 }
 
-/// Directives that change nothing on one node.
-const WITHOUT_EFFECT: [&str; 4] =
-    [keys::MONITOR_LOCAL_ONLY.name(), keys::MONITOR_APP_CONTROL.name(), keys::USERID.name(), keys::GRPID.name()];
+/// The kinds of requests.
+const KINDS: [(&str, UsageKind); 4] = [
+    (keys::MONITOR_PROC_RESOURCE_USAGE.name(), UsageKind::Processes),
+    (keys::MONITOR_NODE_RESOURCE_USAGE.name(), UsageKind::Node),
+    (keys::MONITOR_DISK_RESOURCE_USAGE.name(), UsageKind::Disks),
+    (keys::MONITOR_NET_RESOURCE_USAGE.name(), UsageKind::Networks),
+];
+
+/// The keys of requests.
+pub const MONITORS: [&str; 4] = [KINDS[0].0, KINDS[1].0, KINDS[2].0, KINDS[3].0];
+
+/// The directives. The last four change nothing on one node.
+pub const UNDERSTOOD: [&str; 11] = [
+    keys::MONITOR_ID.name(),
+    keys::MONITOR_RESOURCE_RATE.name(),
+    keys::MONITOR_TARGET_PROCS.name(),
+    keys::MONITOR_TARGET_PIDS.name(),
+    keys::MONITOR_TARGET_NODES.name(),
+    keys::MONITOR_TARGET_DISKS.name(),
+    keys::MONITOR_TARGET_NETS.name(),
+    keys::MONITOR_LOCAL_ONLY.name(),
+    keys::MONITOR_APP_CONTROL.name(),
+    keys::USERID.name(),
+    keys::GRPID.name(),
+];
 
 /// The most processes, disks or figures that a request names.
 const NAMED_MAX: usize = 4096;
@@ -55,13 +77,7 @@ impl UsageRequest {
     /// # Errors
     /// The status for the requester.
     pub fn read(monitor: &Info, directives: &[Info], hostname: &str) -> Option<Result<Self, Status>> {
-        let kinds = [
-            (keys::MONITOR_PROC_RESOURCE_USAGE.name(), UsageKind::Processes),
-            (keys::MONITOR_NODE_RESOURCE_USAGE.name(), UsageKind::Node),
-            (keys::MONITOR_DISK_RESOURCE_USAGE.name(), UsageKind::Disks),
-            (keys::MONITOR_NET_RESOURCE_USAGE.name(), UsageKind::Networks),
-        ];
-        let (_, kind) = kinds.into_iter().find(|(key, _)| *key == monitor.key.as_str())?;
+        let (_, kind) = KINDS.into_iter().find(|(key, _)| *key == monitor.key.as_str())?;
         Some(Self::read_kind(kind, &monitor.value, directives, hostname))
     }
 
@@ -132,7 +148,7 @@ impl UsageRequest {
         } else if key.starts_with("pmix.monitor.tgt") {
             // Other targets would be left out silently.
             return Err(Status::ERR_NOT_SUPPORTED);
-        } else if keys::is_unmet(directive, |key| WITHOUT_EFFECT.contains(&key)) {
+        } else if keys::is_unmet(directive, |key| UNDERSTOOD.contains(&key)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
         Ok(())

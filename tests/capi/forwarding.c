@@ -8,7 +8,8 @@
 /* ---- Pushes that the host gets. */
 static pthread_mutex_t pushes_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t pushes_changed = PTHREAD_COND_INITIALIZER;
-static char pushed[4096];
+static char pushed[16384];
+static char first_ranks[64], pushed_ranks[64]; /* of the first push, and of this one */
 static int push_count, end_count;
 static pmix_nspace_t pushed_to;
 static bool answers_held;
@@ -24,12 +25,19 @@ static pmix_status_t up_push(const pmix_proc_t *source, const pmix_proc_t target
     answer->call.op = callback;
     pthread_mutex_lock(&pushes_lock);
     push_count++;
-    CHECK_NUMBER(1, ntargets);
     strcpy(pushed_to, targets[0].nspace);
+    pushed_ranks[0] = 0;
+    for (size_t i = 0; i < ntargets; i++) {
+        size_t length = strlen(pushed_ranks);
+        snprintf(pushed_ranks + length, sizeof pushed_ranks - length, "%d ", (int)targets[i].rank);
+    }
+    if (push_count > 1) CHECK_TEXT(first_ranks, pushed_ranks);
+    else strcpy(first_ranks, pushed_ranks);
     if (!bo || bo->size == 0) {
         end_count++;
         answer->status = PMIX_ERR_IOF_COMPLETE; /* as PRRTE answers the end */
     } else if (strlen(pushed) + bo->size < sizeof pushed) {
+        CHECK(bo->size <= 4096); /* the pieces of OpenPMIx, which PRRTE has room for */
         strncat(pushed, bo->bytes, bo->size);
     }
     bool hold = answers_held;
@@ -117,6 +125,45 @@ static void read_by_the_library(void)
     pushes_wait("first second ", 0);
     close(writer);
     pushes_wait("first second ", 1);
+    pushes_forget();
+}
+
+/* Regression: PRRTE 3.0 and 4.1 copy a push into 8 KiB without a look at its size. */
+static void pushed_at_once(void)
+{
+    static char text[10001];
+    pmix_byte_object_t bytes = {.bytes = text, .size = sizeof text - 1};
+    pmix_proc_t target = proc_of("target", 0);
+
+    memset(text, 'x', sizeof text - 1);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_IOF_push(&target, 1, &bytes, NULL, 0, NULL, NULL));
+    pushes_wait(text, 0);
+    CHECK_NUMBER(3, push_count);
+    pushes_forget();
+}
+
+/* A regular file goes to several ranks and to all, piece by piece, with its end. */
+static void read_from_a_file(const pmix_rank_t *ranks, size_t count, const char *expected)
+{
+    char path[] = "/tmp/capi-in-XXXXXX", text[10001];
+    pmix_proc_t targets[2];
+    pmix_info_t info;
+    int file = mkstemp(path);
+
+    for (size_t i = 0; i < sizeof text - 1; i++) text[i] = (char)('a' + i % 23);
+    text[sizeof text - 1] = 0;
+    say(file, text);
+    if (lseek(file, 0, SEEK_SET) != 0 || dup2(file, 0) < 0) exit(2);
+    close(file);
+    unlink(path);
+    for (size_t i = 0; i < count; i++) targets[i] = proc_of("target", ranks[i]);
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_IOF_PUSH_STDIN, NULL, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&info);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_IOF_push(targets, count, NULL, &info, 1, NULL, NULL));
+    PMIX_INFO_DESTRUCT(&info);
+    pushes_wait(text, 1);
+    CHECK_TEXT(expected, pushed_ranks);
     pushes_forget();
 }
 
@@ -502,6 +549,9 @@ int main(int argc, char **argv)
     if (!stock()) { /* 4.2.2 reads on without an answer, and never stops */
         host_start(&module);
         read_by_the_library();
+        pushed_at_once();
+        read_from_a_file((pmix_rank_t[]){3, 5}, 2, "3 5 ");
+        read_from_a_file((pmix_rank_t[]){PMIX_RANK_WILDCARD}, 1, "-2 ");
         ended_on_request();
         paused_by_the_host();
         spawned_by_the_host();

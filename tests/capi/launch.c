@@ -253,7 +253,9 @@ static void models(void)
     PMIX_INFO_DESTRUCT(&info[0]);
     char **env = environment_of("parent");
     CHECK_TEXT("o", variable(env, "OMPI_MCA_capi"));
-    CHECK(!variable(env, "OMPI_COMM_WORLD_RANK") && !variable(env, "MPIR_CVAR_CAPI"));
+    CHECK(!variable(env, "MPIR_CVAR_CAPI"));
+    CHECK_TEXT("0", variable(env, "OMPI_COMM_WORLD_RANK")); /* its own, and not the host's */
+    CHECK_TEXT("1", variable(env, "OMPI_COMM_WORLD_LOCAL_SIZE"));
     PMIX_ARGV_FREE(env);
 
     /* The child of that job gets them, and its own. */
@@ -268,6 +270,7 @@ static void models(void)
     env = environment_of("child");
     CHECK_TEXT("o", variable(env, "OMPI_MCA_capi"));
     CHECK_TEXT("m", variable(env, "MPIR_CVAR_CAPI"));
+    CHECK(!variable(env, "OMPI_COMM_WORLD_RANK"));
     PMIX_ARGV_FREE(env);
 
     PMIX_INFO_LOAD(&info[0], PMIX_PARENT_ID, &unknown, PMIX_PROC);
@@ -527,9 +530,33 @@ static int client(const char *role)
     return client_end();
 }
 
+/* A host that asks for it gets errors instead of a warning: registration, support and fork have this order. */
+static void strict_order(void)
+{
+    pmix_proc_t proc = proc_of("strict", 0);
+    pmix_info_t strict;
+    char **env = NULL;
+    bool yes = true;
+
+    PMIX_INFO_LOAD(&strict, "modex.strict_order", &yes, PMIX_BOOL);
+    PMIX_INFO_REQUIRED(&strict);
+    host_start_with(&module, &strict, 1);
+    support("strict", PMIX_ERR_INVALID_NAMESPACE);
+    CHECK_STATUS(PMIX_ERR_INVALID_NAMESPACE, PMIx_server_setup_fork(&proc, &env));
+    host_job("strict", 1, 1);
+    CHECK_STATUS(PMIX_ERR_INVALID_OPERATION, PMIx_server_setup_fork(&proc, &env));
+    CHECK(!env);
+    support("strict", PMIX_SUCCESS);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&proc, &env));
+    PMIX_ARGV_FREE(env);
+    host_stop();
+    PMIX_INFO_DESTRUCT(&strict);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) return client(argv[1]);
     host();
+    if (!stock()) strict_order();
     return finish();
 }

@@ -23,22 +23,27 @@ static pmix_status_t up_pull(const pmix_proc_t procs[], size_t n, const pmix_inf
 
 static pmix_server_module_t module = {.iof_pull = up_pull};
 
-/* Does as a client says, a line at a time: "RANK CHANNEL TEXT" delivers, with '~' for the end of a line. */
+/* "RANK CHANNEL TEXT" delivers, with '~' for the end of a line. */
+static void host_deliver(char *line)
+{
+    unsigned rank, channel;
+    int at = 0;
+    if (sscanf(line, "%u %u %n", &rank, &channel, &at) != 2) return;
+    pmix_proc_t source = proc_of("elsewhere-job", rank);
+    pmix_byte_object_t bytes = {.bytes = line + at, .size = strcspn(line + at, "\n")};
+    for (size_t i = 0; i < bytes.size; i++)
+        if (bytes.bytes[i] == '~') bytes.bytes[i] = '\n';
+    CHECK_STATUS(PMIX_OPERATION_SUCCEEDED,
+                 PMIx_server_IOF_deliver(&source, (pmix_iof_channel_t)channel, &bytes, NULL, 0, NULL, NULL));
+}
+
+/* Does as a client says, a line at a time. */
 static void host_obey(int commands, int answers)
 {
     FILE *in = fdopen(commands, "r");
     char line[256];
     while (fgets(line, sizeof line, in)) {
-        unsigned rank, channel;
-        int at = 0;
-        if (sscanf(line, "%u %u %n", &rank, &channel, &at) == 2) {
-            pmix_proc_t source = proc_of("elsewhere-job", rank);
-            pmix_byte_object_t bytes = {.bytes = line + at, .size = strcspn(line + at, "\n")};
-            for (size_t i = 0; i < bytes.size; i++)
-                if (bytes.bytes[i] == '~') bytes.bytes[i] = '\n';
-            CHECK_STATUS(PMIX_OPERATION_SUCCEEDED,
-                         PMIx_server_IOF_deliver(&source, (pmix_iof_channel_t)channel, &bytes, NULL, 0, NULL, NULL));
-        }
+        host_deliver(line);
         dprintf(answers, "%d %d %d\n", starts, stops, required);
     }
     fclose(in);
@@ -59,14 +64,21 @@ static void host_serve(void)
     host_forget("pullers");
 }
 
-/* ---- The client. */
+/* ---- The client, or the host's own process. */
 static int told[3];
+static bool is_host;
 
 static void tell(const char *command)
 {
     char answer[64];
     ssize_t length;
 
+    if (is_host) {
+        char line[256];
+        snprintf(line, sizeof line, "%s", command);
+        host_deliver(line);
+        return;
+    }
     dprintf(COMMANDS, "%s\n", command);
     length = read(ANSWERS, answer, sizeof answer - 1);
     CHECK(length > 0);
@@ -217,6 +229,15 @@ static void refused(void)
     PMIX_INFO_DESTRUCT(&info);
 }
 
+static void refused_in_host(void)
+{
+    pmix_info_t info = flag(PMIX_IOF_TAG_OUTPUT);
+
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, pull(0, PMIX_FWD_STDOUT_CHANNEL, &info, 1, on_output));
+    info = number(PMIX_IOF_CACHE_SIZE, UINT32_MAX);
+    CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, pull(0, PMIX_FWD_STDOUT_CHANNEL, &info, 1, on_output));
+}
+
 static const char *text_of_file(const char *path)
 {
     static char text[8192];
@@ -228,8 +249,9 @@ static const char *text_of_file(const char *path)
 }
 
 /* Without a callback the library writes. Its files are whole at finalize. */
-static void written(char *directory)
+static void written(void)
 {
+    char directory[] = "/tmp/capi-pull-XXXXXX", command[64];
     static const char tagged[] = "[3]<stdout>: three\n";
     char path[256], rest[64];
     pmix_info_t info[3];
@@ -261,7 +283,8 @@ static void written(char *directory)
     tell("5 4 error~");
     tell("6 2 six~");
     CHECK(ranked >= 0 && raw >= 0);
-    CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
+    if (is_host) host_stop();
+    else CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
     dup2(before, 1);
     close(before), close(file);
     snprintf(path, sizeof path, "%s/own", directory);
@@ -274,20 +297,18 @@ static void written(char *directory)
     CHECK_TEXT("out\nerror\n", text_of_file(path));
     snprintf(path, sizeof path, "%s/elsewhere-job-6.out", directory);
     CHECK_TEXT("six\n", text_of_file(path));
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    CHECK_NUMBER(0, system(command));
 }
 
 static int client(void)
 {
-    char directory[] = "/tmp/capi-pull-XXXXXX", command[64];
-
     client_start();
     cached();
     collected();
     overlapping();
     refused();
-    written(directory);
-    snprintf(command, sizeof command, "rm -rf %s", directory);
-    CHECK_NUMBER(0, system(command));
+    written();
     return finish();
 }
 
@@ -306,6 +327,11 @@ int main(int argc, char **argv)
     pmix_info_t directives[2] = {number(PMIX_IOF_CACHE_SIZE, 6), info_with(PMIX_IOF_LOCAL_OUTPUT, &no, PMIX_BOOL)};
     host_start_with(&module, directives, 2);
     host_serve();
-    host_stop();
+    /* Regression: a pull of the host's own process got no kept output, and refused these directives. */
+    is_host = true;
+    cached();
+    collected();
+    refused_in_host();
+    written();
     return finish();
 }

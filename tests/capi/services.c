@@ -441,6 +441,37 @@ static void asking(void)
     PMIX_QUERY_DESTRUCT(&query[0]);
 }
 
+/* A qualifier asks for a group of results for each query, which OpenPMIx does not have. */
+static void asking_in_groups(void)
+{
+    pmix_query_t queries[2];
+    pmix_info_t *groups = NULL;
+    size_t count = 0;
+    struct done done = DONE;
+    int status;
+
+    for (int i = 0; i < 2; i++) {
+        PMIX_QUERY_CONSTRUCT(&queries[i]);
+        PMIX_ARGV_APPEND(status, queries[i].keys, "my.query");
+        CHECK_NUMBER(PMIX_SUCCESS, status);
+    }
+    PMIX_QUERY_QUALIFIERS_CREATE(&queries[0], 1);
+    PMIX_INFO_LOAD(&queries[0].qualifiers[0], "pmix.qry.res", NULL, PMIX_BOOL);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Query_info(queries, 2, &groups, &count));
+    CHECK_NUMBER(2, count);
+    for (size_t i = 0; i < count; i++) {
+        CHECK_TEXT("pmix.qry.res", groups[i].key);
+        const pmix_data_array_t *results = groups[i].value.data.darray;
+        CHECK_NUMBER(2, results->size);
+        CHECK_TEXT("first,second", ((const pmix_info_t *)results->array)[0].value.data.string);
+    }
+    if (groups) PMIX_INFO_FREE(groups, count);
+    CHECK_STATUS(PMIX_SUCCESS, PMIx_Query_info_nb(queries, 2, released, &done));
+    CHECK_STATUS(PMIX_SUCCESS, done_wait(&done));
+    CHECK_NUMBER(2, done.reference);
+    for (int i = 0; i < 2; i++) PMIX_QUERY_DESTRUCT(&queries[i]);
+}
+
 /* A key that the library answers and one for the host, in one query. The library passed both on, the host answered its
  * own, and the caller never got the other. The rule: the library's answer comes with the rest. */
 static void asking_both(void)
@@ -614,6 +645,7 @@ static int client(void)
         name_service_without_blocking();
         spawning();
         asking();
+        if (!stock()) asking_in_groups();
         asking_both();
         controlling();
         credentials();

@@ -35,8 +35,8 @@ macro_rules! chapters {
 chapters!(
     badinput, blocking, callbacks, cancel, client, dangling, data, endpoints, events, fabric, forking, forks, forms,
     forwarding, groups, launch, launcher, limits, listening, loaded, modex, module, named, names, newer, output,
-    parameters, peers, ports, progress, reinit, removals, scheduler, server, services, singleton, storage, tools,
-    topology, usage, values,
+    parameters, peers, ports, progress, reinit, removals, required, scheduler, server, services, singleton, storage,
+    tools, topology, usage, values,
 );
 
 fn chapter(name: &str) {

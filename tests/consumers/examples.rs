@@ -50,14 +50,22 @@ fn modex_run(count: &str) -> Consumer {
 }
 
 /// A launcher whose ranks run until they are ended.
-fn long_job(count: usize) -> Running {
+pub(crate) fn long_job(count: usize) -> Running {
     let job = modex_run(&count.to_string()).args(["sh", "-c", "echo runs; exec sleep 1000"]).start();
-    wait_for(|| job.is_closed() || job.transcript().matches("runs\n").count() == count);
+    let launcher = id_of(&job);
+    wait_for(|| job.is_closed() || sleepers_of(&launcher) == count);
     job
 }
 
+/// The number of a launcher's ranks that sleep. A rank in the middle of its `exec` stops late.
+fn sleepers_of(launcher: &str) -> usize {
+    let stats = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path().join("stat"));
+    let is_sleeper = |stat: &String| stat.contains(&format!(" (sleep) S {launcher} "));
+    stats.filter_map(|path| std::fs::read_to_string(path).ok()).filter(is_sleeper).count()
+}
+
 /// The launcher or server behind the `timeout` of a consumer.
-fn id_of(consumer: &Running) -> String {
+pub(crate) fn id_of(consumer: &Running) -> String {
     let path = format!("/proc/{0}/task/{0}/children", consumer.id());
     let children = || std::fs::read_to_string(&path).unwrap();
     wait_for(|| !children().is_empty());

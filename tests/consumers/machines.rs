@@ -63,6 +63,11 @@ fn tools_on_another_machine_prove_their_user_by_munge_or_are_refused() {
     let uri = uri().unwrap_or_else(|| panic!("{}", launcher.messages()));
     assert!(uri.contains("tcp4://10.78.0.1:"), "{uri}");
 
+    // A probe on the server's machine, such as one that ssh starts, finds the address, too.
+    let probe = machines.here(library()).env("TMPDIR", launcher.temporary()).arg(built("modex"));
+    let found = probe.args(["query", "PMIX_QUERY_AVAIL_SERVERS"]).run().success();
+    assert!(found.text().contains(&format!("\"{uri}\"")), "{uri}: {}", found.transcript());
+
     let found = machines.query(&uri, &[]);
     assert!(found.status.success() && found.transcript().contains("pmix.qry.ns: modex-"), "{}", found.transcript());
     let without = machines.query(&uri, &["unshare", "--mount", "sh", "-c", r#"umount -l /run && exec "$@""#, "sh"]);

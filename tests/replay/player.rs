@@ -107,13 +107,19 @@ impl<'a> Player<'a> {
     }
 }
 
-/// A connect message, with the captured bytes behind its last field.
+/// A connect message in the captured byte order, with the captured bytes behind its last field.
 fn introduction(session: &Session, connect: &Connect) -> Vec<u8> {
     let mut message = connect.encode().unwrap();
     message.extend_from_slice(&session.stray);
     let body_bytes = u8::try_from(message.len() - 16).unwrap();
     assert!(message[9..12] == [0; 3] && usize::from(message[8]) + session.stray.len() == usize::from(body_bytes));
     message[8] = body_bytes;
+    if session.is_swapped {
+        // The header, and the ids in the credential.
+        for range in [0..16, 27..35] {
+            message[range].chunks_mut(4).for_each(<[u8]>::reverse);
+        }
+    }
     message
 }
 

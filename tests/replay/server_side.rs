@@ -113,6 +113,13 @@ fn clients_of_every_release_live_their_lives_on_our_server() {
     }
 }
 
+/// A process of a little-endian client reads its values, too.
+#[test]
+fn a_big_endian_client_lives_its_life_on_our_server() {
+    replay("v4.2.2_big_endian", V4_2);
+    replay_beside("v4.2.2_full_init_to_finalize", V4_2, ("v4.2.2_big_endian", V4_2));
+}
+
 /// Stock servers keep one encoding for a whole namespace; ours keeps one for each connection.
 #[test]
 fn clients_of_different_releases_and_encodings_share_a_job() {

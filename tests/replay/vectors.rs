@@ -13,6 +13,8 @@ use modex::types::Text;
 /// The messages of one connection, from the connect message on.
 pub(crate) struct Session {
     pub(crate) connect: Connect,
+    /// Whether the client's machine has the other byte order.
+    pub(crate) is_swapped: bool,
     /// Bytes behind the last field of the connect message.
     pub(crate) stray: Vec<u8>,
     pub(crate) steps: Vec<Step>,
@@ -86,9 +88,17 @@ impl Session {
         let (_, first) = messages.next().unwrap();
         let connect = Connect::decode(&first[CONNECT_HEADER_BYTES..]).unwrap();
         let stray = first[connect.encode().unwrap().len()..].to_vec();
+        let is_swapped = first[8] == 0;
         let (_, welcome) = messages.next().unwrap();
-        let mut session =
-            Self { connect, stray, steps: Vec::new(), events: Vec::new(), event_frames: Vec::new(), welcome };
+        let mut session = Self {
+            connect,
+            is_swapped,
+            stray,
+            steps: Vec::new(),
+            events: Vec::new(),
+            event_frames: Vec::new(),
+            welcome,
+        };
         let mut places = BTreeMap::new();
         for (is_client, bytes) in messages {
             let (tag, payload) = take_apart(&bytes);

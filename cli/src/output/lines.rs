@@ -1,8 +1,10 @@
 //! The output of each rank as whole lines.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io;
+use std::os::fd::AsFd;
 
+use modex::output::write_whole;
 use modex::types::codes::iof_channel;
 use modex::types::{Namespace, ProcId};
 use modex::{Client, IofOutput};
@@ -73,11 +75,15 @@ impl Outputs {
             open.insert(source.clone());
         }
         if self.shown.is_whole || self.shown.is_tagged || is_spawned {
-            self.lines.entry(source).or_default().feed(&output.bytes, &prefix, &mut ready);
-        } else {
-            ready.extend_from_slice(&output.bytes);
+            let lines = self.lines.entry(source).or_default();
+            if prefix.is_empty() {
+                let (earlier, lines) = lines.take_ready(&output.bytes);
+                return write_parts(output.channel, [&earlier, lines]);
+            }
+            lines.feed(&output.bytes, &prefix, &mut ready);
+            return write(output.channel, &ready);
         }
-        write(output.channel, &ready)
+        write(output.channel, &output.bytes)
     }
 
     /// Shows lines that have no end.
@@ -112,14 +118,14 @@ fn channel_name(channel: u16) -> &'static str {
 }
 
 fn write(channel: u16, bytes: &[u8]) -> io::Result<()> {
-    if bytes.is_empty() {
-        return Ok(());
-    }
+    write_parts(channel, [bytes, &[]])
+}
+
+fn write_parts(channel: u16, parts: [&[u8]; 2]) -> io::Result<()> {
     if channel == iof_channel::FWD_STDOUT_CHANNEL {
-        let mut out = io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush())
+        write_whole(io::stdout().as_fd(), parts)
     } else {
-        io::stderr().lock().write_all(bytes)
+        write_whole(io::stderr().as_fd(), parts)
     }
 }
 

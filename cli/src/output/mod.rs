@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::thread::Builder;
 
 use clap::Args;
-use crossbeam::channel::{Receiver, Sender, bounded};
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use modex::types::codes::iof_channel;
 use modex::types::{AsStatus, Info, Key, ProcId, Rank, Status};
 use modex::{Client, EventCall, GetOptions, IofOutput, keys};
+use parking_lot::Mutex;
 
 use super::ask::Target;
 use super::ctl::{self, CtlError};
@@ -80,12 +81,12 @@ Environment:
       Directories in which servers are searched. Those of this user's other processes are
       searched, too";
 
-/// Messages that wait for the reader of this command's output. Further output waits in the launcher's server.
-const WAITING_MAX: usize = 64;
-
-/// A message for the main thread.
-enum Message {
-    Output(IofOutput),
+/// News for the main thread.
+enum News {
+    /// All output has ended.
+    Ended,
+    /// The output can't be written.
+    Unwritten(io::Error),
     /// The ranks' input is refused.
     Refused(Status),
     /// The connection broke.
@@ -98,19 +99,15 @@ pub(super) fn run(options: &OutputOptions) -> Outcome {
     let client = tool.client()?;
     let named = ctl::named(&targets, options.ranks.as_deref());
     keep_freed_memory();
-    let (sender, messages) = bounded(WAITING_MAX);
+    let (sender, news) = unbounded();
     watch_connection(&client, sender.clone())?;
     let choice = if options.redirect { keys::IOF_REDIRECT } else { keys::IOF_COPY };
     let directives = vec![Info::new(Key::from_static(choice.name()), true)];
     let channels = iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL;
     let shown = Shown { is_tagged: options.tag_output, is_whole: !is_single(&targets) };
     let jobs = targets.iter().map(|target| target.namespace.clone()).collect();
-    let mut outputs = Outputs::new(shown, jobs, sources(&client, &targets));
-    let of_output = sender.clone();
-    let pulled = client.iof_pull(targets.clone(), directives, channels, move |output| {
-        // Nobody takes messages after the end.
-        let _ = of_output.send(Message::Output(output));
-    });
+    let outputs = Arc::new(Mutex::new(Outputs::new(shown, jobs, sources(&client, &targets))));
+    let pulled = client.iof_pull(targets.clone(), directives, channels, show(Arc::clone(&outputs), sender.clone()));
     let refused = |status| CtlError::Refused { named: named.clone(), reason: ctl::reason(status) };
     pulled.wait().map_err(|error| refused(error.status()))?;
     if options.stdin {
@@ -119,34 +116,48 @@ pub(super) fn run(options: &OutputOptions) -> Outcome {
     } else {
         drop(sender);
     }
-    let status = show(&messages, &mut outputs, refused);
-    drop(messages);
-    status
+    wait_for_end(&news, &outputs, refused)
 }
 
-/// Shows output until all of it has ended.
-fn show(messages: &Receiver<Message>, outputs: &mut Outputs, refused: impl Fn(Status) -> CtlError) -> Outcome {
-    while !outputs.have_ended() {
-        match messages.recv() {
-            Ok(Message::Output(output)) => {
-                if let Err(error) = outputs.show(&output) {
-                    return if error.kind() == io::ErrorKind::BrokenPipe { Ok(0) } else { Err(error.into()) };
-                }
-            }
-            Ok(Message::Refused(status)) => return Err(refused(status).into()),
-            Ok(Message::Lost) | Err(_) => {
-                outputs.finish()?;
-                printing::complain("the launcher has gone, and perhaps a part of its ranks' output");
-                return Ok(1);
-            }
+/// Shows the output in the thread that receives it. While nobody reads what this command writes, it receives no more,
+/// and further output waits in the launcher's server.
+fn show(outputs: Arc<Mutex<Outputs>>, sender: Sender<News>) -> impl Fn(IofOutput) + Send + Sync + 'static {
+    move |output| {
+        let mut outputs = outputs.lock();
+        if outputs.have_ended() {
+            return;
+        }
+        let news = match outputs.show(&output) {
+            Err(error) => News::Unwritten(error),
+            Ok(()) if outputs.have_ended() => News::Ended,
+            Ok(()) => return,
+        };
+        // Nobody takes news after the first.
+        let _ = sender.send(news);
+    }
+}
+
+/// Waits until all output has ended.
+fn wait_for_end(news: &Receiver<News>, outputs: &Mutex<Outputs>, refused: impl Fn(Status) -> CtlError) -> Outcome {
+    if outputs.lock().have_ended() {
+        return Ok(0);
+    }
+    match news.recv() {
+        Ok(News::Ended) => Ok(0),
+        Ok(News::Unwritten(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Ok(News::Unwritten(error)) => Err(error.into()),
+        Ok(News::Refused(status)) => Err(refused(status).into()),
+        Ok(News::Lost) | Err(_) => {
+            outputs.lock().finish()?;
+            printing::complain("the launcher has gone, and perhaps a part of its ranks' output");
+            Ok(1)
         }
     }
-    Ok(0)
 }
 
-fn watch_connection(client: &Client, sender: Sender<Message>) -> Result<(), Box<dyn std::error::Error>> {
+fn watch_connection(client: &Client, sender: Sender<News>) -> Result<(), Box<dyn std::error::Error>> {
     let report = move |call: EventCall| {
-        let _ = sender.send(Message::Lost);
+        let _ = sender.send(News::Lost);
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
     client.register_event_handler(&[Status::ERR_LOST_CONNECTION], &[], report).wait()?;
@@ -174,7 +185,7 @@ fn sources(client: &Client, targets: &[ProcId]) -> Option<Vec<ProcId>> {
 }
 
 /// Pushes this command's input until it ends, or nobody reads it any more. The end of the input is a push, too.
-fn push_input(client: &Client, targets: &[ProcId], sender: &Sender<Message>) {
+fn push_input(client: &Client, targets: &[ProcId], sender: &Sender<News>) {
     let (mut targets, mut is_taken) = (targets.to_vec(), false);
     let mut push_all = |bytes: &[u8]| {
         let pushed = match push(client, &mut targets, bytes) {
@@ -186,12 +197,12 @@ fn push_input(client: &Client, targets: &[ProcId], sender: &Sender<Message>) {
         match pushed {
             Ok(()) => return !targets.is_empty(),
             Err(Status::ERR_LOST_CONNECTION) => {}
-            Err(status) => drop(sender.send(Message::Refused(status))),
+            Err(status) => drop(sender.send(News::Refused(status))),
         }
         targets.clear();
         false
     };
-    pass_input_on(&mut push_all);
+    pass_input_on(client.push_bytes_max(), &mut push_all);
     push_all(&[]);
 }
 

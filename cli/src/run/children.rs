@@ -186,6 +186,12 @@ pub(super) struct Children {
     is_finished: bool,
 }
 
+/// Bytes of a large pipe. A rank and the launcher wake each other up less often than with the usual 64 KiB.
+const LARGE_PIPE_BYTES: i32 = 256 << 10;
+
+/// The most ranks that get large pipes: 16 MiB in all. A user whose pipes have 64 MiB gets only small ones from Linux.
+const LARGE_PIPES_MAX: usize = 64;
+
 /// A rank that was just started, and its pipes.
 pub(super) struct Pipes {
     pub(super) pid: u32,
@@ -227,21 +233,18 @@ impl Children {
             .envs(app.environment.iter().map(|(name, value)| (name, value)))
             .envs(setup.environment.iter().map(|(name, value)| (name, value)))
             .stdin(if setup.has_input { Stdio::piped() } else { no_input().map_err(failed)? })
-            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(self.group.as_raw());
         if let Some(directory) = &app.working_directory {
             command.current_dir(directory);
         }
-        let merged = if setup.is_merged { Some(merge_outputs(&mut command).map_err(failed)?) } else { None };
+        let out = self.give_output(&mut command, setup.is_merged).map_err(failed)?;
         if let Some(inherited) = setup.inherited {
             // Only this thread starts ranks. A helper that another thread starts in this moment inherits the
             // descriptor, too, and ends soon.
             fcntl(inherited, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|errno| failed(errno.into()))?;
         }
         let mut process = at_place(setup.place, || command.spawn()).map_err(failed)?;
-        let no_pipe = || failed(io::Error::other("no pipe"));
-        let out = merged.or_else(|| process.stdout.take().map(OwnedFd::from)).ok_or_else(no_pipe)?;
         let error = process.stderr.take().map(OwnedFd::from);
         let input = process.stdin.take();
         let pid = process.id();
@@ -252,6 +255,21 @@ impl Children {
             exec_stop::stop_at_exec(pid).map_err(failed)?;
         }
         Ok(Pipes { pid, out, error, input })
+    }
+
+    /// Gives a process a pipe for its standard output, and for both outputs if they are merged, so that their order
+    /// stays. Returns the launcher's end. The other end is closed here with the command.
+    fn give_output(&self, command: &mut Command, is_merged: bool) -> io::Result<OwnedFd> {
+        let (reader, writer) = io::pipe()?;
+        if self.rank_count <= LARGE_PIPES_MAX {
+            // Where the user has no room left, the pipe keeps its size.
+            let _ = fcntl(reader.as_fd(), FcntlArg::F_SETPIPE_SZ(LARGE_PIPE_BYTES));
+        }
+        if is_merged {
+            command.stderr(writer.try_clone()?);
+        }
+        command.stdout(writer);
+        Ok(reader.into())
     }
 
     /// The number of ranks that were started, without those of removed jobs.
@@ -394,14 +412,6 @@ fn survives(process: u32, signal: Signal) -> bool {
 fn no_input() -> io::Result<Stdio> {
     let unusable = |error| io::Error::other(format!("its standard input /dev/null can't be opened: {error}"));
     File::open("/dev/null").map(Stdio::from).map_err(unusable)
-}
-
-/// Gives a process one pipe for both outputs, so that their order stays. Returns the launcher's end. The other end is
-/// closed here with the command.
-fn merge_outputs(command: &mut Command) -> io::Result<OwnedFd> {
-    let (reader, writer) = io::pipe()?;
-    command.stdout(writer.try_clone()?).stderr(writer);
-    Ok(reader.into())
 }
 
 /// Runs `start` while the calling thread is bound to these processors.

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modex::JobControl;
 use modex::keys;
-use modex::types::{Info, Namespace, ProcId, Rank, Status, Value};
+use modex::types::{AsStatus, Info, Namespace, ProcId, Rank, Status, Value};
+use modex::{JobControl, ServerError};
 use rustix::process::Signal;
 
 use super::rank_id::RankId;
@@ -32,6 +32,8 @@ pub(super) enum ControlAction {
         /// The way.
         method: Option<CheckpointMethod>,
     },
+    /// Give the targets this name, as a process set.
+    DefineProcessSet(String),
     /// Note the wishes of the targets.
     Note {
         /// How they want to be told to save their state.
@@ -92,6 +94,12 @@ pub(super) enum ControlRefusal {
     /// A target that the launcher does not have.
     #[error("no process {0} runs under this launcher")]
     Unknown(ProcId),
+    /// A process set with the name of a job.
+    #[error("a process set can't have the name of the job {0}")]
+    NameOfJob(String),
+    /// The server refused a process set.
+    #[error(transparent)]
+    ProcessSet(#[from] ServerError),
     /// All targets have ended.
     #[error("its targets have ended")]
     Ended,
@@ -105,14 +113,17 @@ pub(super) enum ControlRefusal {
 
 impl ControlRefusal {
     /// The answer for the requester.
-    pub(super) const fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         match self {
             Self::NotSupported { .. } | Self::NoAction | Self::NoMethod(_) | Self::RealTime { .. } => {
                 Status::ERR_NOT_SUPPORTED
             }
-            Self::WrongType { .. } | Self::SeveralActions | Self::NoSignal { .. } | Self::NoProcess(_) => {
-                Status::ERR_BAD_PARAM
-            }
+            Self::WrongType { .. }
+            | Self::SeveralActions
+            | Self::NoSignal { .. }
+            | Self::NoProcess(_)
+            | Self::NameOfJob(_) => Status::ERR_BAD_PARAM,
+            Self::ProcessSet(error) => error.status(),
             Self::Unknown(_) | Self::Ended => Status::ERR_NOT_FOUND,
             Self::Ending => Status::ERR_JOB_CANCELED,
             Self::Forbidden => Status::ERR_NO_PERMISSIONS,
@@ -121,12 +132,11 @@ impl ControlRefusal {
 }
 
 /// Actions of the standard that one machine's launcher does not have. A success without the action would be a lie.
-const OTHER_ACTIONS: [&str; 8] = [
+const OTHER_ACTIONS: [&str; 7] = [
     keys::JOB_CTRL_CANCEL.name(),
     keys::JOB_CTRL_RESTART.name(),
     keys::JOB_CTRL_PROVISION.name(),
     keys::JOB_CTRL_PROVISION_IMAGE.name(),
-    keys::JOB_CTRL_DEFINE_PSET.name(),
     keys::JOB_CTRL_SEP.name(),
     // Removals for other users' processes; the server itself serves those of its own user.
     keys::REGISTER_CLEANUP.name(),
@@ -254,6 +264,11 @@ fn action_of(directive: &Info) -> Result<Option<ControlAction>, ControlRefusal> 
         let number = number.ok_or(ControlRefusal::WrongType { key: keys::JOB_CTRL_SIGNAL.name() })?;
         return signal(number).map(|signal| Some(ControlAction::Signal(signal)));
     }
+    if key == keys::JOB_CTRL_DEFINE_PSET.name() {
+        let name =
+            directive.value.as_str().ok_or(ControlRefusal::WrongType { key: keys::JOB_CTRL_DEFINE_PSET.name() })?;
+        return Ok(Some(ControlAction::DefineProcessSet(name.to_owned())));
+    }
     let is_off = directive.value.as_bool() == Some(false);
     if CHECKPOINTS.contains(&key) {
         return Ok(None);
@@ -371,6 +386,8 @@ mod tests {
         let refused = |key: &str| Err(ControlRefusal::NotSupported { key: key.to_owned() });
         let restart = keys::JOB_CTRL_RESTART.name();
         assert_eq!(read(vec![kill(), info(restart, "a")]), refused(restart));
+        let set = keys::JOB_CTRL_DEFINE_PSET.name();
+        assert_eq!(read(vec![info(set, 1_u32)]), Err(ControlRefusal::WrongType { key: set }));
         let preemptible = keys::JOB_CTRL_PREEMPTIBLE.name();
         assert_eq!(read(vec![kill(), info(preemptible, false)]), Ok(ControlAction::Kill));
         assert_eq!(read(vec![kill(), info(preemptible, true)]), Err(ControlRefusal::SeveralActions));

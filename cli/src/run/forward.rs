@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use modex::IofOutput;
 use modex::types::ProcId;
 use nix::sys::signal::{SigSet, Signal};
 use rustix::buffer::spare_capacity;
@@ -13,13 +14,19 @@ use rustix::io::Errno;
 
 use super::children::Channel;
 use super::destination::{Destination, OutputFile};
+use super::io_request;
 use super::job_processes::is_in_background;
 use super::line_form::{FormedLines, LineForm};
 use super::rank_id::RankId;
 use super::rank_input::InputPipe;
+use super::ready_lines::ReadyLines;
 
-/// Bytes taken from one rank in one turn, so that a rank with much output does not starve the others.
-const READ_BYTES_MAX: usize = 64 * 1024;
+/// Bytes taken from one rank in one turn, so that a rank with much output does not starve the others. By default the GNU C
+/// library's `malloc` gives blocks of 128 KiB and more back to the kernel. A tool in C would fault at each of their pages.
+const READ_BYTES_MAX: usize = 120 << 10;
+
+/// Bytes of the launcher's input that are passed on at once.
+const INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// How often a launcher in the background checks whether it may read the terminal. No signal announces this.
 const FOREGROUND_CHECKED_AFTER: Duration = Duration::from_millis(200);
@@ -157,17 +164,17 @@ impl ForwardedStream {
 
     /// Reads the output that has arrived and appends its whole lines to `ready`. A very long line is appended in
     /// pieces.
-    pub(super) fn read(&mut self, ready: &mut Vec<u8>) -> io::Result<ForwardProgress> {
-        let (bytes, progress) = self.read_bytes()?;
-        self.feed(&bytes, ready);
+    pub(super) fn read(&mut self, ready: &mut ReadyLines) -> io::Result<ForwardProgress> {
+        let (piece, progress) = self.read_piece()?;
+        self.feed(&piece, ready);
         if progress == ForwardProgress::Ended {
             self.finish(ready);
         }
         Ok(progress)
     }
 
-    /// Reads the output that has arrived. The file gets it.
-    pub(super) fn read_bytes(&mut self) -> io::Result<(Vec<u8>, ForwardProgress)> {
+    /// Reads the output that has arrived. The file gets it. Server and launcher share the piece.
+    pub(super) fn read_piece(&mut self) -> io::Result<(Arc<IofOutput>, ForwardProgress)> {
         let mut bytes = Vec::with_capacity(READ_BYTES_MAX);
         let progress = match rustix::io::read(&self.source, spare_capacity(&mut bytes)) {
             Ok(0) => ForwardProgress::Ended,
@@ -182,18 +189,19 @@ impl ForwardedStream {
         if let Some(StreamFile { lines, ready, .. }) = &mut self.file {
             lines.feed(&bytes, ready);
         }
-        Ok((bytes, progress))
+        let (source, channel) = (self.proc.clone(), io_request::number(self.origin.1));
+        Ok((Arc::new(IofOutput { source, channel, bytes, info: Vec::new() }), progress))
     }
 
-    /// Appends the whole lines to `ready` that these bytes complete.
-    pub(super) fn feed(&mut self, bytes: &[u8], ready: &mut Vec<u8>) {
+    /// Appends the whole lines to `ready` that this piece completes.
+    pub(super) fn feed(&mut self, piece: &Arc<IofOutput>, ready: &mut ReadyLines) {
         if self.destination != Destination::Nowhere {
-            self.lines.feed(bytes, ready);
+            self.lines.feed_piece(piece, ready);
         }
     }
 
     /// Hands out an unfinished line after the last writer of the job has closed the pipe.
-    pub(super) fn finish(&mut self, ready: &mut Vec<u8>) {
+    pub(super) fn finish(&mut self, ready: &mut ReadyLines) {
         self.break_off(ready);
         if let Some(StreamFile { lines, ready, .. }) = &mut self.file {
             lines.finish(ready);
@@ -201,8 +209,8 @@ impl ForwardedStream {
     }
 
     /// Hands out an unfinished line because the destination does not get its rest.
-    pub(super) fn break_off(&mut self, ready: &mut Vec<u8>) {
-        self.lines.finish(ready);
+    pub(super) fn break_off(&mut self, ready: &mut ReadyLines) {
+        self.lines.finish(ready.own_mut());
     }
 
     /// Gives the file whole lines of another source, which stand behind those of the rank.
@@ -249,23 +257,23 @@ impl ForwardedStream {
 /// Copies the launcher's standard input to these ranks until it ends. A rank that has closed its end is left out.
 pub(super) fn copy_input(mut inputs: Vec<InputPipe>) {
     let all = inputs.clone();
-    pass_input_on(|bytes| {
+    pass_input_on(INPUT_BYTES_MAX, |bytes| {
         inputs.retain(|input| input.write_all(bytes).inspect_err(|_| input.close()).is_ok());
         !inputs.is_empty()
     });
     all.iter().for_each(InputPipe::finish);
 }
 
-/// Hands out this process's standard input until it ends, or `take` returns false.
+/// Hands out this process's standard input in pieces until it ends, or `take` returns false.
 ///
 /// Blocks, so it has a thread of its own: a terminal's descriptor is shared with the shell and must not be made
 /// non-blocking. The thread ends with the process.
 ///
 /// A terminal stops background processes that read it, and a stopped process passes no output on. With the signal
 /// blocked in this thread, the read fails instead, and the thread waits until the process is in the foreground.
-pub(crate) fn pass_input_on(mut take: impl FnMut(&[u8]) -> bool) {
+pub(crate) fn pass_input_on(piece_bytes_max: usize, mut take: impl FnMut(&[u8]) -> bool) {
     let is_blocked = SigSet::from(Signal::SIGTTIN).thread_block().is_ok();
-    let mut chunk = vec![0u8; READ_BYTES_MAX];
+    let mut chunk = vec![0u8; piece_bytes_max];
     let mut source = io::stdin().lock();
     loop {
         match source.read(&mut chunk) {
@@ -301,9 +309,9 @@ mod tests {
     fn a_small_piece_takes_little_memory() {
         let (mut stream, mut rank_output) = stream();
         rank_output.write_all(b"a line\n").unwrap();
-        let (bytes, _) = stream.read_bytes().unwrap();
-        assert_eq!(bytes, b"a line\n");
-        assert!(bytes.capacity() < 2 * 16, "{}", bytes.capacity());
+        let (piece, _) = stream.read_piece().unwrap();
+        assert_eq!(piece.bytes, b"a line\n");
+        assert!(piece.bytes.capacity() < 2 * 16, "{}", piece.bytes.capacity());
     }
 
     #[test]
@@ -311,11 +319,11 @@ mod tests {
         let (mut stream, mut rank_output) = stream();
         assert!(!stream.leave_to_file(), "it has none");
         stream.copy_to(Arc::new(OutputFile { path: "f".into(), file: tempfile::tempfile().unwrap() }), true);
-        let mut shown = Vec::new();
+        let mut shown = ReadyLines::default();
         rank_output.write_all(b"one\ntw").unwrap();
         stream.read(&mut shown).unwrap();
         rank_output.write_all(b"o\n").unwrap();
-        let (_redirected, _) = stream.read_bytes().unwrap();
+        let (_redirected, _) = stream.read_piece().unwrap();
         stream.break_off(&mut shown);
         assert_eq!(stream.take_for_file().unwrap().1, b"one\ntwo\n");
         assert!(stream.leave_to_file() && stream.destination() == Destination::Nowhere);
@@ -324,7 +332,7 @@ mod tests {
         stream.read(&mut shown).unwrap();
         stream.add_to_file(b"logged\n");
         assert_eq!(stream.read(&mut shown).unwrap(), ForwardProgress::Ended);
-        assert_eq!(String::from_utf8(shown).unwrap(), "one\ntw\n");
+        assert_eq!(String::from_utf8(std::mem::take(shown.own_mut())).unwrap(), "one\ntw\n");
         assert_eq!(stream.take_for_file().unwrap().1, b"three\nlogged\nfour");
     }
 }

@@ -23,6 +23,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
+use modex::ptl::LAUNCHER_PREFIX;
 use modex::runtime::{
     IPV4_PORTS, IPV6_PORTS, ParameterPortsError, REPORT_URI, TRANSPORT_KEY_VARIABLE, parameter_ports, parameter_value,
 };
@@ -56,6 +57,7 @@ use super::plan::Plan;
 use super::poller::{LOOKS_AFTER, Poller, Wakeup};
 use super::rank_id::{FIRST_JOB, RankId};
 use super::rank_input::InputPipe;
+use super::ready_lines::ReadyLines;
 use super::report::{ProcessPhase, ReportFileError, Reports, Timeline};
 use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
@@ -241,7 +243,8 @@ fn start_server(settings: &Settings, directory: &SessionDirectory, host: Launche
         ToolSupport { admission: ToolAdmission::Assigned, is_session: true, file, report, ..ToolSupport::default() };
     // A tool that has spawned the launcher looks for a server with the name of the spawned process.
     let name = settings.tool_start.name.as_ref();
-    let namespace = name.map_or_else(|| format!("modex-run-{}", std::process::id()), |name| name.namespace.to_string());
+    let namespace =
+        name.map_or_else(|| format!("{LAUNCHER_PREFIX}{}", std::process::id()), |name| name.namespace.to_string());
     let server = Server::builder()
         .namespace(namespace)
         .rank(name.and_then(|name| name.rank.process()).unwrap_or_default())
@@ -320,6 +323,7 @@ impl LaunchedJob {
         };
         if job.settings.remote_tools.is_some() {
             job.say(&format!("modex: tools on other machines connect with --uri '{}'\n", job.server.uri()));
+            job.output_writer.hand_over();
         }
         if !job.is_held() {
             job.begin()?;
@@ -516,6 +520,7 @@ impl LaunchedJob {
         // The rest of the last requests: a rank may end without waiting for the answer.
         while outcome.is_ok() && self.serve_logs()? {}
         self.complete_all();
+        self.output_writer.hand_over();
         let advice = self.advice_if_alone().filter(|_| outcome.is_ok()).unwrap_or_default();
         let Self { server, directory, mut children, streams, poller, output_writer, timeline, hold, .. } = self;
         drop(hold);
@@ -554,6 +559,7 @@ impl LaunchedJob {
         let before_look = self.look_at.since(self.clock.now());
         let of_tools = self.tool_pace.next_look();
         let limit = [Some(before_look), limit, of_tools].into_iter().flatten().min();
+        self.output_writer.hand_over();
         let mut wakeups = self.poller.wait(limit).map_err(|reason| JobError::System { doing: "wait", reason })?;
         if self.look_at <= self.clock.now() {
             wakeups.extend([Wakeup::Child, Wakeup::News]);
@@ -821,8 +827,9 @@ impl LaunchedJob {
     }
 
     /// Stops the ranks and then the launcher, until somebody continues the launcher.
-    fn suspend(&self) {
+    fn suspend(&mut self) {
         if can_be_continued() {
+            self.output_writer.hand_over();
             self.children.signal(Signal::SIGTSTP);
             stop_this_process();
             self.children.signal(Signal::SIGCONT);
@@ -852,13 +859,13 @@ impl LaunchedJob {
             let _ = self.poller.forget(stream.fd());
             return Ok(());
         }
-        let mut lines = Vec::new();
+        let mut lines = ReadyLines::default();
         let progress =
             if stream.is_pulled { read_and_offer(stream, &self.server, &mut lines) } else { stream.read(&mut lines) };
         let must_look = stream.is_pulled && self.tool_pace.offer();
         let has_ended = !matches!(progress, Ok(ForwardProgress::Open | ForwardProgress::Empty));
         if has_ended {
-            lines.extend_from_slice(stream.cut().as_bytes());
+            lines.own_mut().extend_from_slice(stream.cut().as_bytes());
         }
         let is_mid_line = stream.is_mid_line();
         self.push(index, destination, lines)?;
@@ -876,7 +883,7 @@ impl LaunchedJob {
         Ok(())
     }
 
-    fn push(&mut self, index: usize, destination: Destination, lines: Vec<u8>) -> Result<(), JobError> {
+    fn push(&mut self, index: usize, destination: Destination, lines: impl Into<ReadyLines>) -> Result<(), JobError> {
         let stream = self.streams.get_mut(&index);
         let to_file = stream.map_or(Ok(()), |stream| self.output_writer.push_to_file(index, stream));
         let pushed = to_file.and_then(|()| self.output_writer.push(index, destination, lines));
@@ -887,7 +894,7 @@ impl LaunchedJob {
     fn cut(&mut self, index: usize) -> Result<(), JobError> {
         let Some(stream) = self.streams.get_mut(&index) else { return Ok(()) };
         let (destination, line_end) = (stream.destination(), stream.cut());
-        self.push(index, destination, line_end.into())?;
+        self.push(index, destination, Vec::from(line_end))?;
         self.hand_on(index, destination, false)
     }
 

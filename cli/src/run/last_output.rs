@@ -7,6 +7,7 @@ use super::clock::Clock;
 use super::forward::{ForwardProgress, ForwardedStream, LAST_TURNS_MAX};
 use super::output_writer::OutputWriter;
 use super::poller::{Poller, Wakeup};
+use super::ready_lines::ReadyLines;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 
@@ -68,7 +69,7 @@ impl LastOutput {
         for (index, mut stream) in streams {
             for _ in 0..LAST_TURNS_MAX {
                 self.wait_until(OutputWriter::has_room)?;
-                let mut lines = Vec::new();
+                let mut lines = ReadyLines::default();
                 let progress = stream.read(&mut lines);
                 // The output is lost as with every earlier line: its reader does not want it.
                 let _ = self.output_writer.push_to_file(index, &mut stream);
@@ -80,7 +81,7 @@ impl LastOutput {
                     break;
                 }
             }
-            let mut lines = Vec::new();
+            let mut lines = ReadyLines::default();
             stream.finish(&mut lines);
             let _ = self.output_writer.push_to_file(index, &mut stream);
             let _ = self.output_writer.push(index, stream.destination(), lines);
@@ -113,8 +114,10 @@ impl LastOutput {
 
     /// Waits for the bell, a signal, or this long.
     fn listen(&mut self, limit: Option<Duration>) -> Result<(), GivenUp> {
+        self.output_writer.hand_over();
         for wakeup in self.poller.wait(limit).map_err(|_| GivenUp)? {
             if wakeup == Wakeup::Suspend && can_be_continued() {
+                self.output_writer.hand_over();
                 stop_this_process();
             }
             let Wakeup::Stop { signal } = wakeup else { continue };

@@ -1,8 +1,10 @@
 //! The form of the lines of the ranks' output: their time (`--timestamp`), their source (`--tag-output`), and XML.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use modex::IofOutput;
 use modex::output::XmlElement;
 use modex::runtime::{TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT, parameter_flag};
 use modex::types::ProcId;
@@ -10,6 +12,7 @@ use modex::types::ProcId;
 use super::super::universal_time::universal_time;
 use super::children::Channel;
 use super::lines::LineBuffer;
+use super::ready_lines::ReadyLines;
 
 /// The user's request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +96,11 @@ impl LineForm {
         }
     }
 
+    /// Whether lines stay as they are.
+    const fn is_plain(&self) -> bool {
+        matches!(&self.kind, LineKind::Tagged(tag) if tag.is_empty()) && !self.has_time
+    }
+
     fn prefix<'a>(&self, tag: &'a str, time: Duration) -> Cow<'a, [u8]> {
         if self.has_time {
             format!("{} {tag}", universal_time(time)).into_bytes().into()
@@ -144,6 +152,16 @@ impl FormedLines {
     pub(super) fn feed(&mut self, bytes: &[u8], ready: &mut Vec<u8>) {
         if !bytes.is_empty() {
             self.form_lines(ready, |lines, prefix, ready| lines.feed(bytes, prefix, ready));
+        }
+    }
+
+    /// As [`FormedLines::feed`]. Lines without marks stay in the piece.
+    pub(super) fn feed_piece(&mut self, piece: &Arc<IofOutput>, ready: &mut ReadyLines) {
+        if self.form.is_plain() {
+            let (earlier, lines) = self.lines.take_ready(&piece.bytes);
+            ready.add(&earlier, piece, lines.len());
+        } else {
+            self.feed(&piece.bytes, ready.own_mut());
         }
     }
 

@@ -1,5 +1,7 @@
 //! Cuts a stream of bytes into whole lines, so that the output of many ranks never mixes within a line.
 
+use modex::output::split_after_last_line;
+
 /// The longest line that is kept back, in bytes. A longer line is passed on in pieces. Otherwise a rank that never ends
 /// its line would make the launcher hold its output for ever.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -30,28 +32,46 @@ impl LineBuffer {
     /// Takes bytes as they arrive and hands out every whole line with its newline, each after `prefix`. A line that is
     /// too long to keep is handed out in pieces.
     pub(crate) fn feed(&mut self, bytes: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
-        let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last.saturating_add(1));
-        let (whole, rest) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
         if prefix.is_empty() {
-            self.feed_whole(whole, prefix, out);
-        } else {
-            whole.split_inclusive(|&byte| byte == b'\n').for_each(|line| self.feed_whole(line, prefix, out));
+            let (earlier, ready) = self.take_ready(bytes);
+            out.extend_from_slice(&earlier);
+            out.extend_from_slice(ready);
+            return;
         }
-        self.partial.extend_from_slice(rest);
-        let is_due = self.is_raw || self.is_mid_line || self.partial.len() >= LINE_BYTES_MAX;
-        if !rest.is_empty() && is_due {
+        let (whole, rest) = split_after_last_line(bytes);
+        for line in whole.split_inclusive(|&byte| byte == b'\n') {
             self.emit(prefix, out);
+            out.extend_from_slice(line);
+            self.is_mid_line = false;
+        }
+        if self.keeps(rest) {
+            self.partial.extend_from_slice(rest);
+        } else {
+            self.emit(prefix, out);
+            out.extend_from_slice(rest);
             self.is_mid_line = true;
         }
     }
 
-    /// Hands out the end of a line, and without a prefix the whole lines after it.
-    fn feed_whole(&mut self, lines: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
-        if !lines.is_empty() {
-            self.emit(prefix, out);
-            out.extend_from_slice(lines);
-            self.is_mid_line = false;
+    /// As [`LineBuffer::feed`] without a prefix, but copies no lines. Returns the kept bytes that are due, and the part
+    /// of `bytes` that follows them.
+    pub(crate) fn take_ready<'a>(&mut self, bytes: &'a [u8]) -> (Vec<u8>, &'a [u8]) {
+        let (whole, rest) = split_after_last_line(bytes);
+        let earlier = if whole.is_empty() { Vec::new() } else { std::mem::take(&mut self.partial) };
+        self.is_mid_line &= whole.is_empty();
+        if self.keeps(rest) {
+            self.partial.extend_from_slice(rest);
+            return (earlier, whole);
         }
+        self.is_mid_line = true;
+        // `earlier` or `partial` is empty.
+        ([earlier, std::mem::take(&mut self.partial)].concat(), bytes)
+    }
+
+    /// Whether the beginning of a line is kept until its end comes.
+    const fn keeps(&self, rest: &[u8]) -> bool {
+        let is_due = self.is_raw || self.is_mid_line || self.partial.len().saturating_add(rest.len()) >= LINE_BYTES_MAX;
+        rest.is_empty() || !is_due
     }
 
     /// Hands out the rest when the stream ends. It is a line with an end, unless it is alone and has no prefix.

@@ -49,6 +49,7 @@ mod plan;
 mod poller;
 mod rank_id;
 mod rank_input;
+mod ready_lines;
 mod report;
 mod report_document;
 mod session;
@@ -59,6 +60,7 @@ mod timeline_picture;
 mod tool_pace;
 mod verdict;
 mod waiting;
+mod waking_channel;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -224,7 +226,7 @@ Exit status:
 
 A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.
 A rank that joined fails, with status 1, if it leaves others behind and ends without finalizing.
-A job of which no rank failed has status 1 if its output was lost.
+A job of which no rank failed has status 1 if its standard output, or a file of its output, was lost.
 
 Environment:
 ",

@@ -9,17 +9,19 @@
 //! ```
 //!
 //! One thread serves all, so lines stay whole and in order if both go to the same place. The loop never waits for it.
-//! The loop hands over lines while there is room. Otherwise the output stays in the ranks' pipes until the bell rings.
+//! The loop queues lines while there is room. Otherwise the output stays in the ranks' pipes until the bell rings. The
+//! orders of one turn go to the thread together, because each message may have to wake it up.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::iter::from_fn;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::Builder;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
-use nix::errno::Errno;
+use modex::output::write_whole;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -28,9 +30,14 @@ use super::destination::{Destination, OutputFile, OutputFiles, OutputFilesError}
 use super::forward::ForwardedStream;
 use super::poller::Bell;
 use super::rank_id::RankId;
+use super::ready_lines::ReadyLines;
+use super::waking_channel::{WakingSender, wait_for_next};
 
 /// The number of queued bytes at which there is no more room. The output of one rank's turn may exceed it once.
-const QUEUED_BYTES_MAX: usize = 1 << 20;
+const QUEUED_BYTES_MAX: usize = 4 << 20;
+
+/// The number of bytes of orders that do not wait for the end of the loop's turn.
+const TURN_BYTES_MAX: usize = 256 << 10;
 
 /// The bytes of an order besides its lines: many short lines take memory, too.
 const ORDER_BYTES: usize = 128;
@@ -42,7 +49,7 @@ const PIPE_ATOMIC_BYTES: usize = 4096;
 #[derive(Debug)]
 enum Order {
     /// Write these lines.
-    Write { target: Target, lines: Vec<u8>, source: Source },
+    Write { target: Target, lines: ReadyLines, source: Source },
     /// Close these files, and report what their file system has not reported before.
     Close(Vec<Arc<OutputFile>>),
     /// Wake the launcher up.
@@ -86,9 +93,12 @@ pub(super) struct OutputWriter {
     bell: Bell,
     files: OutputFiles,
     /// The thread's ends of its channels. The thread starts with the first output: most of a job's start has none.
-    writer: Option<(Sender<Order>, Receiver<Done>)>,
+    writer: Option<(WakingSender<Vec<Order>>, Receiver<Done>)>,
+    /// Orders of this turn, and their bytes. The thread does not know of them.
+    orders: Vec<Order>,
+    orders_bytes: usize,
     queued_bytes: usize,
-    /// The number of the launcher's own messages in the queue.
+    /// The launcher's own messages in the queue.
     unsaid: VecDeque<Vec<u8>>,
     /// Streams whose lines could not be written.
     failed: Vec<usize>,
@@ -99,8 +109,17 @@ pub(super) struct OutputWriter {
 impl OutputWriter {
     /// A writer without output. The bell wakes the loop that owns this.
     pub(super) fn new(bell: Bell, files: OutputFiles) -> Self {
-        let (unsaid, failed) = (VecDeque::new(), Vec::new());
-        Self { bell, files, writer: None, queued_bytes: 0, unsaid, failed, has_lost: false }
+        Self {
+            bell,
+            files,
+            writer: None,
+            orders: Vec::new(),
+            orders_bytes: 0,
+            queued_bytes: 0,
+            unsaid: VecDeque::new(),
+            failed: Vec::new(),
+            has_lost: false,
+        }
     }
 
     /// Makes the files of a spawned job, if output goes to files.
@@ -119,22 +138,27 @@ impl OutputWriter {
     }
 
     /// Queues whole lines of the stream with this index. Fails if the system refuses a thread that writes them.
-    pub(super) fn push(&mut self, index: usize, destination: Destination, lines: Vec<u8>) -> io::Result<()> {
-        self.push_from(Source::Stream(index), destination, lines)
+    pub(super) fn push(
+        &mut self,
+        index: usize,
+        destination: Destination,
+        lines: impl Into<ReadyLines>,
+    ) -> io::Result<()> {
+        self.push_from(Source::Stream(index), destination, lines.into())
     }
 
     /// Queues whole lines that a process logs.
     pub(super) fn push_log(&mut self, destination: Destination, lines: Vec<u8>) -> io::Result<()> {
-        self.push_from(Source::Log, destination, lines)
+        self.push_from(Source::Log, destination, lines.into())
     }
 
     /// Queues what a stream has for the file that directives name.
     pub(super) fn push_to_file(&mut self, index: usize, stream: &mut ForwardedStream) -> io::Result<()> {
         let Some((file, lines)) = stream.take_for_file() else { return Ok(()) };
-        self.queue_lines(Source::Stream(index), Target::File(file), lines)
+        self.queue_lines(Source::Stream(index), Target::File(file), lines.into())
     }
 
-    fn push_from(&mut self, source: Source, destination: Destination, lines: Vec<u8>) -> io::Result<()> {
+    fn push_from(&mut self, source: Source, destination: Destination, lines: ReadyLines) -> io::Result<()> {
         let target = match destination {
             Destination::Out => Target::Out,
             Destination::Error => Target::Error,
@@ -147,7 +171,7 @@ impl OutputWriter {
         self.queue_lines(source, target, lines)
     }
 
-    fn queue_lines(&mut self, source: Source, target: Target, lines: Vec<u8>) -> io::Result<()> {
+    fn queue_lines(&mut self, source: Source, target: Target, lines: ReadyLines) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -157,7 +181,7 @@ impl OutputWriter {
 
     /// Prints a message for the user on standard error. An absent reader must not change the job's exit status.
     pub(super) fn say(&mut self, text: &str) {
-        let lines = text.as_bytes().to_vec();
+        let lines = ReadyLines::from(text.as_bytes().to_vec());
         let cost = cost(&lines);
         if self.queue(Order::Write { target: Target::Error, lines, source: Source::Launcher }, cost).is_ok() {
             self.unsaid.push_back(text.as_bytes().to_vec());
@@ -197,20 +221,33 @@ impl OutputWriter {
     }
 
     fn queue(&mut self, order: Order, cost: usize) -> io::Result<()> {
-        let (orders, _) = match &mut self.writer {
-            Some(writer) => writer,
-            none => none.insert(start_writer(self.bell.clone())?),
-        };
-        orders.send(order).map_err(io::Error::other)?;
+        if self.writer.is_none() {
+            self.writer = Some(start_writer(self.bell.clone())?);
+        }
+        self.orders.push(order);
+        self.orders_bytes = self.orders_bytes.saturating_add(cost);
         self.queued_bytes = self.queued_bytes.saturating_add(cost);
+        if self.orders_bytes >= TURN_BYTES_MAX {
+            self.hand_over();
+        }
         Ok(())
     }
 
+    /// Gives the thread the orders of this turn. The loop must do this before it waits.
+    pub(super) fn hand_over(&mut self) {
+        if let Some((sender, _)) = self.writer.as_ref().filter(|_| !self.orders.is_empty()) {
+            self.orders_bytes = 0;
+            if sender.send(std::mem::take(&mut self.orders)).is_err() {
+                // The thread has panicked. Nobody waits for the rest.
+                (self.queued_bytes, self.has_lost) = (0, true);
+            }
+        }
+    }
+
     /// Requests the bell for the time when everything queued so far is written. The bell also rings at each failure.
-    pub(super) fn ask_for_ring(&self) {
-        if let Some((orders, _)) = &self.writer {
-            // The thread lives as long as the channel.
-            let _ = orders.send(Order::Ring);
+    pub(super) fn ask_for_ring(&mut self) {
+        if self.writer.is_some() {
+            self.orders.push(Order::Ring);
         }
     }
 
@@ -268,24 +305,25 @@ impl OutputWriter {
     }
 }
 
-const fn cost(lines: &[u8]) -> usize {
+fn cost(lines: &ReadyLines) -> usize {
     lines.len().saturating_add(ORDER_BYTES)
 }
 
 /// Starts the thread. It ends when the writer is dropped, or with the process if a reader is stuck.
-fn start_writer(bell: Bell) -> io::Result<(Sender<Order>, Receiver<Done>)> {
+fn start_writer(bell: Bell) -> io::Result<(WakingSender<Vec<Order>>, Receiver<Done>)> {
     // The channels are unbounded: `OutputWriter::has_room` keeps the bound, and the loop must not block.
     let (orders, receiver) = unbounded();
     let (sender, done) = unbounded();
-    Builder::new().name("modex-output".to_owned()).spawn(move || write_orders(&receiver, &sender, &bell))?;
-    Ok((orders, done))
+    let write = move || write_orders(&receiver, &sender, &bell);
+    let thread = Builder::new().name("modex-output".to_owned()).spawn(write)?;
+    Ok((WakingSender::new(orders, thread.thread().clone()), done))
 }
 
-fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
+fn write_orders(orders: &Receiver<Vec<Order>>, done: &Sender<Done>, bell: &Bell) {
     // A terminal may stop background processes that write to it (`stty tostop`). A stopped launcher ends nothing.
     let _ = SigSet::from(Signal::SIGTTOU).thread_block();
     let mut losses = Losses::default();
-    for order in orders {
+    for order in from_fn(|| wait_for_next(orders)).flatten() {
         let finished = match order {
             Order::Ring => {
                 bell.wake();
@@ -321,14 +359,15 @@ impl Losses {
     /// Writes lines. Returns whether their stream has failed, and whether output was lost that somebody wants.
     ///
     /// A rank whose file is full goes on: its computation is worth more than its output.
-    fn write(&mut self, target: &Target, lines: &[u8]) -> (bool, bool) {
+    fn write(&mut self, target: &Target, lines: &ReadyLines) -> (bool, bool) {
+        let parts = lines.parts();
         // The streams are not locked. Other threads of this process write there only lines of the log.
         let (written, is_out) = match target {
-            Target::Out => (write_all(io::stdout().as_fd(), lines), true),
-            Target::Error => (write_all(io::stderr().as_fd(), lines), false),
+            Target::Out => (write_whole(io::stdout().as_fd(), parts), true),
+            Target::Error => (write_whole(io::stderr().as_fd(), parts), false),
             Target::File(file) if self.files.contains(&file.path) => return (false, true),
             Target::File(file) => {
-                let Err(error) = write_all(file.file.as_fd(), lines) else { return (false, false) };
+                let Err(error) = write_whole(file.file.as_fd(), parts) else { return (false, false) };
                 self.lose(file, &error);
                 return (false, true);
             }
@@ -360,28 +399,9 @@ impl Losses {
     fn report(&mut self, to: &str, error: &io::Error) {
         if !std::mem::replace(&mut self.is_reported, true) {
             let news = format!("modex: the ranks' output can't be written{to}: {error}; the rest of it is lost\n");
-            let _ = write_all(io::stderr().as_fd(), news.as_bytes());
+            let _ = write_whole(io::stderr().as_fd(), [news.as_bytes(), &[]]);
         }
     }
-}
-
-/// Writes everything, even if another process has made the descriptor non-blocking. The descriptor is shared with the
-/// shell, and a full pipe must not be taken for a broken one.
-///
-/// All lines go in one write, so other writers to the same terminal can't come between.
-fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match nix::unistd::write(out, bytes) {
-            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-            Err(Errno::EINTR) => {}
-            Err(Errno::EAGAIN) => match poll(&mut [PollFd::new(out, PollFlags::POLLOUT)], PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            },
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -390,20 +410,23 @@ mod tests {
     use super::*;
 
     /// A writer whose thread is the test.
-    fn output_writer() -> (OutputWriter, Receiver<Order>, Sender<Done>) {
+    fn output_writer() -> (OutputWriter, Receiver<Vec<Order>>, Sender<Done>) {
         let (_poller, bell) = Poller::new().unwrap();
         let (orders, receiver) = unbounded();
         let (sender, done) = unbounded();
         (
-            OutputWriter { writer: Some((orders, done)), ..OutputWriter::new(bell, OutputFiles::default()) },
+            OutputWriter {
+                writer: Some((WakingSender::new(orders, std::thread::current()), done)),
+                ..OutputWriter::new(bell, OutputFiles::default())
+            },
             receiver,
             sender,
         )
     }
 
     /// Carries out the next order.
-    fn write_next(orders: &Receiver<Order>, done: &Sender<Done>, failed: bool) {
-        let Order::Write { lines, source, .. } = orders.try_recv().unwrap() else { panic!("nothing to write") };
+    fn write_next(mut orders: impl Iterator<Item = Order>, done: &Sender<Done>, failed: bool) {
+        let Some(Order::Write { lines, source, .. }) = orders.next() else { panic!("nothing to write") };
         done.send(Done { source, cost: cost(&lines), failed, lost: failed }).unwrap();
     }
 
@@ -415,10 +438,12 @@ mod tests {
         assert!(output_writer.has_room(), "one byte is missing");
         output_writer.say("z");
         assert!(!output_writer.has_room());
-        write_next(&orders, &done, false);
+        output_writer.hand_over();
+        let mut orders = orders.try_iter().flatten();
+        write_next(&mut orders, &done, false);
         assert!(output_writer.has_room() && !output_writer.is_drained());
-        write_next(&orders, &done, false);
-        write_next(&orders, &done, false);
+        write_next(&mut orders, &done, false);
+        write_next(&mut orders, &done, false);
         assert!(output_writer.settle() && output_writer.is_drained());
         assert!(!output_writer.settle());
     }
@@ -429,7 +454,21 @@ mod tests {
         while output_writer.has_room() {
             output_writer.push(0, Destination::Out, b"\n".to_vec()).unwrap();
         }
-        assert_eq!(orders.len(), QUEUED_BYTES_MAX.div_ceil(ORDER_BYTES + 1));
+        output_writer.hand_over();
+        assert_eq!(orders.try_iter().flatten().count(), QUEUED_BYTES_MAX.div_ceil(ORDER_BYTES + 1));
+    }
+
+    /// The thread has work while the loop still reads other ranks, but it is not woken for each line.
+    #[test]
+    fn much_output_goes_to_the_thread_at_once_and_little_at_the_end_of_the_turn() {
+        let (mut output_writer, orders, _done) = output_writer();
+        output_writer.push(0, Destination::Out, vec![b'x'; TURN_BYTES_MAX]).unwrap();
+        assert_eq!(orders.try_iter().map(|orders| orders.len()).sum::<usize>(), 1);
+        output_writer.push(0, Destination::Out, b"little\n".to_vec()).unwrap();
+        output_writer.say("little, too\n");
+        assert!(orders.is_empty());
+        output_writer.hand_over();
+        assert_eq!(orders.try_iter().map(|orders| orders.len()).collect::<Vec<_>>(), [2]);
     }
 
     #[test]
@@ -437,10 +476,22 @@ mod tests {
         let (mut output_writer, orders, done) = output_writer();
         output_writer.push(5, Destination::Out, b"lost\n".to_vec()).unwrap();
         output_writer.say("lost, too\n");
-        write_next(&orders, &done, true);
-        write_next(&orders, &done, true);
+        output_writer.hand_over();
+        let mut orders = orders.try_iter().flatten();
+        write_next(&mut orders, &done, true);
+        write_next(&mut orders, &done, true);
         assert_eq!((output_writer.take_failed(), output_writer.take_failed()), (vec![5], vec![]));
         assert!(output_writer.is_drained() && output_writer.unsaid.is_empty());
+    }
+
+    /// The launcher waited for ever for a thread that had panicked.
+    #[test]
+    fn output_for_a_thread_that_has_ended_is_lost_and_not_awaited() {
+        let (mut output_writer, orders, _done) = output_writer();
+        drop(orders);
+        output_writer.push(0, Destination::Out, b"lost\n".to_vec()).unwrap();
+        output_writer.hand_over();
+        assert!(output_writer.is_drained() && output_writer.has_lost());
     }
 
     #[test]

@@ -212,7 +212,9 @@ pub(super) const KNOWN: [&str; 11] = [
 ];
 
 /// Directives for a spawned job alone. They mean nothing for the job on the command line.
-pub(super) const KNOWN_OF_SPAWN: [&str; 5] = [
+pub(super) const KNOWN_OF_SPAWN: [&str; 6] = [
+    // A job never ends with the tool that has started it.
+    keys::NOHUP.name(),
     keys::SPAWN_TOOL.name(),
     keys::LAUNCH_DIRECTIVES.name(),
     keys::TIMEOUT.name(),
@@ -264,6 +266,10 @@ pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) 
         return Err(SpawnRefusal::NoRoom { wanted, room });
     }
     check_required(&request.job, |key| is_known(key) || is_of_job(key) || KNOWN_OF_SPAWN.contains(&key))?;
+    let ends_with_tool = |info: &Info| info.value.as_bool() != Some(true) && info.flags().contains(InfoFlags::REQUIRED);
+    if find(&request.job, keys::NOHUP).any(ends_with_tool) {
+        return Err(SpawnRefusal::Required { key: keys::NOHUP.name().to_owned() });
+    }
     find(&request.job, keys::LAUNCH_DIRECTIVES).try_for_each(|info| check_launch_directives(info, request))?;
     let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
     let mut work = Work::default();
@@ -1024,6 +1030,13 @@ mod tests {
             let required = Info { flags: InfoFlags::REQUIRED.bits(), ..directive };
             assert_eq!(super::directed(&[required], Vec::new(), &surroundings).unwrap_err().status(), status);
         }
+    }
+
+    #[test]
+    fn a_job_outlives_its_tool() {
+        let nohup = |value: bool| Info { flags: InfoFlags::REQUIRED.bits(), ..info(keys::NOHUP, value) };
+        assert!(read_of(vec![nohup(true)], vec![app("sh", vec![])]).is_ok());
+        assert_eq!(refusal(vec![nohup(false)], vec![app("sh", vec![])]).0, Status::ERR_NOT_SUPPORTED);
     }
 
     #[test]

@@ -83,7 +83,8 @@ in half of all cases each, and 1 to 16 faults or as many as happen. The command 
 --faults canary plants a defect on purpose, one kind after the other, and names for each the first seed that finds it:
 fence-data fence-early reply-lost reply-twice deadline scope-leak lost-commit changed-value leak fetch-twice deaf-server
 deaf-client memory refusal-ignored other-number event-lost given-up late-answer-lost added-lost job-unawaited question-lost
-member-lost ahead-early node-twice output-lost. The status is 1 if each was found, by a rule that it breaks, and 0 otherwise.
+member-lost ahead-early node-twice output-lost tool-output-lost. The status is 1 if each was found, by a rule that it breaks,
+and 0 otherwise.
 
 --json prints one document: {\"command\", \"version\", \"seeds\", \"steps\", \"requests\", \"faults\", \"hash\",
 \"seconds\", \"peak_bytes\", \"broken\": null or {\"seed\", \"rule\", \"what\", \"replay\", \"steps\": [...]}, \"canaries\": [...]}.";

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use modex::types::{App, Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Text, Value};
-use modex::{AsStatus, Client, keys};
+use modex::{AsStatus, Client, GetOptions, keys};
 use tempfile::TempDir;
 
 use crate::launch::{Launch, ROLE, modex, wait_until};
@@ -60,6 +60,12 @@ pub(crate) fn control_another() {
     let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
     wait_until(|| place.join("signalled").exists());
     let refused = |targets: &[ProcId], key, value: Value| control(&client, targets, key, value).unwrap_err();
+    let set = keys::JOB_CTRL_DEFINE_PSET.name();
+    control(&client, &[client.proc().clone(), other[0].clone()], set, "pair").unwrap();
+    let sets = client.get_value(client.proc(), keys::PSET_NAMES.name(), &GetOptions::new()).unwrap();
+    let Value::DataArray(sets) = sets.into_value().unwrap() else { panic!("no array") };
+    assert_eq!(sets.elements, [Value::from("pair")]);
+    assert_eq!(refused(&other, set, namespace.as_str().into()), Status::ERR_BAD_PARAM);
     let kill = keys::JOB_CTRL_KILL.name();
     let unknown = [other[0].clone(), ProcId::new(namespace, 2)];
     assert_eq!(refused(&unknown, kill, true.into()), Status::ERR_NOT_FOUND);

@@ -425,7 +425,8 @@ fn rank_zero_of_a_tools_job_reads_what_the_tool_pushes_until_it_goes() {
     };
     let tool = connect(&launcher);
     let client = tool.client().unwrap();
-    let job = spawn(&client, "cat; echo \"end of $PMIX_RANK\"", Vec::new()).unwrap();
+    let outlives = vec![required(info(keys::NOHUP.name(), true))];
+    let job = spawn(&client, "cat; echo \"end of $PMIX_RANK\"", outlives).unwrap();
     let rank = |rank| ProcId::new(job.clone(), rank);
     assert_eq!(push(&client, &rank(1), Vec::new(), b"a"), Err(Status::ERR_IOF_COMPLETE), "no pipe");
     assert_eq!(push(&client, &rank(2), Vec::new(), b"a"), Err(Status::ERR_NOT_FOUND), "no such rank");

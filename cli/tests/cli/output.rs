@@ -184,6 +184,14 @@ pub(crate) fn closed() -> std::io::PipeWriter {
     std::io::pipe().unwrap().1
 }
 
+/// The pipe of a rank of a small job holds 256 KiB. With the usual 64 KiB the rank would wait for the launcher for ever.
+#[test]
+fn a_rank_writes_much_while_its_launcher_stands_still() {
+    let text = "kill -STOP $PPID; head -c 262144 /dev/zero; kill -CONT $PPID";
+    let out = script(&["-n", "1"], text).run().success();
+    assert_eq!(out.len(), 262_144);
+}
+
 /// Regression: a full disk behind the launcher's output lost the output without a message.
 #[test]
 fn output_that_can_not_be_written_is_said_once() {

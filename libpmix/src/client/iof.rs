@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use modex::keys;
+use modex::runtime::understood::OF_INPUT;
 use modex::types::codes::iof_channel;
 use modex::types::{Info, InfoFlags, ProcId, Status};
 use modex::{IofPush, OutputSettings};
@@ -12,8 +12,9 @@ use crate::argument::{Count, In, Items};
 use crate::callback::Callback;
 use crate::client_request::{Answer, ClientRequest, OutputHandler, Results};
 use crate::guard::{Failure, guard_status};
-use crate::output::{OutputStyle, PullOutputs};
+use crate::output::OutputStyle;
 use crate::pointer::CallerData;
+use crate::process::Member;
 use crate::stdin::{self, StdinDirective};
 use crate::to_c;
 use crate::types::{
@@ -60,7 +61,7 @@ pub extern "C-unwind" fn PMIx_IOF_pull<'a>(
         // A waiting caller may set the number late, so the handler waits for it. A callback gets the number on the
         // handler's thread, before any output.
         let number_of: NumberOf = if regcbfunc.is_none() { |id| Some(*id.wait()) } else { |id| id.get().copied() };
-        let handler = handler(cbfunc, style, Arc::clone(&id), number_of);
+        let handler = handler(cbfunc, style, Arc::clone(&id), number_of)?;
         let request = ClientRequest::IofPull { procs, directives, channels: channel, handler, id };
         let Some(registered) = regcbfunc.with(regcbdata) else {
             return id_of(&call::run(request)?);
@@ -105,25 +106,25 @@ fn handler(
     style: OutputStyle,
     id: Arc<OnceLock<u64>>,
     number_of: NumberOf,
-) -> OutputHandler {
+) -> Result<OutputHandler, Failure> {
     let Some(callback) = cbfunc.for_output() else { return writing(style) };
-    Box::new(move |output| {
+    Ok(Box::new(move |output| {
         let id = number_of(&id).and_then(|id| usize::try_from(id).ok()).unwrap_or(usize::MAX);
         let (Ok(bytes), Ok(infos)) = (to_c::byte_object(&output.bytes), to_c::infos(&output.info)) else {
             tracing::warn!(source = %output.source, "no memory for forwarded output; it is lost");
             return;
         };
         callback.call(id, output.channel, to_c::proc(&output.source), bytes, infos);
-    })
+    }))
 }
 
 /// A handler that writes the output in a form. Lines that are still open are written at the end.
-fn writing(style: OutputStyle) -> OutputHandler {
-    let pull = match process::member() {
-        Ok(process::Member::Client(client)) => client.outputs.begin(style),
-        _ => PullOutputs::default().begin(style),
+fn writing(style: OutputStyle) -> Result<OutputHandler, Failure> {
+    let pull = match process::member()? {
+        Member::Client(client) => client.outputs.begin(style),
+        Member::Server(role) => role.outputs().begin(style),
     };
-    Box::new(move |output| pull.write(output))
+    Ok(Box::new(move |output| pull.write(output)))
 }
 
 /// Ends the forwarding that [`PMIx_IOF_pull`] began; without a callback it waits. See the standard's function of the
@@ -188,8 +189,7 @@ pub extern "C-unwind" fn PMIx_IOF_push<'a>(
 
 /// A push without data: it begins or ends the reading of this process's standard input.
 fn without_data(targets: Vec<ProcId>, directives: Vec<Info>, waits: bool) -> Result<Status, Failure> {
-    let understood = [keys::IOF_PUSH_STDIN.name(), keys::IOF_COMPLETE.name()];
-    from_c::refuse_others(&directives, &understood)?;
+    from_c::refuse_others(&directives, &OF_INPUT)?;
     match StdinDirective::of(&directives) {
         StdinDirective::Begin if targets.is_empty() => return Err(Failure(Status::ERR_BAD_PARAM)),
         StdinDirective::Begin => stdin::begin(targets, directives)?,

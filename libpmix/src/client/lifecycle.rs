@@ -5,6 +5,7 @@ use std::sync::Arc;
 use modex::client::UNDERSTOOD_OF_INIT;
 use modex::keys;
 use modex::runtime::has_more_rights_than_its_starter;
+use modex::runtime::understood::OF_FINALIZE;
 use modex::types::{Info, Key, Status, Value};
 use modex::{Client, ConnectError};
 
@@ -182,8 +183,8 @@ pub extern "C-unwind" fn PMIx_Finalize<'a>(
 
 /// Whether the directives of `PMIx_Finalize` ask for a fence.
 fn wants_barrier(infos: &[Info]) -> Result<bool, Failure> {
-    let key = keys::EMBED_BARRIER.name();
-    from_c::refuse_others(infos, &[key])?;
+    from_c::refuse_others(infos, &OF_FINALIZE)?;
+    let [key] = OF_FINALIZE;
     Ok(infos.iter().any(|info| info.key.as_str() == key && info.value.as_bool() == Some(true)))
 }
 

@@ -1,5 +1,6 @@
 //! Queries, logging, allocations.
 
+use modex::client::ask_for_groups;
 use modex::keys;
 use modex::runtime::available_servers;
 use modex::types::{Info, Key, Query, Status};
@@ -23,8 +24,11 @@ use crate::{from_c, process, to_c};
 
 /// Queries the host. The server answers what the host does not support, also for the server's own process if the host
 /// has no function for queries. Queries about the interface itself are answered here, also before the first
-/// initialization. A process without a server finds the available servers. See the standard's function of the same
-/// name.
+/// initialization. A process without a server finds the available servers.
+///
+/// The results of all queries are one list, as in OpenPMIx. With the qualifier `PMIX_QUERY_RESULTS` = true in one of
+/// them, each of up to 64 queries has a group, in the order of the queries. The server answers all of these. See the
+/// standard's function of the same name.
 ///
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
@@ -92,8 +96,11 @@ fn is_alone() -> bool {
 
 /// The answers to queries about the interface itself, and the queries without those keys. No version of the standard's
 /// binary interface is stable yet, and this library claims none. `is_alone`: queries for available servers are
-/// answered, too. A query with a required qualifier that is not honoured here is left.
+/// answered, too. A query with a required qualifier that is not honoured here is left, and so are queries in groups.
 fn divide(queries: Vec<Query>, is_alone: bool) -> (Vec<Info>, Vec<Query>) {
+    if ask_for_groups(&queries) {
+        return (Vec::new(), queries);
+    }
     let mut known: Vec<Info> = Vec::new();
     let about_interface = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
     // One search serves all queries of a call.

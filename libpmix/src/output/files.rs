@@ -125,7 +125,7 @@ impl OutputFiles {
     }
 
     /// Loses the further output of a stream whose file can't be written, as on a full disk.
-    pub(super) fn give_up(&mut self, source: &ProcId, stream: Stream, error: Errno) {
+    pub(super) fn give_up(&mut self, source: &ProcId, stream: Stream, error: &io::Error) {
         tracing::error!(%error, %source, "the file for output can't be written; the rest of the output is lost");
         let channel = (source.clone(), stream);
         self.open.remove(&channel);

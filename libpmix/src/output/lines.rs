@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use modex::output::split_after_last_line;
 use modex::types::Namespace;
 
 use super::stream::Channel;
@@ -14,34 +15,36 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The whole lines that a piece completes, in their form. No bytes are the end of the stream, which also ends its
-    /// last line. A very long line comes in parts.
-    pub(crate) fn take(
+    /// The whole lines that a piece completes, in their form: bytes of their own, and a part of the piece that follows
+    /// them. No bytes are the end of the stream, which also ends its last line. A very long line comes in parts.
+    pub(crate) fn take<'a>(
         &mut self,
         style: &OutputStyle,
         channel: &Channel,
-        bytes: &[u8],
+        bytes: &'a [u8],
         origin: Option<&Origin>,
         time: &str,
-    ) -> Vec<u8> {
-        let form = |line: &[u8]| style.line(&channel.0, channel.1, origin, time, line);
-        if bytes.is_empty() {
-            return self.open.remove(channel).map(|rest| form(&rest)).unwrap_or_default();
-        }
-        let mut unwritten = self.open.remove(channel).unwrap_or_default();
-        unwritten.extend_from_slice(bytes);
-        let is_complete = |line: &[u8]| line.ends_with(b"\n") || style.is_raw || line.len() >= LINE_BYTES_MAX;
-        let mut formed = Vec::with_capacity(unwritten.len());
-        for line in unwritten.split_inclusive(|&byte| byte == b'\n') {
-            if !is_complete(line) {
-                self.open.insert(channel.clone(), line.to_vec());
-            } else if style.changes_lines() {
-                formed.extend(form(line));
+    ) -> (Vec<u8>, &'a [u8]) {
+        let is_end = bytes.is_empty();
+        let (lines, rest) = split_after_last_line(bytes);
+        let mut start = if lines.is_empty() && !is_end { Vec::new() } else { self.take_open(channel) };
+        let mut ready = lines;
+        if !rest.is_empty() {
+            let open = self.open.entry(channel.clone()).or_default();
+            if style.is_raw || open.len().saturating_add(rest.len()) >= LINE_BYTES_MAX {
+                // The channel has an open line only if it has no start here.
+                start.append(&mut self.take_open(channel));
+                ready = bytes;
             } else {
-                formed.extend_from_slice(line);
+                open.extend_from_slice(rest);
             }
         }
-        formed
+        if !style.changes_lines() {
+            return (start, ready);
+        }
+        start.extend_from_slice(ready);
+        let form = |line: &[u8]| style.line(&channel.0, channel.1, origin, time, line);
+        (start.split_inclusive(|&byte| byte == b'\n').flat_map(form).collect(), &[])
     }
 
     /// Whether a channel has an open line.
@@ -79,8 +82,10 @@ mod tests {
     #[test]
     fn lines_of_two_ranks_do_not_mix_and_the_end_gives_the_rest() {
         let (mut lines, style) = (Lines::default(), OutputStyle::default());
-        let mut take =
-            |rank, bytes: &[u8]| String::from_utf8(lines.take(&style, &channel(rank), bytes, None, "")).unwrap();
+        let mut take = |rank, bytes: &[u8]| {
+            let (start, rest) = lines.take(&style, &channel(rank), bytes, None, "");
+            String::from_utf8([&start, rest].concat()).unwrap()
+        };
         assert_eq!(take(0, b"one\ntw"), "one\n");
         assert_eq!(take(1, b"other"), "");
         assert_eq!(take(0, b"o\n"), "two\n");
@@ -94,8 +99,10 @@ mod tests {
     fn raw_output_and_long_lines_do_not_wait() {
         let mut lines = Lines::default();
         let raw = OutputStyle { is_raw: true, ..OutputStyle::default() };
-        assert_eq!(lines.take(&raw, &channel(0), b"prompt? ", None, ""), b"prompt? ");
-        let long = vec![b'x'; LINE_BYTES_MAX];
-        assert_eq!(lines.take(&OutputStyle::default(), &channel(0), &long, None, "").len(), LINE_BYTES_MAX);
+        assert_eq!(lines.take(&raw, &channel(0), b"prompt? ", None, ""), (Vec::new(), b"prompt? ".as_slice()));
+        let (style, long) = (OutputStyle::default(), vec![b'x'; LINE_BYTES_MAX - 1]);
+        assert_eq!(lines.take(&style, &channel(0), &long, None, ""), (Vec::new(), [].as_slice()));
+        assert_eq!(lines.take(&style, &channel(0), b"x", None, ""), (long, b"x".as_slice()));
+        assert!(!lines.is_open(&channel(0)));
     }
 }

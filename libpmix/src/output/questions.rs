@@ -1,5 +1,6 @@
-//! Lines without an end, which may be questions to the user. Such a line is written when no more of it has come for a
-//! time.
+//! Lines without an end, which may be questions to the user. Such a line is written when no output has come for a time,
+//! of any source: behind it, the line of another source would not be whole. If other sources write all the time, it is
+//! written when no more of it has come for a longer time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -13,11 +14,14 @@ pub(super) struct Questions {
     last: BTreeMap<Channel, Option<Instant>>,
     /// The channels by the time at which they are looked at.
     order: VecDeque<(Instant, Channel)>,
+    /// The time of the last piece of any channel.
+    last_of_all: Option<Instant>,
 }
 
 impl Questions {
     /// Notes that a piece has come, and whether the channel's line is open after it.
     pub(super) fn note(&mut self, channel: &Channel, is_open: bool, now: Instant) {
+        self.last_of_all = Some(now);
         if let Some(last) = self.last.get_mut(channel) {
             *last = is_open.then_some(now);
         } else if is_open {
@@ -35,14 +39,14 @@ impl Questions {
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Channel> {
         while self.next_look().is_some_and(|at| at <= now) {
             let (_, channel) = self.order.pop_front()?;
-            match self.last.remove(&channel)? {
-                Some(last) if last + QUIET_TIME <= now => return Some(channel),
-                Some(last) => {
-                    self.last.insert(channel.clone(), Some(last));
-                    self.order.push_back((last + QUIET_TIME, channel));
-                }
-                None => {}
+            let Some(last) = self.last.remove(&channel)? else { continue };
+            let quiet_at = self.last_of_all.unwrap_or(last) + QUIET_TIME;
+            let due_at = quiet_at.min(last + BUSY_QUIET_TIME);
+            if due_at <= now {
+                return Some(channel);
             }
+            self.last.insert(channel.clone(), Some(last));
+            self.order.push_back((due_at, channel));
         }
         None
     }
@@ -50,6 +54,8 @@ impl Questions {
 
 /// How long the end of a line may take. People do not notice such a delay of a question.
 const QUIET_TIME: Duration = Duration::from_millis(50);
+/// The same while other sources write.
+const BUSY_QUIET_TIME: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -58,24 +64,41 @@ mod tests {
     use super::super::stream::Stream;
     use super::*;
 
+    fn channel(rank: u32) -> Channel {
+        (ProcId::new(Namespace::new("job").unwrap(), rank), Stream::Stdout)
+    }
+
     #[test]
     #[expect(clippy::disallowed_methods, reason = "any moment will do")]
     fn a_line_is_due_when_no_more_of_it_has_come_for_a_time() {
         let mut questions = Questions::default();
-        let channel = |rank| (ProcId::new(Namespace::new("job").unwrap(), rank), Stream::Stdout);
         let begin = Instant::now();
         let at = |millis| begin + Duration::from_millis(millis);
         questions.note(&channel(0), false, at(0));
         assert_eq!(questions.next_look(), None);
         questions.note(&channel(0), true, at(0));
         questions.note(&channel(1), true, at(10));
-        questions.note(&channel(2), true, at(20));
-        questions.note(&channel(1), true, at(40));
-        questions.note(&channel(2), false, at(40));
-        assert_eq!(questions.take_due(at(49)), None);
-        assert_eq!(questions.take_due(at(50)), Some(channel(0)));
-        assert_eq!(questions.take_due(at(89)), None);
-        assert_eq!(questions.take_due(at(90)), Some(channel(1)));
-        assert_eq!((questions.take_due(at(1000)), questions.next_look()), (None, None));
+        questions.note(&channel(1), false, at(20));
+        assert_eq!(questions.take_due(at(69)), None);
+        assert_eq!(questions.take_due(at(70)), Some(channel(0)));
+        assert_eq!((questions.take_due(at(5000)), questions.next_look()), (None, None));
+    }
+
+    /// Regression: a source that paused in a line had it written in pieces, between the lines of others.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any moment will do")]
+    fn a_line_waits_while_others_write_but_not_for_ever() {
+        let mut questions = Questions::default();
+        let begin = Instant::now();
+        let at = |millis| begin + Duration::from_millis(millis);
+        questions.note(&channel(0), true, at(0));
+        for millis in (10..1000).step_by(10) {
+            questions.note(&channel(1), false, at(millis));
+            assert_eq!(questions.take_due(at(millis)), None);
+        }
+        let next = questions.next_look().unwrap();
+        assert!(next <= at(1000), "{:?}", next - begin);
+        questions.note(&channel(1), false, at(1000));
+        assert_eq!(questions.take_due(at(1000)), Some(channel(0)));
     }
 }

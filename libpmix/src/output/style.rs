@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use modex::keys;
 use modex::output::{FileDirectives, XmlElement};
+use modex::runtime::understood::OF_OUTPUT_FORMS;
 use modex::runtime::{TAG_OUTPUT, TIMESTAMP_OUTPUT, XML_OUTPUT, parameter_flag};
 use modex::types::{Info, ProcId, Value};
 
@@ -102,12 +103,12 @@ impl OutputStyle {
     /// Whether a key is a directive for the form of lines, which every process can honour. Directives for files are
     /// not.
     pub(crate) fn is_form(key: &str) -> bool {
-        Self::default().place_of(key).is_some() && !Self::is_of_origin(key)
+        OF_OUTPUT_FORMS.contains(&key)
     }
 
     /// Whether a key is one of these directives.
     pub(crate) fn is_directive(key: &str) -> bool {
-        Self::default().place_of(key).is_some() || FileDirectives::KEYS.contains(&key)
+        Self::is_form(key) || Self::is_of_origin(key) || FileDirectives::KEYS.contains(&key)
     }
 
     /// Takes a directive. Other keys are ignored.

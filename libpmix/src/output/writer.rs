@@ -4,16 +4,16 @@
 //! everything is written.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use modex::output::write_whole;
 use modex::runtime::spawn_thread;
 use modex::types::{Namespace, ProcId};
-use nix::errno::Errno;
 use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::{Condvar, Mutex};
 
 use super::files::{JobOutput, OpenedPaths, OutputFiles};
@@ -181,7 +181,7 @@ impl Sinks {
         while let Some(channel) = self.questions.take_due(now()) {
             let question = self.lines.take_open(&channel);
             if let Some(job) = self.jobs.get(&channel).cloned().filter(|_| !question.is_empty()) {
-                self.put(&job, &channel, &question);
+                self.put(&job, &channel, [&question, &[]]);
             }
         }
     }
@@ -189,10 +189,8 @@ impl Sinks {
     fn write(&mut self, job: &Arc<JobOutput>, channel: Channel, bytes: &[u8]) {
         let origin = job.style.needs_origin().then(|| self.origin(&channel.0)).flatten();
         let time_text = if job.style.needs_time() { time() } else { String::new() };
-        let formed = self.lines.take(&job.style, &channel, bytes, origin.as_ref(), &time_text);
-        if !formed.is_empty() {
-            self.put(job, &channel, &formed);
-        }
+        let (start, rest) = self.lines.take(&job.style, &channel, bytes, origin.as_ref(), &time_text);
+        self.put(job, &channel, [&start, rest]);
         if job.style.shows_questions {
             self.questions.note(&channel, self.lines.is_open(&channel), now());
         }
@@ -211,13 +209,16 @@ impl Sinks {
         Some(origin)
     }
 
-    fn put(&mut self, job: &JobOutput, channel: &Channel, formed: &[u8]) {
+    fn put(&mut self, job: &JobOutput, channel: &Channel, formed: [&[u8]; 2]) {
+        if formed.iter().all(|part| part.is_empty()) {
+            return;
+        }
         let (source, stream) = channel;
         let stream = job.stream_of_file(*stream);
         if job.style.files.place.is_some() {
             let file = self.files.open(job, source, stream);
-            if let Some(Err(error)) = file.map(|file| write_to(file.as_fd(), formed)) {
-                self.files.give_up(source, stream, error);
+            if let Some(Err(error)) = file.map(|file| write_whole(file.as_fd(), formed)) {
+                self.files.give_up(source, stream, &error);
             }
             if !job.is_copied {
                 return;
@@ -252,12 +253,18 @@ enum Next {
     Over,
 }
 
+/// How much later than planned questions are looked at while there is work.
+const LATENESS_MAX: Duration = Duration::from_secs(1);
+
 fn next(shared: &Shared, look_at: Option<Instant>) -> Next {
     let mut queue = shared.queue.lock();
+    let is_late = look_at.is_some_and(|at| at + LATENESS_MAX <= now());
     loop {
-        if look_at.is_some_and(|at| at <= now()) {
+        // Work without an end must not keep questions from the user.
+        if is_late && !queue.is_closed {
             return Next::Look;
         }
+        // The rest of an open line may be here already.
         if let Some(work) = queue.work.pop_front() {
             queue.size_bytes = queue.size_bytes.saturating_sub(work.size_bytes());
             drop(queue);
@@ -266,6 +273,9 @@ fn next(shared: &Shared, look_at: Option<Instant>) -> Next {
         }
         if queue.is_closed {
             return Next::Over;
+        }
+        if look_at.is_some_and(|at| at <= now()) {
+            return Next::Look;
         }
         match look_at {
             Some(at) => drop(shared.changed.wait_until(&mut queue, at)),
@@ -276,35 +286,20 @@ fn next(shared: &Shared, look_at: Option<Instant>) -> Next {
 
 impl OutputStyle {
     /// Writes to a stream of this process.
-    pub(crate) fn write_to_own(&self, stream: Stream, formed: &[u8]) {
+    pub(crate) fn write_to_own(&self, stream: Stream, formed: [&[u8]; 2]) {
         if stream == Stream::Stdout || self.is_merged {
-            report_closed(write_to(std::io::stdout().as_fd(), formed));
+            report_closed(write_whole(std::io::stdout().as_fd(), formed));
         } else {
-            report_closed(write_to(std::io::stderr().as_fd(), formed));
+            report_closed(write_whole(std::io::stderr().as_fd(), formed));
         }
     }
 }
 
 /// The reader of this process's own output may have gone.
-fn report_closed(written: Result<(), Errno>) {
+fn report_closed(written: io::Result<()>) {
     if let Err(error) = written {
         tracing::debug!(%error, "output can't be written");
     }
-}
-
-/// Writes all bytes, also to a terminal or pipe that does not block.
-fn write_to(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match nix::unistd::write(to, bytes) {
-            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-            Err(Errno::EINTR) => {}
-            Err(Errno::EAGAIN) => {
-                let _ = poll(&mut [PollFd::new(to, PollFlags::POLLOUT)], PollTimeout::NONE);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a question appears after a time")]
@@ -350,6 +345,19 @@ mod tests {
         assert_eq!(std::fs::read_to_string(directory.path().join("all.out")).unwrap(), "0\n1\n2\n");
     }
 
+    /// Regression: a source that wrote without a pause kept the questions of others from the user.
+    #[test]
+    fn questions_are_looked_at_in_the_middle_of_work() {
+        let shared = Shared { queue: Mutex::default(), changed: Condvar::default() };
+        for rank in 0..2 {
+            shared.queue.lock().push(Work::End(source(rank).namespace));
+        }
+        assert!(matches!(next(&shared, Some(now())), Next::Work(_)));
+        let long_ago = now().checked_sub(LATENESS_MAX).unwrap();
+        assert!(matches!(next(&shared, Some(long_ago)), Next::Look));
+        assert!(matches!(next(&shared, None), Next::Work(_)));
+    }
+
     /// Regression: on a full disk the output was lost in silence, and each piece was tried again.
     #[test]
     fn a_file_that_can_not_be_written_is_given_up_until_the_end_of_its_stream() {
@@ -357,7 +365,7 @@ mod tests {
         let job = Arc::new(job(Place::File(directory.path().join("f"))));
         let mut sinks = Sinks::new(OpenedPaths::default(), |_| None);
         sinks.write(&job, (source(3), Stream::Stdout), b"first\n");
-        sinks.files.give_up(&source(3), Stream::Stdout, Errno::ENOSPC);
+        sinks.files.give_up(&source(3), Stream::Stdout, &io::ErrorKind::StorageFull.into());
         sinks.write(&job, (source(3), Stream::Stdout), b"lost\n");
         assert_eq!(sinks.files.open_count(), 0);
         sinks.write(&job, (source(3), Stream::Stdout), b"");

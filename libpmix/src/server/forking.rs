@@ -18,6 +18,7 @@ use modex::gds::registration::JobDescription;
 use modex::keys::{self, TypedKey};
 use modex::proto::Spawn;
 use modex::ptl::LAUNCHER_SERVER_NAME;
+use modex::runtime::understood::{OF_DEBUGGED_JOBS, OF_FORKED_APPS, OF_FORKED_JOBS};
 use modex::types::codes::iof_channel::{FWD_STDERR_CHANNEL, FWD_STDOUT_CHANNEL};
 use modex::types::{App, AsStatus, Info, InfoFlags, Namespace, ProcId, Status, Text, Value};
 use modex::{Capabilities, EnvironmentChange, Host, Server};
@@ -31,27 +32,6 @@ use super::state::{self, ServerProcess};
 use super::upcall::ModuleHost;
 use crate::output::OutputStyle;
 use crate::process::{self, Member};
-
-/// Directives that the processes find in the description of their job.
-const DESCRIBED: [&str; 4] = [
-    keys::SPAWN_TOOL.name(),
-    keys::LAUNCH_DIRECTIVES.name(),
-    keys::DEBUG_STOP_IN_INIT.name(),
-    keys::DEBUG_STOP_IN_APP.name(),
-];
-
-/// Directives of a job that are honoured here, beside those for the environment and the output. Events about the end
-/// are raised without a directive.
-const OF_JOB: [&str; 5] = [
-    keys::FWD_STDOUT.name(),
-    keys::FWD_STDERR.name(),
-    keys::NOHUP.name(),
-    keys::NOTIFY_COMPLETION.name(),
-    keys::NOTIFY_JOB_EVENTS.name(),
-];
-
-/// Directives that an application may have, too.
-const OF_APP: [&str; 2] = [keys::FORKEXEC_AGENT.name(), keys::WDIR.name()];
 
 /// A tool starts a launcher rather than a job of this size.
 const PROCESSES_MAX: u32 = 1024;
@@ -96,9 +76,10 @@ pub(crate) fn spawn(request: &Spawn) -> Result<Namespace, Status> {
 fn refuse_unmet(request: &Spawn, is_nohup: bool) -> Result<(), Status> {
     let is_change = |info: &Info| EnvironmentChange::read(info).is_some();
     let is_output = |key: &str| !is_nohup && OutputStyle::is_directive(key);
-    let is_of_job = |key: &str| is_output(key) || DESCRIBED.contains(&key) || OF_JOB.contains(&key);
-    let of_job = |info: &&Info| keys::is_unmet(info, |key| is_change(info) || is_of_job(key) || OF_APP.contains(&key));
-    let of_app = |info: &&Info| keys::is_unmet(info, |key| is_change(info) || OF_APP.contains(&key));
+    let is_of_job = |key: &str| is_output(key) || OF_DEBUGGED_JOBS.contains(&key) || OF_FORKED_JOBS.contains(&key);
+    let of_job =
+        |info: &&Info| keys::is_unmet(info, |key| is_change(info) || is_of_job(key) || OF_FORKED_APPS.contains(&key));
+    let of_app = |info: &&Info| keys::is_unmet(info, |key| is_change(info) || OF_FORKED_APPS.contains(&key));
     let mut infos = request.apps.iter().flat_map(|app| &app.info);
     match request.job.iter().find(of_job).or_else(|| infos.find(of_app)) {
         Some(info) => {
@@ -180,7 +161,7 @@ fn register(process: &ServerProcess, job: &Namespace, request: &Spawn, apps: &[(
         let argv = app.argv.iter().map(Text::to_string_lossy);
         description = description.app(*count, argv, directory.to_string_lossy());
     }
-    for info in request.job.iter().filter(|info| DESCRIBED.contains(&info.key.as_str())) {
+    for info in request.job.iter().filter(|info| OF_DEBUGGED_JOBS.contains(&info.key.as_str())) {
         description = description.job_value(info.key.clone(), info.value.clone());
     }
     let description = description.build().map_err(|_| Status::ERR_BAD_PARAM)?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use modex::Server;
 use modex::keys;
+use modex::runtime::understood::{OF_ASKED_SERVERS, OF_COLLECTIONS, OF_INVENTORIES};
 use modex::types::{AsStatus, Info, InfoFlags, Key, Status, Value};
 
 use super::completion::perform;
@@ -88,9 +89,8 @@ impl CollectDirectives {
         let of = |key: &'static str| others.iter().filter(move |info| info.key.as_str() == key).map(|info| &info.value);
         let address = |value: &Value| value.as_str().map(str::to_owned).ok_or(Failure(Status::ERR_BAD_PARAM));
         let addresses: Vec<String> = of(keys::SERVER_URI.name()).map(address).collect::<Result<_, _>>()?;
-        // The time limit is that of the asked servers.
-        let understood = [keys::SERVER_URI.name(), keys::TIMEOUT.name()];
-        from_c::refuse_others(&others, if addresses.is_empty() { &understood[..1] } else { &understood })?;
+        let of_addresses: &[&str] = if addresses.is_empty() { &[] } else { &OF_ASKED_SERVERS };
+        from_c::refuse_others(&others, &[&OF_COLLECTIONS, of_addresses].concat())?;
         let is_required = |info: &Info| info.flags().contains(InfoFlags::REQUIRED);
         if flags.iter().any(|info| is_required(info) && info.value.as_bool().is_none()) {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
@@ -164,11 +164,9 @@ pub extern "C-unwind" fn PMIx_server_deliver_inventory<'a>(
     guard_status(|| {
         let infos = from_c::infos(info.counted(ninfo))?;
         from_c::refuse_required(&from_c::infos(directives.counted(ndirs))?)?;
-        let (inventories, others): (Vec<Info>, Vec<Info>) =
-            infos.into_iter().partition(|info| info.key.as_str() == Server::INVENTORY);
-        let others: Vec<Info> = others.into_iter().filter(|info| info.key.as_str() != keys::HOSTNAME.name()).collect();
-        from_c::refuse_required(&others)?;
-        let blobs: Result<Vec<Vec<u8>>, Failure> = inventories.into_iter().map(blob_of).collect();
+        from_c::refuse_others(&infos, &OF_INVENTORIES)?;
+        let inventories = infos.into_iter().filter(|info| info.key.as_str() == Server::INVENTORY);
+        let blobs: Result<Vec<Vec<u8>>, Failure> = inventories.map(blob_of).collect();
         let blobs = blobs?;
         perform(cbfunc, cbdata, |server| server.deliver_inventory(blobs))
     })

@@ -2,6 +2,7 @@
 
 use modex::IofOutput;
 use modex::keys;
+use modex::runtime::understood::OF_DELIVERED_OUTPUT;
 use modex::types::codes::iof_channel;
 use modex::types::{InfoFlags, Status};
 
@@ -38,8 +39,7 @@ pub extern "C-unwind" fn PMIx_server_IOF_deliver<'a>(
         let source = from_c::some_proc(source, None)?;
         let bytes = from_c::byte_object(bo)?;
         let mut info = from_c::infos(info.counted(ninfo))?;
-        let understood = [keys::IOF_COMPLETE.name(), keys::IOF_LOCAL_OUTPUT.name()];
-        from_c::refuse_others(&info, &understood)?;
+        from_c::refuse_others(&info, &OF_DELIVERED_OUTPUT)?;
         process.output.deliver(&source, channel, &bytes, &info);
         // This process honours it, and no other one could.
         for info in info.iter_mut().filter(|info| info.key.as_str() == keys::IOF_LOCAL_OUTPUT.name()) {

@@ -126,6 +126,7 @@ fn end(ended: Option<Arc<ServerProcess>>) {
     process.open_work.end();
     upcall::abandon_all();
     process.output.finish();
+    process.pulled.finish();
 }
 
 /// Time that `PMIx_server_finalize` waits for a running callback: it may be waiting for a lock that the caller holds.
@@ -173,13 +174,12 @@ pub(crate) fn end_of_tool() {
 fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
     options.take_file_of_environment();
     let exchange = options.exchange.or_else(stand_in::exchange_form).unwrap_or_default();
-    let bridge = Bridge::new(module, exchange).with_gateway(options.is_gateway);
-    if options.has_storage {
-        bridge.facts.note_storage(options.stages_files);
-    }
-    let bridge = Arc::new(bridge);
+    let bridge = Arc::new(Bridge::new(module, exchange).with_gateway(options.is_gateway));
+    let capabilities = ModuleHost::new(Arc::clone(&bridge)).capabilities();
+    options.services(capabilities).for_each(|service| bridge.facts.note_service(service));
     let sharing = options.topology.sharing();
     let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
+    let is_order_strict = options.is_order_strict;
     let mut output = std::mem::take(&mut options.output);
     output.is_local.get_or_insert_with(|| !parent::has_starter());
     let builder = options.builder(Arc::clone(&topology), sharing)?;
@@ -190,7 +190,8 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
             _ => Status::ERR_INIT,
         })
     })?;
-    let process = Arc::new(ServerProcess::new(server, bridge, topology).with_output(output));
+    let process =
+        Arc::new(ServerProcess::new(server, bridge, topology).with_output(output).with_strict_order(is_order_strict));
     state::replace(Some(Arc::clone(&process)));
     process::change(|state| state.server = Some(process));
     Ok(())

@@ -47,3 +47,4 @@ pub(crate) use lifecycle::{end_of_tool, serve_launcher, serve_tool};
 pub use module::ModulePointer;
 pub(crate) use options::is_server_option;
 pub(crate) use state::own_fabric;
+pub(crate) use upcall::HOST_PIECE_BYTES;

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use modex::keys;
 use modex::proto::exchange::ExchangeForm;
+use modex::runtime::understood::OF_SERVERS;
 use modex::runtime::{REPORT_URI, SECURITY_MODULES, names_module, parameter_value, trusted_variable};
 use modex::storage_systems::MountTable;
 use modex::types::{AsStatus, InfoFlags, ProcId, Status, Value};
 use modex::{
-    AddressReport, FabricSource, OutputSettings, Server, ServerBuilder, SocketAccess, StaticPorts, ToolAdmission,
-    ToolRole, ToolSupport, TopologySharing,
+    AddressReport, Capabilities, FabricSource, OutputSettings, Server, ServerBuilder, ServerService, SocketAccess,
+    StaticPorts, ToolAdmission, ToolRole, ToolSupport, TopologySharing,
 };
 use nix::unistd::{geteuid, getpid};
 
 use super::tcp::TcpSettings;
-use super::topology_options::TopologyOptions;
+use super::topology_options::{TOPOLOGY, TopologyOptions};
 use crate::form::List;
 use crate::guard::Failure;
 use crate::output::OutputStyle;
@@ -46,9 +47,9 @@ pub(super) struct Options {
     /// Whether the library makes and checks credentials.
     has_credentials: bool,
     /// Whether the library answers queries about storage.
-    pub(super) has_storage: bool,
+    has_storage: bool,
     /// Whether it also stages files.
-    pub(super) stages_files: bool,
+    stages_files: bool,
     requires_staging: bool,
     /// The fabric for which the library answers.
     fabric: Option<FabricSource>,
@@ -59,6 +60,8 @@ pub(super) struct Options {
     pub(super) output: OutputStyle,
     /// Kept output, and the size of deliveries.
     forwarding: OutputSettings,
+    /// Whether a wrong order of registration, support and fork is an error.
+    pub(super) is_order_strict: bool,
 }
 
 impl Options {
@@ -95,7 +98,7 @@ impl Options {
                 options.forwarding.take(name, &value)?;
                 continue;
             }
-            if options.flag_mut(name).is_none() && !OTHER_OPTIONS.contains(&name) {
+            if !OF_SERVERS.contains(&name) && !OWN_OPTIONS.contains(&name) {
                 if complete && is_required {
                     return Err(Failure(Status::ERR_NOT_SUPPORTED));
                 }
@@ -214,6 +217,7 @@ impl Options {
             (CREDENTIALS, &mut self.has_credentials),
             (STORAGE, &mut self.has_storage),
             (STORAGE_DIRECTIVES, &mut self.stages_files),
+            (STRICT_ORDER, &mut self.is_order_strict),
         ];
         flags.into_iter().find(|(key, _)| *key == name).map(|(_, flag)| flag)
     }
@@ -227,6 +231,22 @@ impl Options {
     fn tool_support(&self) -> ToolSupport {
         let admission = if self.admits_tools() { ToolAdmission::Assigned } else { ToolAdmission::Refused };
         ToolSupport { admission, ..self.tools.clone() }
+    }
+
+    /// The services in which the server stands in for a host with these capabilities.
+    pub(super) fn services(&self, host: Capabilities) -> impl Iterator<Item = ServerService> {
+        let services = [
+            (self.has_name_service, ServerService::Names, Capabilities::PUBLISH),
+            (self.has_file_monitor, ServerService::FileMonitor, Capabilities::MONITOR),
+            (self.has_resource_monitor, ServerService::ResourceMonitor, Capabilities::MONITOR),
+            (self.has_credentials, ServerService::Credentials, Capabilities::GET_CREDENTIAL),
+            (self.fabric.is_some(), ServerService::Fabric, Capabilities::FABRIC_REGISTER),
+            (self.tools.is_scheduler, ServerService::Scheduler, Capabilities::ALLOCATE),
+            (self.has_storage, ServerService::Storage, Capabilities::empty()),
+            (self.stages_files, ServerService::FileStaging, Capabilities::empty()),
+        ];
+        let is_on = move |(is_asked, _, capability): &(bool, _, _)| *is_asked && !host.intersects(*capability);
+        services.into_iter().filter(is_on).map(|(_, service, _)| service)
     }
 
     /// Takes a tool's name, and admits tools. A tool writes output, unless told otherwise.
@@ -309,6 +329,9 @@ const STORAGE: &str = "modex.storage";
 /// Our own info: whether the library with storage also stages, moves and caches files.
 const STORAGE_DIRECTIVES: &str = "modex.storage.directives";
 
+/// Our own info: whether a wrong order of registration, support and fork is an error.
+const STRICT_ORDER: &str = "modex.strict_order";
+
 /// Our own info: the fabric for which the library answers where the host's table has no function, as `FORM:PATH`.
 const FABRIC: &str = "modex.fabric";
 
@@ -376,21 +399,20 @@ fn file_of_environment() -> Option<PathBuf> {
     trusted_variable(FILE_VARIABLE).map(PathBuf::from)
 }
 
-/// Options that are no flags. The flags are those of [`Options::flag_mut`].
-const OTHER_OPTIONS: [&str; 13] = [
-    keys::EXTERNAL_PROGRESS.name(),
-    keys::SERVER_TOOL_SUPPORT.name(),
-    keys::SERVER_NSPACE.name(),
-    keys::SERVER_RANK.name(),
-    keys::HOSTNAME.name(),
-    keys::SERVER_TMPDIR.name(),
-    keys::SYSTEM_TMPDIR.name(),
-    keys::LAUNCHER_RENDEZVOUS_FILE.name(),
-    keys::TCP_REPORT_URI.name(),
+/// Our own options.
+const OWN_OPTIONS: [&str; 12] = [
     EXCHANGE,
     SECURITY,
     FABRIC,
     MODULE_SIZE,
+    TOPOLOGY,
+    NAME_SERVICE,
+    FILE_MONITOR,
+    RESOURCE_MONITOR,
+    CREDENTIALS,
+    STORAGE,
+    STORAGE_DIRECTIVES,
+    STRICT_ORDER,
 ];
 
 /// The roles by which tools find a server.
@@ -404,9 +426,7 @@ const ROLES: [(&str, ToolRole); 4] = [
 /// Whether the server inside a tool reads this info.
 pub(crate) fn is_server_option(name: &str) -> bool {
     let is_output = OutputStyle::is_directive(name) || name == keys::IOF_LOCAL_OUTPUT.name();
-    let is_option = OTHER_OPTIONS.contains(&name) || Options::default().flag_mut(name).is_some();
-    let is_of_part = TopologyOptions::is_option(name) || TcpSettings::is_option(name);
-    is_output || is_option || is_of_part || OutputSettings::is_directive(name)
+    is_output || OutputSettings::is_directive(name) || OF_SERVERS.contains(&name) || OWN_OPTIONS.contains(&name)
 }
 
 #[cfg(test)]

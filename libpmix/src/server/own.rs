@@ -12,7 +12,7 @@ use super::state::ServerProcess;
 use crate::child_input::ChildInput;
 use crate::client::KeptValues;
 use crate::hwloc::{self, RawTopology};
-use crate::output::Stream;
+use crate::output::{PullOutputs, Stream};
 use crate::server_role::ServerRole;
 
 impl ServerRole for ServerProcess {
@@ -31,6 +31,10 @@ impl ServerRole for ServerProcess {
 
     fn has_global_syslog(&self) -> bool {
         self.bridge.is_gateway
+    }
+
+    fn outputs(&self) -> &PullOutputs {
+        &self.pulled
     }
 
     fn write_log(&self, stream: Stream, text: &[u8]) {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use modex::runtime::QueuedSetup;
-use modex::types::{AsStatus, Info, InfoFlags, Namespace, Status};
+use modex::runtime::understood::OF_FORWARDED_VARIABLES;
+use modex::types::{AsStatus, Info, Namespace, Status};
 use modex::{EnvironmentChange, EnvironmentPatterns, SetupError};
 
 use super::completion::perform_at_once;
@@ -36,23 +37,17 @@ pub extern "C-unwind" fn PMIx_Forward_envars<'a>(
         let namespace = from_c::namespace(nspace, None)?;
         let text = from_c::text(pattern)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let wanted = patterns(&namespace, &text.to_string())?;
-        let mut excluded = Vec::new();
-        for directive in from_c::infos(directives.counted(ndirs))? {
-            if directive.key.as_str() == EXCLUDE {
-                excluded.push(directive.value.as_str().ok_or(Failure(Status::ERR_BAD_PARAM))?.to_owned());
-            } else if directive.flags().contains(InfoFlags::REQUIRED) {
-                return Err(Failure(Status::ERR_NOT_SUPPORTED));
-            }
-        }
+        let directives = from_c::infos(directives.counted(ndirs))?;
+        from_c::refuse_others(&directives, &OF_FORWARDED_VARIABLES)?;
+        let excluded = directives.iter().filter(|info| OF_FORWARDED_VARIABLES.contains(&info.key.as_str()));
+        let excluded: Option<Vec<&str>> = excluded.map(|info| info.value.as_str()).collect();
+        let excluded = excluded.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let none = EnvironmentPatterns::default();
         let unwanted = if excluded.is_empty() { none } else { patterns(&namespace, &excluded.join(";"))? };
         let forwarded = process.server().forward_variables(&namespace, &wanted, &unwanted);
         forwarded.map_err(|error| refused(&namespace, &error))
     })
 }
-
-/// Our own info: patterns of variables that a job does not get.
-const EXCLUDE: &str = "modex.exclude_envars";
 
 fn patterns(namespace: &Namespace, text: &str) -> Result<EnvironmentPatterns, Failure> {
     text.parse().map_err(|error| {
@@ -144,7 +139,8 @@ fn refused(namespace: &Namespace, error: &SetupError) -> Failure {
 /// with Get. Other infos are ignored. An array that was collected for another job is refused.
 ///
 /// The job may be registered before or after. PRRTE, Open MPI 4.1 and psmgmt register it before, OpenPMIx's own test
-/// programs after. See the standard's function of the same name.
+/// programs after. With the info `modex.strict_order` of `PMIx_server_init`, a job that is not registered is refused.
+/// See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -158,11 +154,20 @@ pub extern "C-unwind" fn PMIx_server_setup_local_support<'a>(
     perform_at_once(cbfunc, cbdata, |process| {
         let namespace = from_c::namespace(nspace, None)?;
         let infos: Vec<Info> = from_c::infos(info.counted(ninfo))?;
+        if process.is_order_strict
+            && !process.jobs.read(|jobs| jobs.get(&namespace).is_some_and(|job| job.is_registered))
+        {
+            tracing::error!(%namespace, "PMIx_server_setup_local_support: the job is not registered; register it first");
+            return Err(Failure(Status::ERR_INVALID_NAMESPACE));
+        }
         // Calls for one job may run on several threads. The environment of the last one has all changes.
         let _order = process.environment_order.lock();
         let changes = process.server().setup_local_support(&namespace, &infos);
         let changes: Arc<[EnvironmentChange]> = changes.map_err(|error| refused(&namespace, &error))?.into();
-        process.jobs.change(|jobs| jobs.entry(namespace.clone()).or_default().changes = Arc::clone(&changes));
+        process.jobs.change(|jobs| {
+            let job = jobs.entry(namespace.clone()).or_default();
+            (job.is_supported, job.changes) = (true, Arc::clone(&changes));
+        });
         Ok(())
     })
 }

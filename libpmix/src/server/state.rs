@@ -19,7 +19,7 @@ use super::open_work::OpenWork;
 use super::upcall::Bridge;
 use crate::client::KeptValues;
 use crate::guard::Failure;
-use crate::output::{Origin, OutputStyle};
+use crate::output::{Origin, OutputStyle, PullOutputs};
 use crate::topology::HostTopology;
 
 /// A server, its host's functions, and data of the host that the server core does not hold.
@@ -32,9 +32,13 @@ pub(super) struct ServerProcess {
     pub(super) jobs: Forkable<BTreeMap<Namespace, Job>>,
     /// Held while a call adds to the environment of a job.
     pub(super) environment_order: Mutex<()>,
+    /// Whether a wrong order of registration, support and fork is an error, as the host asked.
+    pub(super) is_order_strict: bool,
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
     pub(super) output: LocalOutput,
+    /// The pulls whose output this process writes.
+    pub(super) pulled: PullOutputs,
     pub(super) forked: Arc<Forked>,
     pub(super) open_work: Arc<OpenWork>,
 }
@@ -44,6 +48,8 @@ pub(super) struct ServerProcess {
 pub(super) struct Job {
     /// Whether the host has asked for the registration.
     pub(super) is_registered: bool,
+    /// Whether the node is prepared for it.
+    pub(super) is_supported: bool,
     /// Changes of the environment that `PMIx_server_setup_local_support` prepared.
     pub(super) changes: Arc<[EnvironmentChange]>,
 }
@@ -59,9 +65,27 @@ static OF_PARENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
 impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
         let (jobs, environment_order) = (Forkable::new(BTreeMap::new()), Mutex::default());
-        let output = LocalOutput::new(OutputStyle::default(), origin_of);
+        let (output, pulled) = (LocalOutput::new(OutputStyle::default(), origin_of), PullOutputs::default());
         let (kept, forked, open_work) = (KeptValues::default(), Arc::default(), Arc::default());
-        Self { server, bridge, kept, jobs, environment_order, topology, output, forked, open_work }
+        let is_order_strict = false;
+        Self {
+            server,
+            bridge,
+            kept,
+            jobs,
+            environment_order,
+            is_order_strict,
+            topology,
+            output,
+            pulled,
+            forked,
+            open_work,
+        }
+    }
+
+    /// Refuses a wrong order of registration, support and fork.
+    pub(super) fn with_strict_order(self, is_order_strict: bool) -> Self {
+        Self { is_order_strict, ..self }
     }
 
     /// With a style for output that the host does not give another one.
@@ -159,12 +183,12 @@ mod tests {
         let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
         replace(Some(Arc::new(ServerProcess::new(server, bridge, Arc::default()))));
         let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
-        let expected = current().ok().unwrap().server().setup_fork(&proc).unwrap();
+        let expected = current().ok().unwrap().server().variables_of(&proc).unwrap();
         // SAFETY: the child looks at the state, which takes no lock there, and ends.
         match unsafe { nix::unistd::fork() }.unwrap() {
             nix::unistd::ForkResult::Child => {
                 let is_none = matches!(current(), Err(Failure(Status::ERR_INIT)));
-                let read = here_or_in_parent().ok().map(|process| process.server().setup_fork(&proc));
+                let read = here_or_in_parent().ok().map(|process| process.server().variables_of(&proc));
                 let is_same = read == Some(Ok(expected));
                 // SAFETY: takes any number.
                 unsafe { nix::libc::_exit(i32::from(!is_none || !is_same)) }

@@ -59,10 +59,6 @@ impl TcpSettings {
         })
     }
 
-    pub(super) fn is_option(name: &str) -> bool {
-        Self::default().option_mut(name).is_some()
-    }
-
     /// Takes an info. Returns whether it is one of these options.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::{from_c, pointer};
 
 /// Our own info: "none" forbids reading the machine, "discover" allows it. Has precedence over the variable
 /// `MODEX_TOPOLOGY`.
-const TOPOLOGY: &str = "modex.topology";
+pub(super) const TOPOLOGY: &str = "modex.topology";
 
 /// Source of the topology, and permission to share and to read it.
 #[derive(Debug, Default)]
@@ -24,12 +24,6 @@ pub(super) struct TopologyOptions {
 }
 
 impl TopologyOptions {
-    /// Whether a key is one of these options.
-    pub(super) fn is_option(name: &str) -> bool {
-        let keys = [keys::TOPOLOGY2.name(), keys::TOPOLOGY.name(), keys::HWLOC_SHARE_TOPO.name(), TOPOLOGY];
-        keys.contains(&name) || name == keys::SERVER_SHARE_TOPOLOGY.name() || name == keys::TOPOLOGY_FILE.name()
-    }
-
     /// Takes an option. Returns false if it is no topology option.
     ///
     /// # Errors

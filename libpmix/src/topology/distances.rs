@@ -1,7 +1,8 @@
 //! Distances of devices from a process.
 
+use modex::runtime::understood::OF_DISTANCES;
+use modex::topo;
 use modex::types::{DeviceDistance, Info, Value};
-use modex::{keys, topo};
 
 use super::*;
 use crate::argument::{Count, Counted, In, Items, Marked, Out, OutArray};
@@ -102,8 +103,8 @@ struct Wanted {
 
 impl Wanted {
     fn of(directives: &[Info]) -> Result<Self, Failure> {
-        let [of_kind, of_identity] = [keys::DEVICE_TYPE.name(), keys::DEVICE_ID.name()];
-        from_c::refuse_others(directives, &[of_kind, of_identity])?;
+        let [of_kind, of_identity] = OF_DISTANCES;
+        from_c::refuse_others(directives, &OF_DISTANCES)?;
         let mut wanted = Self { kinds: None, identity: None };
         for directive in directives {
             match (directive.key.as_str(), &directive.value) {
@@ -126,6 +127,7 @@ impl Wanted {
 mod tests {
     use std::collections::BTreeSet;
 
+    use modex::keys;
     use modex::runtime::attributes_of_library;
     use modex::types::{InfoFlags, Key};
 

@@ -171,7 +171,7 @@ impl World {
         self.bootstraps.forgotten(server);
         let peers: Vec<PeerId> =
             self.connections.iter().filter(|(_, of)| of.server == server).map(|(peer, _)| *peer).collect();
-        for peer in peers {
+        for peer in peers.into_iter().chain(self.tools_of(server)) {
             self.end_at_server(peer, false);
             if !comes_again {
                 self.forget_client(peer);

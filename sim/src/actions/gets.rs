@@ -7,7 +7,7 @@ use modex::gds::{AsStatus, KeyRef, Lookup, RealmRequest};
 use modex::keys;
 use modex::proto::{Log, Request};
 use modex::server::PeerId;
-use modex::types::{Info, Key, ProcId, Status, Value};
+use modex::types::{Info, Key, Namespace, ProcId, Status, Value};
 
 use crate::invariants::Reading;
 use crate::process::{CallPurpose, PendingCall, PendingGet, State};
@@ -110,8 +110,10 @@ impl World {
     fn found(&mut self, process: u32, sought: &PendingGet, is_awaited: bool, value: &Value) {
         let Some(reading) = self.reading(process, sought.whose, sought.key, sought.floor) else { return };
         self.rules.value_read(&reading, value);
-        // A process may see its own puts earlier and longer than its server does.
+        // A process may see its own puts earlier and longer than its server does. A server keeps no values of a job
+        // that it does not know, so the process may see them only until its next fence.
         if sought.whose != process
+            && self.is_known_at(process, &sought.request.proc.namespace)
             && let Some(stamp) = Stamp::of(value)
             && let Some(of) = self.process_mut(process)
         {
@@ -167,9 +169,7 @@ impl World {
         let is_word = matches!(status, Status::ERR_NOT_FOUND | Status::ERR_EXISTS_OUTSIDE_SCOPE)
             || (status == Status::ERR_TIMEOUT && !directives.refresh);
         let namespace = &sought.request.proc.namespace;
-        let number = self.job_named(namespace).map(|(number, _)| number);
-        let node = self.node(connection.server.node);
-        let is_held = node.zip(number).is_some_and(|(node, number)| node.registered.contains(&number));
+        let is_held = self.is_registered(connection.server, namespace);
         // A refresh asks for the server's answer. A server has no answer after the job was deregistered there.
         if connection.reader.as_ref().is_some_and(|reader| reader.namespace() == namespace.as_str()) {
             return is_word && (is_held || !directives.refresh);
@@ -178,6 +178,12 @@ impl World {
         let was_stopped = self.process(connection.process).is_some_and(|of| of.stopped_until > sought.begun);
         let is_late = status == Status::ERR_TIMEOUT && was_stopped;
         is_word && is_held && !is_late && !directives.optional && !connection.is_client_gone && !self.is_ending
+    }
+
+    /// Whether the server of a process's node knows a job.
+    fn is_known_at(&self, process: u32, namespace: &Namespace) -> bool {
+        let server = self.process(process).and_then(|of| self.server_at(of.node));
+        server.is_some_and(|server| self.is_registered(server, namespace))
     }
 
     pub(crate) fn reading(&self, reader: u32, whose: u32, key: u8, floor: u32) -> Option<Reading> {

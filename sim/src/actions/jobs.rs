@@ -41,6 +41,7 @@ impl World {
         }
         let namespaces: Vec<Namespace> = self.jobs.iter().map(|job| job.namespace.clone()).collect();
         for node in 0..u32::try_from(self.nodes.len()).unwrap_or(0) {
+            self.server_at(node).into_iter().for_each(|server| self.lose_tools(server));
             for namespace in &namespaces {
                 let Some(server) = self.server_at(node) else { break };
                 let at = self.now + self.latency();

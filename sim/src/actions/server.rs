@@ -212,6 +212,7 @@ impl World {
                 self.admit(server, peer);
                 self.send_down(peer, ToClient::Admitted);
             }
+            Output::AdmitTool(tool, ..) => self.rules.answered(self.now, tool, HELLO),
             Output::Refuse(peer, _) => {
                 self.rules.answered(self.now, peer, HELLO);
                 self.end_at_server(peer, false);
@@ -241,10 +242,14 @@ impl World {
             Output::WithdrawSegment(peer, namespace) => self.send_down(peer, ToClient::Withdrawn(namespace)),
             Output::Forward(peer, forwarded) => self.note_forwarded(peer, &forwarded),
             Output::Notify(peer, delivery) => self.notify(peer, Arc::new(delivery.notice())),
-            Output::Upcall(id, upcall) => return self.upcall(server, id, upcall),
+            Output::Upcall(id, upcall) => {
+                self.note_question_about_output(server, &upcall);
+                return self.upcall(server, id, upcall);
+            }
             Output::Complete(call, result) => self.completed(server, call, result.read()),
-            Output::AdmitTool(..)
-            | Output::Described(_)
+            Output::Described(_)
+            // No host of the simulator pulls output.
+            | Output::HandOver(_)
             // No process of the simulator keeps copies.
             | Output::TellRemoval(..)
             | Output::Raise(_)
@@ -361,13 +366,14 @@ impl World {
 
     /// A connection has ended for the server. A process has gone with its last connection.
     pub(crate) fn end_at_server(&mut self, peer: PeerId, was_admitted: bool) {
+        self.rules.connection_ended(peer);
+        self.output_pulls.iter_mut().for_each(|pulls| pulls.connection_ended(peer));
+        // A tool is no process of the program.
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         connection.is_server_gone = true;
         let (server, process) = (connection.server, connection.process);
-        self.rules.connection_ended(peer);
         self.collectives.connection_ended(peer);
         self.bootstraps.connection_ended(peer);
-        self.output_pulls.iter_mut().for_each(|pulls| pulls.connection_ended(peer));
         self.forget_forming(peer);
         self.invited_groups.connection_ended(peer);
         let ended: Vec<_> = self.commits.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();

@@ -22,21 +22,20 @@ pub(super) enum Container {
 impl Container {
     /// The kind of container that a key names. The old name `PMIX_PROC_DATA` is the same string as the new one.
     pub(super) fn of(key: &str) -> Option<Self> {
-        const SESSION: &str = keys::SESSION_INFO_ARRAY.name();
-        const JOB: &str = keys::JOB_INFO_ARRAY.name();
-        const APP: &str = keys::APP_INFO_ARRAY.name();
-        const PROC: &str = keys::PROC_INFO_ARRAY.name();
-        const NODE: &str = keys::NODE_INFO_ARRAY.name();
-        match key {
-            SESSION => Some(Self::Session),
-            JOB => Some(Self::Job),
-            APP => Some(Self::App),
-            PROC => Some(Self::Proc),
-            NODE => Some(Self::Node),
-            _ => None,
-        }
+        KINDS.into_iter().find(|(name, _)| *name == key).map(|(_, kind)| kind)
     }
 }
+
+const KINDS: [(&str, Container); 5] = [
+    (keys::SESSION_INFO_ARRAY.name(), Container::Session),
+    (keys::JOB_INFO_ARRAY.name(), Container::Job),
+    (keys::APP_INFO_ARRAY.name(), Container::App),
+    (keys::PROC_INFO_ARRAY.name(), Container::Proc),
+    (keys::NODE_INFO_ARRAY.name(), Container::Node),
+];
+
+/// The keys of containers.
+pub(crate) const CONTAINERS: [&str; 5] = [KINDS[0].0, KINDS[1].0, KINDS[2].0, KINDS[3].0, KINDS[4].0];
 
 impl RegisterError {
     /// Adds an entry of the description around the path.

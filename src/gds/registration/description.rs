@@ -94,13 +94,21 @@ impl Description {
     /// Whether there is an entry of this key for the job, also in an array of the job.
     #[must_use]
     pub fn has_of_job(&self, key: &Key) -> bool {
-        let is_in_array = |info: &Info| {
-            let Value::DataArray(array) = &info.value else { return false };
-            let mut elements = array.elements.iter();
-            info.key.as_str() == keys::JOB_INFO_ARRAY.name()
-                && elements.any(|element| matches!(element, Value::Info(info) if info.key == *key))
-        };
-        self.has(key) || self.infos.iter().any(|info| is_in_array(unwrapped(info)))
+        self.has(key) || self.infos_of_job().any(|info| info.key == *key)
+    }
+
+    /// The infos about the job, also those in an array of the job, and the arrays of its parts.
+    pub fn infos_of_job(&self) -> impl Iterator<Item = &Info> {
+        self.infos.iter().map(unwrapped).flat_map(|info| {
+            let elements = match &info.value {
+                Value::DataArray(array) if info.key.as_str() == keys::JOB_INFO_ARRAY.name() => &*array.elements,
+                _ => &[],
+            };
+            let inner = elements
+                .iter()
+                .filter_map(|element| if let Value::Info(info) = element { Some(&**info) } else { None });
+            std::iter::once(info).chain(inner)
+        })
     }
 
     /// The whole description as infos, with the process arrays written out.

@@ -88,6 +88,7 @@ mod table;
 mod tests;
 
 pub(in crate::gds) use coerce::is_of_numbers;
+pub(crate) use container::CONTAINERS;
 pub use context::{Context, DescriptionLimits};
 pub use describe::JobDescription;
 pub use description::Description;

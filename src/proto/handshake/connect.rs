@@ -401,6 +401,13 @@ impl Ids {
         let gid = <[u8; 4]>::try_from(gid).ok()?;
         Some(Self { uid: host_order::from_bytes(*uid), gid: host_order::from_bytes(gid) })
     }
+
+    /// The ids that a process of this user has meant. It may have written them in the other byte order.
+    #[must_use]
+    pub const fn of_user(self, uid: u32) -> Self {
+        let swapped = Self { uid: self.uid.swap_bytes(), gid: self.gid.swap_bytes() };
+        if self.uid != uid && swapped.uid == uid { swapped } else { self }
+    }
 }
 
 fn push_c_string(bytes: &mut Vec<u8>, text: &Text) {

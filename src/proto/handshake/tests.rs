@@ -159,6 +159,18 @@ fn a_credential_of_another_size_is_not_a_native_one() {
     assert_eq!(Ids::from_native_credential(&[0; 9]), None);
 }
 
+/// Regression: a process of the other byte order was refused, unless its user was root.
+#[test]
+fn a_native_credential_is_read_in_either_byte_order() {
+    let ids = Ids { uid: 1000, gid: 1001 };
+    let mut written = native_credential(ids);
+    let read = |written: &[u8]| Ids::from_native_credential(written).unwrap();
+    assert_eq!(read(&written).of_user(1000), ids);
+    written.chunks_mut(4).for_each(<[u8]>::reverse);
+    assert_eq!(read(&written).of_user(1000), ids);
+    assert_ne!(read(&written).of_user(1001).uid, 1001);
+}
+
 #[test]
 fn answers_are_read_as_soon_as_they_are_complete() {
     let accepted = HandshakeAnswer::Accepted { index: 7 }.encode();

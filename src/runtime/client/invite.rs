@@ -142,7 +142,7 @@ impl Session {
         directives: &[Info],
         callback: GroupCallback<Option<Formed>>,
     ) -> Result<(), GroupError> {
-        client::refuse_required(directives, &[keys::TIMEOUT.name()])?;
+        client::refuse_required(directives, &client::UNDERSTOOD_OF_ACCEPTANCES)?;
         let limit = time_limit(directives)?;
         if leader.as_ref().is_some_and(|leader| leader.namespace.is_nobodys()) {
             return Err(GroupError::NobodyLeads { id: id.to_owned() });

@@ -25,7 +25,7 @@ use super::started_fence::StartedFence;
 use crate::client::{Call, CallError, FenceDirectives, Staged, Staging, StagingError, StagingLimits};
 use crate::gds::NamespaceReader;
 use crate::proto::{Abort, Commit};
-use crate::ptl::ServerAddress;
+use crate::ptl::{LAUNCHER_PREFIX, ServerAddress};
 use crate::runtime::shared::data_form::DataForm;
 use crate::runtime::shared::peer_profile::PeerProfile;
 use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
@@ -374,6 +374,14 @@ impl Session {
         &self.peer_profile
     }
 
+    /// The most bytes of one push of input that the server and its host take. PRRTE copies a push into 8 KiB without a
+    /// look at its size, and the tools of OpenPMIx push 4 KiB. Tools know our launcher by its name.
+    #[must_use]
+    pub fn push_bytes_max(&self) -> usize {
+        let is_ours = self.peer_profile.is_ours || self.server.namespace.as_str().starts_with(LAUNCHER_PREFIX);
+        if is_ours { OWN_PUSH_BYTES } else { FOREIGN_PUSH_BYTES }
+    }
+
     /// The form of packed data for the server.
     #[must_use]
     pub const fn data_form(&self) -> DataForm {
@@ -408,6 +416,11 @@ impl Session {
         }
     }
 }
+
+/// The bytes of a push to a server of ours. The pusher waits for each answer. A launcher takes up to 1 MiB.
+const OWN_PUSH_BYTES: usize = 256 << 10;
+/// The bytes of a push to other servers.
+const FOREIGN_PUSH_BYTES: usize = 4 << 10;
 
 impl Drop for Session {
     fn drop(&mut self) {

@@ -73,8 +73,9 @@ const ASKING_MAX: usize = 64;
 /// The longest time for munge's answer. `PMIX_TIMEOUT` may be shorter.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Directives beside the kind.
-const KNOWN: [&str; 3] = [keys::USERID.name(), keys::GRPID.name(), keys::TIMEOUT.name()];
+/// Directives of both requests.
+pub(super) const UNDERSTOOD: [&str; 4] =
+    [keys::CRED_TYPE.name(), keys::USERID.name(), keys::GRPID.name(), keys::TIMEOUT.name()];
 
 impl CredentialDesk {
     pub(super) fn new(loop_sender: LoopSender, munge: Option<Arc<dyn Prover>>) -> Self {
@@ -237,7 +238,7 @@ fn kinds(directives: &[Info]) -> Result<Vec<Kind>, Status> {
             let known = |name: &str| [Kind::Native, Kind::Munge].into_iter().find(|kind| kind.name() == name);
             let kinds: Vec<Kind> = names.split(',').filter_map(|name| known(name.trim())).collect();
             found = Some(kinds).filter(|kinds| !kinds.is_empty()).ok_or(Status::ERR_NOT_SUPPORTED)?.into();
-        } else if keys::is_unmet(directive, |key| KNOWN.contains(&key)) {
+        } else if keys::is_unmet(directive, |key| UNDERSTOOD.contains(&key)) {
             return Err(Status::ERR_NOT_SUPPORTED);
         }
     }

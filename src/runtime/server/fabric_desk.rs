@@ -152,7 +152,7 @@ enum Order {
 }
 
 /// Directives of a registration.
-const KNOWN: [&str; 7] = [
+pub(super) const UNDERSTOOD: [&str; 7] = [
     keys::FABRIC_PLANE.name(),
     keys::FABRIC_IDENTIFIER.name(),
     keys::FABRIC_VENDOR.name(),
@@ -294,7 +294,7 @@ impl Reader {
 
 /// The facts about the plane that a registration means.
 fn registration(fabric: &Fabric, request: &FabricRegister) -> HostReply {
-    if requires_more_than(&request.directives, &KNOWN) {
+    if requires_more_than(&request.directives, &UNDERSTOOD) {
         return HostReply::Status(Status::ERR_NOT_SUPPORTED);
     }
     fabric.select(&request.directives).map_or_else(HostReply::Status, |plane| facts(fabric, plane as u64))

@@ -290,7 +290,8 @@ fn credentials(
         Some(ids) if ids.uid != uid => return Err(IntroductionError::FalseUser { claimed: ids.uid, owner: uid }),
         Some(ids) => ids,
         None if security == SECURITY_NATIVE.as_bytes() => {
-            Ids::from_native_credential(&connect.credential).ok_or(IntroductionError::Credential { size_bytes })?
+            let written = Ids::from_native_credential(&connect.credential);
+            written.ok_or(IntroductionError::Credential { size_bytes })?.of_user(uid)
         }
         None if security == SECURITY_NONE.as_bytes() && size_bytes == 0 => {
             Ids { uid, gid: server::Credentials::GROUP_UNKNOWN }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use parking_lot::Mutex;
 
-use super::attribute_support::{self, HostAttributes};
+use super::attribute_support::{self, HostAttributes, key_of};
 use super::host::{Responder, Taker};
+use super::understood::ServerService;
 use crate::keys::{self, TypedKey};
 use crate::proto::QueryInfo;
 use crate::ptl::rendezvous::{self, Belief, Found, Names};
@@ -130,11 +131,9 @@ impl HostFacts {
         Ok(())
     }
 
-    /// Notes that the server answers queries about storage, and whether it stages files. Lists of supported keys and
-    /// attributes then name those of storage.
-    pub fn note_storage(&self, stages_files: bool) {
-        let mut attributes = self.attributes.lock();
-        (attributes.has_storage, attributes.stages_files) = (true, stages_files);
+    /// Notes a service of the server. Lists of supported keys and attributes then have those of the service.
+    pub fn note_service(&self, service: ServerService) {
+        self.attributes.lock().services.insert(service);
     }
 
     /// Answers queries about these facts. Returns the other queries with a responder for them, which adds the answers
@@ -256,18 +255,14 @@ impl HostFacts {
             return info(keys::QUERY_DEBUG_SUPPORT.name(), &known);
         }
         if is(asked, keys::QUERY_SUPPORTED_KEYS) {
-            let is_answered = |key: &&str| attributes.has_storage || !storage::is_key(key);
+            let has_storage = attributes.services.contains(&ServerService::Storage);
+            let is_answered = |key: &&str| has_storage || !storage::is_key(key);
             let mut known: Vec<&str> = supported_keys().filter(is_answered).chain(KEYS).collect();
             known.extend(of(QUERY));
             return info(keys::QUERY_SUPPORTED_KEYS.name(), &known);
         }
         None
     }
-}
-
-/// The key of an attribute that its macro or its key names.
-fn key_of(attribute: &str) -> &str {
-    keys::by_macro(attribute).map_or(attribute, |row| row.name)
 }
 
 /// The servers of a user whose files are found: an array for each of name, address, process and version.

@@ -23,6 +23,7 @@ mod harvest;
 mod known_devices;
 mod layout;
 mod models;
+mod open_mpi;
 mod patterns;
 mod ports;
 mod resources;
@@ -50,8 +51,10 @@ use self::fabric_jobs::ApplicationSetup;
 pub use self::fabric_jobs::NoRandomBytes;
 pub(super) use self::grants::FabricGrants;
 use self::grants::{is_wish, owner_of};
-use self::harvest::{CHANGES_MAX, EXCLUDE, Harvest, Variables};
-use self::models::is_unknown_model;
+pub(super) use self::harvest::EXCLUDE;
+use self::harvest::{CHANGES_MAX, Harvest, Variables};
+use self::models::{PERSONALITY_OF_OPEN_MPI, is_of_open_mpi, is_unknown_model, names_model};
+pub use self::open_mpi::{Described, variables_of_open_mpi};
 pub use self::patterns::{EnvironmentPatterns, PatternError};
 pub use self::ports::{PortShortage, StaticPorts, StaticPortsError};
 pub use self::setup_queue::QueuedSetup;
@@ -63,7 +66,7 @@ use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::parameters::ParameterFiles;
 use crate::server::{HostCall, HostResult};
-use crate::types::{AsStatus, Envar, Info, Key, Namespace, Status, Text, Value};
+use crate::types::{AsStatus, Envar, Info, InfoFlags, Key, Namespace, Status, Text, Value};
 
 /// Data for jobs that the server core does not hold.
 pub struct JobSetup {
@@ -90,6 +93,8 @@ struct Job {
     changes: Vec<EnvironmentChange>,
     /// Whether the host has described the job with a credential. No setup replaces it.
     has_credential: bool,
+    /// Whether Open MPI is its programming model.
+    is_of_open_mpi: bool,
 }
 
 /// How far a job's first description is.
@@ -324,7 +329,10 @@ impl JobSetup {
         let has_key = is_all || others || infos.iter().any(wants_secret);
         let key = has_key.then(|| transport_key(&self.transport_key(owner_of(infos))));
         let key = key.into_iter().flatten();
-        let given: Vec<Info> = changes.iter().map(EnvironmentChange::info).chain(allocated).chain(key).collect();
+        let model = is_of_open_mpi(infos)
+            .then(|| Info::new(Key::from_static(keys::PERSONALITY.name()), PERSONALITY_OF_OPEN_MPI));
+        let changes = changes.iter().map(EnvironmentChange::info);
+        let given: Vec<Info> = changes.chain(allocated).chain(key).chain(model).collect();
         if given.is_empty() {
             return Ok(Vec::new());
         }
@@ -349,6 +357,11 @@ impl JobSetup {
     ) -> Result<Vec<EnvironmentChange>, SetupError> {
         check_mark(namespace, infos)?;
         refuse_required(infos, &UNDERSTOOD_OF_LOCAL_SUPPORT)?;
+        let is_without_effect = |info: &&Info| names_model(info) && !is_of_open_mpi([*info]);
+        let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
+        if let Some(Info { key, .. }) = infos.iter().filter(is_required).find(is_without_effect) {
+            return Err(SetupError::Unknown { key: key.clone() });
+        }
         let changes = changes_of(infos)?;
         let earlier = self.jobs.lock().get(namespace).map_or(0, |job| job.changes.len());
         if earlier.saturating_add(changes.len()) > CHANGES_MAX {
@@ -357,6 +370,7 @@ impl JobSetup {
         self.give(namespace, infos.iter().flat_map(values_of).collect())?;
         let mut jobs = self.jobs.lock();
         let job = jobs.entry(namespace.clone()).or_default();
+        job.is_of_open_mpi |= is_of_open_mpi(infos);
         EnvironmentChange::add_up(&mut job.changes, changes);
         Ok(job.changes.clone())
     }
@@ -418,6 +432,9 @@ impl JobSetup {
     pub fn begin(self: &Arc<Self>, namespace: &Namespace, description: &mut Description) -> NamespaceRegistration {
         let has_credential = description.has_of_job(&Key::from_static(keys::CREDENTIAL.name()));
         let taken = self.take_for_description(namespace);
+        if is_of_open_mpi(description.infos_of_job()) {
+            self.jobs.lock().entry(namespace.clone()).or_default().is_of_open_mpi = true;
+        }
         if let Some(Taken { resources, allotments }) = &taken {
             resources::add(namespace, description, resources);
             resources::add(namespace, description, allotments.values());
@@ -436,6 +453,16 @@ impl JobSetup {
         }
         job.stage = Stage::Registering;
         Some(Taken { resources, allotments: std::mem::take(&mut job.left) })
+    }
+
+    /// Whether nobody has registered the job.
+    pub fn is_unknown(&self, namespace: &Namespace) -> bool {
+        self.jobs.lock().get(namespace).is_none_or(|job| job.stage == Stage::Unknown)
+    }
+
+    /// Whether Open MPI is the programming model of the job, by its description or its setup.
+    pub fn is_of_open_mpi(&self, namespace: &Namespace) -> bool {
+        self.jobs.lock().get(namespace).is_some_and(|job| job.is_of_open_mpi)
     }
 
     /// Forgets a job.
@@ -465,7 +492,7 @@ impl JobSetup {
             job.stage = Stage::Unknown;
             taken.append(std::mem::take(&mut job.left));
             job.left = taken;
-            if job.left.is_empty() && job.changes.is_empty() {
+            if job.left.is_empty() && job.changes.is_empty() && !job.is_of_open_mpi {
                 jobs.remove(namespace);
             }
         }
@@ -550,8 +577,15 @@ fn refuse_required(infos: &[Info], understood: &[&str]) -> Result<(), SetupError
 }
 
 /// Infos that `setup_local_support` takes beside [`ENVIRONMENT_CHANGES`]: parts of an answer of `setup_application`.
-pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 4] =
-    [keys::ALLOC_FABRIC.name(), keys::CREDENTIAL.name(), FABRIC, MARK];
+pub(super) const UNDERSTOOD_OF_LOCAL_SUPPORT: [&str; 7] = [
+    keys::ALLOC_FABRIC.name(),
+    keys::CREDENTIAL.name(),
+    keys::PROGRAMMING_MODEL.name(),
+    keys::MODEL_LIBRARY_NAME.name(),
+    keys::PERSONALITY.name(),
+    FABRIC,
+    MARK,
+];
 
 /// Infos that the setup of an application honours beside [`ENVIRONMENT_CHANGES`].
 pub(super) const UNDERSTOOD: [&str; 17] = [

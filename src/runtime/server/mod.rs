@@ -50,6 +50,8 @@ pub(super) mod topology;
 pub(super) mod topology_answers;
 pub(super) mod transport_keys;
 pub(super) mod turns;
+#[doc(hidden)] // For the C library.
+pub mod understood;
 pub(super) mod usage_desk;
 pub(super) mod usage_queries;
 pub(super) mod user_reports;

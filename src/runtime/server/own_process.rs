@@ -10,7 +10,7 @@
 //! ```
 
 pub(super) mod events;
-mod output;
+pub(super) mod output;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -33,8 +33,8 @@ use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
-    AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, IofOutput,
-    OwnGet, OwnQuery, Requester, for_runtime, is_about_files, is_own_service,
+    AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, OwnGet,
+    OwnQuery, Requester, for_runtime, has_false_claim, is_about_files, is_own_service,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value, ranks_in};
 use output::{OwnOutputHandler, OwnPulls};
@@ -81,7 +81,7 @@ impl OwnProcess {
     pub(super) fn new(
         host: Arc<dyn Host>,
         loop_sender: LoopSender,
-        events: Arc<EventHub>,
+        (events, pulls): (Arc<EventHub>, Arc<OwnPulls>),
         environment: &ServerEnvironment,
         (capabilities, own_services): (Capabilities, Capabilities),
         (answers_storage, stages_files): (bool, bool),
@@ -89,7 +89,6 @@ impl OwnProcess {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
         let capabilities = AtomicU32::new(capabilities.bits());
-        let pulls = Arc::default();
         Self { host, loop_sender, events, values, pulls, capabilities, own_services, answers_storage, stages_files }
     }
 
@@ -134,38 +133,25 @@ impl OwnProcess {
         self.loop_sender.send(LoopMessage::Run(job)).map_err(|_| Stopped)
     }
 
-    /// Reserves a pull of output by this process. Returns the number of the pull.
-    ///
-    /// # Errors
-    /// `BAD_PARAM` without processes or an output channel, `NOT_SUPPORTED` for standard input, `OUT_OF_RESOURCE` at the
-    /// bound of pulls.
-    pub fn reserve_pull(&self, procs: Vec<ProcId>, channels: u16, handler: OwnOutputHandler) -> Result<u64, Status> {
-        self.pulls.reserve(procs, channels, handler)
+    /// A call for a pull of output by this process, and the number of the pull. The output goes to `handler`, on the
+    /// thread that calls the host, after the call's callback.
+    pub fn pull(
+        &self,
+        procs: Vec<ProcId>,
+        directives: Vec<Info>,
+        channels: u16,
+        handler: OwnOutputHandler,
+    ) -> (HostCall, u64) {
+        let number = self.pulls.add(handler);
+        let pull = proto::IofPull { procs, directives, channels, local_id: Some(number) };
+        (HostCall::IofPull(self.requester(), pull), number)
     }
 
-    /// Begins a reserved pull: from now on output goes to its handler, on the thread that calls the host.
-    pub fn begin_pull(&self, number: u64) {
-        self.pulls.begin(number);
-    }
-
-    /// Ends a pull. Returns whether there was one.
-    #[must_use]
-    pub fn end_pull(&self, number: u64) -> bool {
-        self.pulls.end(number)
-    }
-
-    /// Notes that a job begins. An earlier job may have had its name.
-    pub fn begin_job(&self, namespace: &Namespace) {
-        self.pulls.begin_job(namespace);
-    }
-
-    /// Passes output of the host on to the pulls of this process.
-    pub fn pass_output(&self, output: &Arc<IofOutput>) {
-        if let Some(admitted) = self.pulls.admit(output) {
-            let pulls = Arc::clone(&self.pulls);
-            // A server that has ended passes nothing on.
-            let _ = self.run(Box::new(move || pulls.hand_over(admitted)));
-        }
+    /// Drops the handler of a pull that has ended, after the output that is on its way.
+    pub fn forget_pull(&self, number: u64) {
+        let pulls = Arc::clone(&self.pulls);
+        // A server that has ended drops all handlers.
+        let _ = self.run(Box::new(move || pulls.remove(number)));
     }
 
     /// Raises an event for the handlers of this process only.
@@ -296,9 +282,16 @@ impl OwnProcess {
         }
     }
 
+    fn requester(&self) -> Requester {
+        Requester { proc: self.values.proc.clone(), object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() }
+    }
+
     fn ask_service(&self, service: Service, take: Take) {
-        let requester =
-            Requester { proc: self.values.proc.clone(), object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let requester = self.requester();
+        if has_false_claim(&requester, false, &service) {
+            let (command, status) = (service.command(), Status::ERR_NOT_SUPPORTED);
+            return take(Err(CallError::Refused { command, status }));
+        }
         let receive = receiver(service.form(), service.command(), take);
         let needs = service.needs();
         let service = service.of_server(&requester);

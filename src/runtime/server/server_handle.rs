@@ -34,6 +34,7 @@ use super::name_desk::NameDesk;
 use super::node_inventory::NodeInventory;
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
+use super::own_process::output::OwnPulls;
 use super::own_services::OwnServices;
 use super::pmi::{PmiChannel, PmiRefusal};
 use super::poller::{Pollers, Waker};
@@ -188,8 +189,7 @@ impl ServerHandle {
         let (proofs, listeners) = open(&options, loop_sender.clone(), clock)?;
         let server = options.server.clone();
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
-        let files = Mutex::new(options.tools.announce(&options, &address)?);
-        let tools = options.tools.policy(&options);
+        let (files, tools) = (options.tools.announce(&options, &address)?, options.tools.policy(&options));
         let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
         let node_inventory = NodeInventory::new(&options.hostname, &topology, &options.core.inventories);
         let given = (options.munge_credentials.clone(), Arc::clone(&grants), options.bounded_storage());
@@ -202,7 +202,7 @@ impl ServerHandle {
         let environment = environment_of(address, directories, hostname, proofs.is_some());
         let server = environment.address.server.clone();
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
-        let (running, drained) = bounded(0);
+        let ((running, drained), pulls) = (bounded(0), Arc::new(OwnPulls::default()));
         let storage = (core.answers_storage, core.stages_files);
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &grants, &*host, &environment);
@@ -225,19 +225,20 @@ impl ServerHandle {
             is_ending: false,
             wakes_at: None,
             events: Arc::clone(&events),
+            own_pulls: Arc::clone(&pulls),
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
             own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &node_inventory), given),
             names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
-        let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
-        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services, storage));
+        let own =
+            Arc::new(OwnProcess::new(host, loop_sender.clone(), (events, pulls), &environment, services, storage));
         Ok(Self {
+            thread: Mutex::new(Some(server_loop.start(&loop_sender).map_err(StartError::Thread)?)),
             loop_sender,
             environment,
-            files,
-            thread: Mutex::new(Some(thread)),
+            files: Mutex::new(files),
             drained,
             topology,
             fabric: grants.fabric().cloned(),

@@ -22,6 +22,7 @@ use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{Desk, LoopMessage, LoopReceiver, LoopSender, ResultReceiver};
 use super::name_desk::{NameCallback, NameDesk, end_by};
+use super::own_process::output::OwnPulls;
 use super::own_services::OwnServices;
 use super::poller::{EVENTS_PER_TURN, Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
@@ -38,8 +39,8 @@ use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::launcher_end::{LauncherEnd, ParentConnection};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{
-    Answer, Cleanup, FileLook, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, Requester,
-    ServerCore, Upcall, UpcallId,
+    Answer, Cleanup, FileLook, Forwarded, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId,
+    Requester, ServerCore, Upcall, UpcallId,
 };
 use crate::types::{Namespace, ProcId, Rank, Status, Text, Time};
 
@@ -61,6 +62,7 @@ pub(super) struct ServerLoop {
     pub(super) lifecycle_observer: LifecycleObserver,
     pub(super) duplicate_rank_check: DuplicateRankCheck,
     pub(super) events: Arc<EventHub>,
+    pub(super) own_pulls: Arc<OwnPulls>,
     pub(super) request_quota: RequestQuota,
     pub(super) cleaner: Cleaner,
     pub(super) file_looks: FileLooks,
@@ -521,6 +523,7 @@ impl ServerLoop {
             Output::SendSegment(peer, namespace) => self.send_segment(peer, &namespace),
             Output::WithdrawSegment(peer, namespace) => self.connections.withdraw_segment(peer, namespace),
             Output::Forward(peer, output) => self.connections.send_output(peer, &output),
+            Output::HandOver(piece) => self.hand_over(piece),
             Output::Close(peer, reason) => {
                 self.lifecycle_observer.forget(peer);
                 self.note_departure(peer);
@@ -682,6 +685,14 @@ impl ServerLoop {
         self.own_services.note_departure(&self.core, peer);
         if let Some(names) = &mut self.names {
             names.note_departure(self.clock.now(), &self.core, peer);
+        }
+    }
+
+    /// Gives output to a handler of this process.
+    fn hand_over(&self, piece: Forwarded) {
+        if let Some(admitted) = self.own_pulls.admit(piece) {
+            let pulls = Arc::clone(&self.own_pulls);
+            self.run_job(QueuePlacement::default(), Box::new(move || pulls.hand_over(admitted)));
         }
     }
 

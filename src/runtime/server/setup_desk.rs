@@ -25,7 +25,7 @@ const THREADS_MAX: usize = 2;
 const WAITING_MAX: usize = 256;
 
 /// Infos of a question that may be required.
-const KNOWN: [&str; 9] = [
+pub(super) const UNDERSTOOD: [&str; 9] = [
     keys::NSPACE.name(),
     keys::ALLOC_FABRIC.name(),
     keys::NODE_MAP.name(),
@@ -62,7 +62,7 @@ impl SetupDesk {
     pub(super) fn ask(&self, requester: &Requester, request: Allocate, reply_to: ReplyTo) {
         let mut receiver = Receiver::new(self.loop_sender.clone(), reply_to);
         let job = FabricGrants::job_of_question(&request.info).filter(|_| request.directive == ALLOC_EXTEND);
-        let Some(job) = job.filter(|_| !requires_more_than(&request.info, &KNOWN)) else {
+        let Some(job) = job.filter(|_| !requires_more_than(&request.info, &UNDERSTOOD)) else {
             return receiver.answer(HostReply::Status(Status::ERR_NOT_SUPPORTED));
         };
         let (answers, requester) = (Arc::clone(&self.answers), requester.clone());

@@ -36,6 +36,8 @@ impl<S: Datastore> ServerCore<S> {
             }
             HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
             HostCall::IofDeliver(output) => self.deliver_output(now, output),
+            HostCall::IofPull(requester, pull) => return self.pull_own_output(now, ticket, &requester, pull),
+            HostCall::IofDeregister(number) => self.end_own_pull(number),
             HostCall::IofOffer(output) => self.offer_output(now, output),
             HostCall::IofOfferOrKeep(output) => self.offer_or_keep_output(now, output),
             HostCall::Capabilities(capabilities) => {

@@ -44,6 +44,9 @@ impl<S: Datastore> ServerCore<S> {
     /// Any request that the server does not answer itself.
     fn pass(&mut self, now: Time, ticket: Ticket, proc: ProcId, request: Request) {
         let Some(requester) = self.requester(ticket.peer(), proc) else { return self.outputs.forget(ticket) };
+        if self.has_false_claim(ticket.peer(), &requester, &request) {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
         match request {
             Request::Service(Service::JobControl(control)) => self.control_jobs(now, ticket, requester, control),
             Request::Service(Service::QueryInfo(QueryInfo { queries })) => {
@@ -51,7 +54,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             Request::Service(service) => self.pass_service(now, ticket, requester, service),
             Request::IofPull(pull) => self.pull_output(now, ticket, requester, pull),
-            Request::IofDeregister(pull) => self.end_pull(ticket, pull.reference),
+            Request::IofDeregister(pull) => self.end_pull(ticket, &pull),
             Request::ResolvePeers(question) => self.resolve_peers(ticket, &question),
             Request::ResolveNode(namespace) => self.resolve_nodes(ticket, namespace.as_ref()),
             Request::Connect(connect) => self.connect_processes(now, ticket, requester.proc, connect),

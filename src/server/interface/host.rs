@@ -72,6 +72,10 @@ pub enum HostCall {
     IofOffer(Arc<IofOutput>),
     /// As [`Self::IofOffer`]. Output without a puller is kept for a while if there is room.
     IofOfferOrKeep(Arc<IofOutput>),
+    /// Pulls output for the server's own process.
+    IofPull(Requester, IofPull),
+    /// Ends the pull of the server's own process that has this number there (`local_id`).
+    IofDeregister(u64),
     /// Forwards the output of a job to a tool that does not pull it.
     ForwardOutput {
         /// The tool.
@@ -211,13 +215,13 @@ pub enum HostResult<D = Vec<Kval>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery {
-    /// No client has pulled it.
+    /// No process has pulled it.
     Unwanted,
-    /// Clients get a copy.
+    /// Processes get a copy.
     Copied,
-    /// A client gets it in place of its usual destination (`PMIX_IOF_REDIRECT`).
+    /// A process gets it in place of its usual destination (`PMIX_IOF_REDIRECT`).
     Redirected,
-    /// No client has pulled it, and it is kept for the first that does.
+    /// No process has pulled it, and it is kept for the first that does.
     Kept,
 }
 

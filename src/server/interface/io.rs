@@ -81,6 +81,8 @@ pub enum Output {
     Described(Namespace),
     /// Send output of another process.
     Forward(PeerId, Forwarded),
+    /// Give output of another process to the server's own process, after the completion of earlier calls.
+    HandOver(Forwarded),
     /// Send the descriptor of a namespace's segment.
     SendSegment(PeerId, Namespace),
     /// Tell a process to forget the segment of another job, to which it has no tie any more.

@@ -79,8 +79,7 @@ pub enum GroupOperation {
 impl Requester {
     /// Directives with the ids of the requester; earlier claims are removed.
     pub(crate) fn signed(&self, mut directives: Vec<Info>) -> Vec<Info> {
-        let ids = [keys::USERID, keys::GRPID].map(TypedKey::name);
-        directives.retain(|info| !ids.contains(&info.key.as_str()));
+        directives.retain(|info| !SIGNATURE.contains(&info.key.as_str()));
         directives.extend(self.ids());
         directives
     }
@@ -91,6 +90,9 @@ impl Requester {
         Credentials { uid: self.uid, gid: self.gid }.infos()
     }
 }
+
+/// Facts about a requester that the server adds to its request, in place of any claims.
+pub(crate) const SIGNATURE: [&str; 2] = [keys::USERID.name(), keys::GRPID.name()];
 
 /// Directives that carry the ids of their requester.
 pub(crate) trait Signed {

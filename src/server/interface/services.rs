@@ -3,7 +3,7 @@
 use super::config::Capabilities;
 use super::directives::find;
 use super::host::{HostReply, settled};
-use super::requests::{Requester, Signed, set};
+use super::requests::{Requester, SIGNATURE, Signed, set};
 use crate::keys;
 use crate::proto::{AnswerForm, Credential, Log, Reply, Service, Spawn};
 use crate::types::{Info, Key, Status, Text, Value};
@@ -80,17 +80,20 @@ impl Service {
     }
 }
 
+/// Facts about the requester that the server adds to a spawn, beside the ids.
+pub(crate) const FACTS_OF_SPAWN: [&str; 4] =
+    [keys::SPAWNED.name(), keys::PARENT_ID.name(), keys::REQUESTOR_IS_TOOL.name(), keys::REQUESTOR_IS_CLIENT.name()];
+
 /// Sets the parent of a job and its kind.
 fn set_parent(spawn: &mut Spawn, requester: &Requester, is_tool: bool) {
     let Spawn { job, apps } = spawn;
+    job.retain(|info| !FACTS_OF_SPAWN.contains(&info.key.as_str()));
     set(job, keys::SPAWNED, Value::Bool(true));
     set(job, keys::PARENT_ID, Value::from(requester.proc.clone()));
-    let kinds = [keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT];
-    job.retain(|info| !kinds.iter().any(|kind| kind.name() == info.key.as_str()));
     set(job, if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, Value::Bool(true));
     // A host may look for these keys in the infos of one application, too.
-    let ours = [keys::USERID.name(), keys::GRPID.name(), keys::PARENT_ID.name()];
-    apps.iter_mut().for_each(|app| app.info.retain(|info| !ours.contains(&info.key.as_str())));
+    let is_ours = |key: &str| SIGNATURE.contains(&key) || key == keys::PARENT_ID.name();
+    apps.iter_mut().for_each(|app| app.info.retain(|info| !is_ours(info.key.as_str())));
 }
 
 /// Sets the source of a log, and its time if the requester sent one.

@@ -1,9 +1,10 @@
 //! Output from the host to the clients that have pulled it.
 //!
 //! A pull is granted at once if the same user has been granted all of it already, and nothing in it needs the host. The
-//! host must allow any other, and pulls of the same share a question to it. Delivered output without a pull is kept
-//! within bounds, and goes to the first matching pull. A spawner can't request output before it knows the job's name.
-//! At a bound, newer output is dropped, or older if the settings say so ([`OutputSettings`]).
+//! host must allow any other, and pulls of the same share a question to it. A pull of the server's own process needs no
+//! grant. Delivered output without a pull is kept within bounds, and goes to the first matching pull. A spawner can't
+//! request output before it knows the job's name. At a bound, newer output is dropped, or older if the settings say so
+//! ([`OutputSettings`]).
 //!
 //! Deliveries may wait for more output. They wait no longer at the end of their channel, their job, their pull or its
 //! connection.
@@ -15,15 +16,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::access::Action;
+use super::host_request::is_false_claim;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
 use crate::server::interface::{
-    Capabilities, Delivery, Forwarded, IofOutput, Output, OutputSettings, PeerId, Requester, Upcall, UpcallId, flag,
-    requires_more_than,
+    Capabilities, Delivery, Forwarded, HostResult, IofOutput, Output, OutputSettings, PeerId, Requester, Upcall,
+    UpcallId, flag, requires_more_than,
 };
 use crate::server::state::{
-    AskedPull, Collected, Expected, FollowingPull, OutputPull, Peer, PeerStage, Pool, Purpose, ServerCore,
+    AskedPull, CallTicket, Collected, Expected, FollowingPull, OutputPull, Peer, PeerStage, Pool, Purpose, ServerCore,
     SpawnedOutput, Ticket, Timer,
 };
 use crate::types::codes::iof_channel;
@@ -35,60 +37,90 @@ impl<S: Datastore> ServerCore<S> {
         now: Time,
         ticket: Ticket,
         requester: Requester,
-        pull: proto::IofPull,
+        mut request: proto::IofPull,
     ) {
-        let proto::IofPull { procs, mut directives, channels, local_id } = pull;
-        if !self.config.capabilities.contains(Capabilities::IOF_PULL) || channels & iof_channel::FWD_STDIN_CHANNEL != 0
-        {
+        if !self.config.capabilities.contains(Capabilities::IOF_PULL) {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
-        // A client ends its pull by deregistration. To the host the directive means that nobody wants this output.
-        if flag(&directives, keys::IOF_STOP) {
-            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
-        }
-        if procs.is_empty() || channels & OUTPUT_CHANNELS == 0 {
-            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
-        }
-        let settings = match OutputSettings::honoured(&mut directives, self.config.limits.kept_output_bytes_max) {
-            Ok(settings) => settings,
+        let pull = match self.wanted_pull(Some(ticket.peer()), &requester, &mut request) {
+            Ok(pull) => pull,
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
-        let permitted = |procs: &Vec<ProcId>| self.permit_all(&requester, Action::PullOutput, procs);
-        let procs = self.with_members(procs, &requester.proc).and_then(|procs| permitted(&procs).map(|()| procs));
-        let procs: BTreeSet<ProcId> = match procs {
-            Ok(procs) => procs.into_iter().collect(),
-            Err(status) => return self.outputs.reply_status(ticket, status),
-        };
-        let listed: Vec<ProcId> = procs.iter().cloned().collect();
-        if !self.has_room_for_pull(&requester, procs.len()) {
-            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
-        }
-        let pull = OutputPull {
-            peer: ticket.peer(),
-            requester: requester.clone(),
-            procs,
-            channels: channels & OUTPUT_CHANNELS,
-            local_id: local_id.unwrap_or(0),
-            is_redirect: is_redirect(&directives),
-            is_of_spawn: false,
-            inherited_from: None,
-            settings,
-            collected: Collected::default(),
-        };
-        if self.forwarding.overlapping(&pull) >= OVERLAPPING_PULLS_MAX {
-            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
-        }
-        let needs_host = needs_host(&directives);
+        let needs_host = needs_host(&request.directives);
         if !needs_host && self.forwarding.has_granted(&pull) {
             return self.grant_pull(now, ticket, pull);
         }
-        let directives = requester.signed(directives);
-        let upcall = Upcall::IofPull(requester, proto::IofPull { procs: listed, directives, channels, local_id: None });
+        let proto::IofPull { directives, channels, .. } = request;
+        let (procs, directives) = (pull.procs.iter().cloned().collect(), requester.signed(directives));
+        let upcall = Upcall::IofPull(requester, proto::IofPull { procs, directives, channels, local_id: None });
         let deadline = self.config.host_timeout.map(|timeout| now + timeout);
         let id = self.upcalls.insert(Purpose::Passed(ticket, Expected::Pull), deadline);
         self.timers.arm(deadline, Timer::Upcall(id));
         let following = FollowingPull { id, upcall, pull };
         if needs_host { self.ask_for_pull(now, following) } else { self.ask_or_follow(now, following) }
+    }
+
+    /// A pull of the server's own process. The host delivers all output, so nobody is asked.
+    pub(in crate::server) fn pull_own_output(
+        &mut self,
+        now: Time,
+        call: CallTicket,
+        requester: &Requester,
+        mut request: proto::IofPull,
+    ) {
+        let wanted = self.wanted_pull(None, requester, &mut request);
+        let is_refused = requires_more_than(&request.directives, &OF_OWN_PULLS)
+            || request.directives.iter().any(|info| is_false_claim(requester, info));
+        let status = match wanted {
+            Ok(_) if is_refused => Status::ERR_NOT_SUPPORTED,
+            Ok(pull) => {
+                // The process learns the result before it gets output.
+                self.outputs.complete(call, HostResult::Status(Status::SUCCESS));
+                let reference = self.forwarding.next_reference();
+                return self.begin_pull(now, reference, pull);
+            }
+            Err(status) => status,
+        };
+        self.outputs.complete(call, HostResult::Status(status));
+    }
+
+    /// A pull as a request describes it, if it is permitted and there is room for it. Without a peer it is the server's
+    /// own.
+    fn wanted_pull(
+        &self,
+        peer: Option<PeerId>,
+        requester: &Requester,
+        request: &mut proto::IofPull,
+    ) -> Result<OutputPull, Status> {
+        let proto::IofPull { procs, directives, channels, local_id } = request;
+        // A client ends its pull by deregistration. To the host `PMIX_IOF_STOP` means that nobody wants this output.
+        if *channels & iof_channel::FWD_STDIN_CHANNEL != 0 || flag(directives, keys::IOF_STOP) {
+            return Err(Status::ERR_NOT_SUPPORTED);
+        }
+        if procs.is_empty() || *channels & OUTPUT_CHANNELS == 0 {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        let settings = OutputSettings::honoured(directives, self.config.limits.kept_output_bytes_max)?;
+        let procs = self.with_members(std::mem::take(procs), &requester.proc)?;
+        if peer.is_some() {
+            self.permit_all(requester, Action::PullOutput, &procs)?;
+        }
+        let procs: BTreeSet<ProcId> = procs.into_iter().collect();
+        let pull = OutputPull {
+            peer,
+            requester: requester.clone(),
+            procs,
+            channels: *channels & OUTPUT_CHANNELS,
+            local_id: local_id.unwrap_or(0),
+            is_redirect: is_redirect(directives),
+            is_of_spawn: false,
+            inherited_from: None,
+            settings,
+            collected: Collected::default(),
+        };
+        let has_room = self.has_room_for_pull(peer, requester, pull.procs.len())
+            && self.forwarding.overlapping(&pull) < OVERLAPPING_PULLS_MAX;
+        has_room.then_some(pull).ok_or(Status::ERR_OUT_OF_RESOURCE)
     }
 
     /// Asks the host, which has its whole time from now on.
@@ -144,14 +176,16 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Pulls that wait for the host count from the start.
-    fn has_room_for_pull(&self, requester: &Requester, proc_count: usize) -> bool {
+    /// The pulls of tools take no room from the server's own process.
+    fn has_room_for_pull(&self, peer: Option<PeerId>, requester: &Requester, proc_count: usize) -> bool {
         let (limits, shares) = (&self.config.limits, self.forwarding.shares());
         let (all, of_user) = (shares.all(), shares.of_user(requester.uid));
         let pulls = Pool { max: limits.pulls_max, used: all.pulls };
         let procs = Pool { max: limits.participants_max, used: all.procs };
         shares.of_process(&requester.proc) < limits.pulls_per_process_max
-            && self.has_share(requester.uid, pulls, 1, || of_user.pulls)
-            && self.has_share(requester.uid, procs, proc_count, || of_user.procs)
+            && (peer.is_none()
+                || self.has_share(requester.uid, pulls, 1, || of_user.pulls)
+                    && self.has_share(requester.uid, procs, proc_count, || of_user.procs))
     }
 
     /// The host forwards the output for these pulls. A process that has finalized meanwhile gets nothing of it.
@@ -207,7 +241,7 @@ impl<S: Datastore> ServerCore<S> {
         let Some(requester) = (channels != 0).then(|| self.requester(peer, proc)).flatten() else { return };
         self.make_room_for_job(peer, requester.uid);
         let pull = OutputPull {
-            peer,
+            peer: Some(peer),
             requester,
             procs: BTreeSet::from([ProcId { namespace: job, rank: Rank::Wildcard }]),
             channels,
@@ -240,7 +274,7 @@ impl<S: Datastore> ServerCore<S> {
     /// else of the oldest that was inherited, else of the oldest.
     pub(super) fn make_room_for_job(&mut self, peer: PeerId, uid: u32) {
         let limits = &self.config.limits;
-        let own = self.forwarding.numbers_of(|_, pull| pull.is_of_spawn && pull.peer == peer);
+        let own = self.forwarding.numbers_of(|_, pull| pull.is_of_spawn && pull.peer == Some(peer));
         let of_user = self.forwarding.numbers_of(|_, pull| pull.is_of_spawn && pull.requester.uid == uid);
         let too_many = match (own.len() >= limits.pulls_per_process_max, of_user.len() >= limits.pulls_max / 2) {
             (true, _) => own,
@@ -264,21 +298,38 @@ impl<S: Datastore> ServerCore<S> {
         self.drop_pulls(|reference, _| reference == oldest);
     }
 
-    pub(in crate::server) fn end_pull(&mut self, ticket: Ticket, reference: u64) {
+    pub(in crate::server) fn end_pull(&mut self, ticket: Ticket, end: &proto::IofDeregister) {
+        // The client honours its time limit.
+        if requires_more_than(&end.directives, &[keys::TIMEOUT.name()]) {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
+        let reference = end.reference;
         let is_own = self.forwarding.is_of(reference, ticket.peer());
         if is_own {
-            for inherited in self.forwarding.numbers_of(|_, pull| pull.inherited_from == Some(reference)) {
-                self.deliver_collected(inherited);
-            }
-            self.deliver_collected(reference);
-            self.drop_pulls(|id, pull| id == reference || pull.inherited_from == Some(reference));
+            self.finish_pull(reference);
         }
         self.outputs.reply_status(ticket, if is_own { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
     }
 
+    /// Ends the pull of the server's own process with this number.
+    pub(in crate::server) fn end_own_pull(&mut self, number: u64) -> Status {
+        let own = self.forwarding.numbers_of(|_, pull| pull.peer.is_none() && pull.local_id == number);
+        own.iter().for_each(|&reference| self.finish_pull(reference));
+        if own.is_empty() { Status::ERR_NOT_FOUND } else { Status::SUCCESS }
+    }
+
+    /// Delivers the output that a pull and the pulls from it wait with, and ends them.
+    fn finish_pull(&mut self, reference: u64) {
+        let is_meant = |id: u64, pull: &OutputPull| id == reference || pull.inherited_from == Some(reference);
+        for id in self.forwarding.numbers_of(is_meant) {
+            self.deliver_collected(id);
+        }
+        self.drop_pulls(is_meant);
+    }
+
     /// Ends the pulls of a connection.
     pub(super) fn forget_puller(&mut self, peer: PeerId) {
-        self.drop_pulls(|_, pull| pull.peer == peer);
+        self.drop_pulls(|_, pull| pull.peer == Some(peer));
     }
 
     /// Ends pulls. The host gets a notice about output without any pull left; its answer has no effect.
@@ -291,9 +342,10 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Tells the host to stop the output of a pull that no other pull wants. Output of a spawn began without a pull.
+    /// Tells the host to stop the output of a pull that no other pull wants. Output of a spawn began without a pull,
+    /// and so does that for the server's own process.
     fn stop(&mut self, pull: OutputPull) {
-        if pull.is_of_spawn {
+        if pull.is_of_spawn || pull.peer.is_none() {
             return;
         }
         let OutputPull { requester, procs, channels, .. } = self.forwarding.without_wanted(pull);
@@ -408,7 +460,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Delivers all output that waits for a connection, before its end.
     pub(super) fn deliver_all_to(&mut self, peer: PeerId) {
-        for reference in self.forwarding.numbers_of(|_, pull| pull.peer == peer && !pull.collected.is_empty()) {
+        for reference in self.forwarding.numbers_of(|_, pull| pull.peer == Some(peer) && !pull.collected.is_empty()) {
             self.deliver_collected(reference);
         }
     }
@@ -452,12 +504,15 @@ fn needs_host(directives: &[Info]) -> bool {
     directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) || chooses.contains(&info.key.as_str()))
 }
 
+/// Directives of a pull of the server's own process, beside those of [`OutputSettings`]. It never waits.
+const OF_OWN_PULLS: [&str; 3] = [keys::TIMEOUT.name(), keys::USERID.name(), keys::GRPID.name()];
+
 fn is_redirect(directives: &[Info]) -> bool {
     flag(directives, keys::IOF_REDIRECT) && !flag(directives, keys::IOF_COPY)
 }
 
 /// Refuses output of no single channel, and output with a required info that has no effect here.
-pub(crate) fn check_output(output: &IofOutput) -> Result<(), Status> {
+fn check_output(output: &IofOutput) -> Result<(), Status> {
     if !output.channel.is_power_of_two() || output.channel & OUTPUT_CHANNELS == 0 {
         return Err(Status::ERR_BAD_PARAM);
     }
@@ -468,7 +523,11 @@ pub(crate) fn check_output(output: &IofOutput) -> Result<(), Status> {
 pub(crate) const UNDERSTOOD_OF_OUTPUT: [&str; 1] = [keys::IOF_COMPLETE.name()];
 
 fn forward(pull: &OutputPull, output: &Arc<IofOutput>) -> Output {
-    Output::Forward(pull.peer, Forwarded { reference: pull.local_id, output: Arc::clone(output) })
+    let forwarded = Forwarded { reference: pull.local_id, output: Arc::clone(output) };
+    match pull.peer {
+        Some(peer) => Output::Forward(peer, forwarded),
+        None => Output::HandOver(forwarded),
+    }
 }
 
 /// Pulls of one connection that get the same piece of output. Each gets its copy.

@@ -4,7 +4,7 @@ use super::access::Action;
 use super::cleanup::CleanupPart;
 use crate::gds::Datastore;
 use crate::keys;
-use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
+use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Request, Service};
 use crate::server::interface::{
     Capabilities, HostReply, Output, OutputSettings, OwnQuery, PeerId, Requester, Signed, Upcall, UpcallId, timeout,
 };
@@ -12,7 +12,7 @@ use crate::server::state::{
     Expected, Peer, Purpose, QueryScope, Questions, ServerCore, SpawnedOutput, Ticket, for_runtime,
 };
 use crate::storage::has_directive;
-use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, footprint};
+use crate::types::{Info, InfoFlags, Namespace, ProcId, Query, Status, Text, Time, Value, footprint};
 
 impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pass_service(
@@ -37,6 +37,17 @@ impl<S: Datastore> ServerCore<S> {
         match permitted.and_then(|()| service.of_peer(&requester, is_tool)) {
             Ok(service) => self.pass_up(now, (ticket, expected), requester, service),
             Err(status) => self.outputs.reply_status(ticket, status),
+        }
+    }
+
+    /// Whether a request requires facts about its requester that are not true. The server states these facts itself.
+    pub(in crate::server) fn has_false_claim(&self, peer: PeerId, requester: &Requester, request: &Request) -> bool {
+        match request {
+            Request::Service(service) => {
+                has_false_claim(requester, self.peers.get(peer).is_some_and(Peer::is_tool), service)
+            }
+            Request::IofPull(pull) => pull.directives.iter().any(|info| is_false_claim(requester, info)),
+            _ => false,
         }
     }
 
@@ -269,3 +280,77 @@ impl<S: Datastore> ServerCore<S> {
 const JOB_DATA_RANKS_MAX: u32 = 4096;
 /// Qualifiers of queries, and queries, for each allowed key.
 const QUALIFIERS_PER_KEY: usize = 4;
+
+/// Whether a service requires facts about its requester that are not true.
+pub(crate) fn has_false_claim(requester: &Requester, is_tool: bool, service: &Service) -> bool {
+    let is_false = |info: &Info| is_false_claim(requester, info);
+    match service {
+        Service::Spawn(spawn) => {
+            let mut infos = spawn.job.iter().chain(spawn.apps.iter().flat_map(|app| &app.info));
+            infos.any(|info| is_false(info) || is_false_claim_of_spawn(requester, is_tool, info))
+        }
+        Service::Log(log) => log.directives.iter().any(|info| {
+            is_false(info) || is_another(info, keys::LOG_SOURCE.name(), &Value::from(requester.proc.clone()))
+        }),
+        service => service.directives().into_iter().flatten().any(is_false),
+    }
+}
+
+/// Whether an entry requires another user or group of the requester than the server knows.
+pub(super) fn is_false_claim(requester: &Requester, info: &Info) -> bool {
+    let id = match info.key.as_str() {
+        key if key == keys::USERID.name() => requester.uid,
+        key if key == keys::GRPID.name() => requester.gid,
+        _ => return false,
+    };
+    info.flags().contains(InfoFlags::REQUIRED) && info.value.as_u32() != Some(id)
+}
+
+/// Whether an entry of a spawn requires another parent, or another kind of parent.
+fn is_false_claim_of_spawn(requester: &Requester, is_tool: bool, info: &Info) -> bool {
+    is_another(info, keys::PARENT_ID.name(), &Value::from(requester.proc.clone()))
+        || is_another(info, keys::SPAWNED.name(), &Value::Bool(true))
+        || is_another(info, keys::REQUESTOR_IS_TOOL.name(), &Value::Bool(is_tool))
+        || is_another(info, keys::REQUESTOR_IS_CLIENT.name(), &Value::Bool(!is_tool))
+}
+
+/// Whether an entry requires another value of a key.
+fn is_another(info: &Info, key: &str, value: &Value) -> bool {
+    info.key.as_str() == key && info.flags().contains(InfoFlags::REQUIRED) && info.value != *value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{Log, Spawn};
+    use crate::types::{Key, Namespace, Rank};
+
+    fn required(key: &'static str, value: impl Into<Value>) -> Info {
+        Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static(key), value) }
+    }
+
+    #[test]
+    fn required_facts_about_a_requester_must_be_true() {
+        let proc = |rank| ProcId { namespace: Namespace::new("job").unwrap(), rank: Rank::Process(rank) };
+        let requester = Requester { proc: proc(1), object: 0, uid: 7, gid: 8 };
+        let is_false = |service: &Service| has_false_claim(&requester, false, service);
+        let spawn = |info| Service::Spawn(Spawn { job: vec![info], apps: Vec::new() });
+        for (key, truth, lie) in [
+            (keys::USERID.name(), Value::Uint32(7), Value::Uint32(9)),
+            (keys::GRPID.name(), Value::Uint32(8), Value::Uint32(9)),
+            (keys::PARENT_ID.name(), Value::from(proc(1)), Value::from(proc(2))),
+            (keys::SPAWNED.name(), Value::Bool(true), Value::Bool(false)),
+            (keys::REQUESTOR_IS_TOOL.name(), Value::Bool(false), Value::Bool(true)),
+            (keys::REQUESTOR_IS_CLIENT.name(), Value::Bool(true), Value::Bool(false)),
+        ] {
+            assert!(!is_false(&spawn(required(key, truth))), "{key}");
+            assert!(is_false(&spawn(required(key, lie.clone()))), "{key}");
+            assert!(!is_false(&spawn(Info::new(Key::from_static(key), lie))), "{key}");
+        }
+        let log = |source| {
+            let directives = vec![required(keys::LOG_SOURCE.name(), proc(source))];
+            Log { timestamp: None, data: Vec::new(), directives }
+        };
+        assert!(!is_false(&Service::Log(log(1))) && is_false(&Service::Log(log(2))));
+    }
+}

@@ -58,7 +58,9 @@ impl<S: Datastore> ServerCore<S> {
         }
         for (reference, channels) in channels_of {
             let Some(pull) = self.forwarding.pull(reference) else { continue };
-            let (peer, requester) = (pull.peer, pull.requester.clone());
+            // The server's own process is no tool.
+            let Some(peer) = pull.peer else { continue };
+            let requester = pull.requester.clone();
             let origin = pull.inherited_from.unwrap_or(reference);
             let is_tool = self.peers.get(peer).is_some_and(Peer::is_tool);
             let is_permitted =
@@ -67,7 +69,7 @@ impl<S: Datastore> ServerCore<S> {
                 continue;
             }
             let inherited = OutputPull {
-                peer,
+                peer: Some(peer),
                 requester: requester.clone(),
                 procs: BTreeSet::from([everybody.clone()]),
                 channels,

@@ -60,5 +60,7 @@ mod topology;
 mod upcalls;
 mod watches;
 
-pub(crate) use forwarding::{OUTPUT_CHANNELS, UNDERSTOOD_OF_OUTPUT, check_output};
+pub(crate) use forwarding::UNDERSTOOD_OF_OUTPUT;
+pub(crate) use group::UNDERSTOOD_OF_NUMBERS;
+pub(crate) use host_request::has_false_claim;
 pub(crate) use monitored::{MONITORED_MAX, MonitoredProcess};

@@ -235,7 +235,7 @@ impl<S: Datastore> ServerCore<S> {
             self.outputs.push(Output::Discard(garbage));
         }
         tickets.extend(self.deferred.withdraw(id).into_iter().map(|ticket| (ticket, false)));
-        self.forwarding.forget_followers(|following| following.pull.peer == id);
+        self.forwarding.forget_followers(|following| following.pull.peer == Some(id));
         for upcall in self.upcalls.of_peer(id) {
             if let Some(ticket) = self.upcalls.orphan_event(upcall) {
                 tickets.push((ticket, false));

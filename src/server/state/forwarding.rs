@@ -208,7 +208,7 @@ impl Forwarding {
 
     /// Whether a granted pull is of this connection.
     pub(crate) fn is_of(&self, reference: u64, peer: PeerId) -> bool {
-        self.granted.get(&reference).is_some_and(|pull| pull.peer == peer)
+        self.granted.get(&reference).is_some_and(|pull| pull.peer == Some(peer))
     }
 
     /// The numbers of the granted pulls that meet a condition.
@@ -226,7 +226,7 @@ impl Forwarding {
         let found: BTreeSet<u64> = found.flatten().copied().collect();
         let found = found.into_iter().filter_map(pull);
         let takers: Vec<(u64, &OutputPull)> = found.filter(|(_, pull)| pull.wants(source, channels)).collect();
-        let pulling: BTreeSet<PeerId> =
+        let pulling: BTreeSet<Option<PeerId>> =
             takers.iter().filter(|(_, pull)| !pull.is_of_spawn).map(|(_, pull)| pull.peer).collect();
         let is_second = |pull: &OutputPull| pull.is_of_spawn && pulling.contains(&pull.peer);
         takers.into_iter().filter(|(_, pull)| !is_second(pull)).map(|(reference, _)| reference).collect()

@@ -123,3 +123,4 @@ pub(super) use ties::{Bond, Handover, Jobs, Lost, Tie};
 pub(super) use timers::{NEXT_STEP_IN, Timer};
 pub(super) use transitions::CollectivePhase;
 pub(super) use watches::{Interval, Watch, WatchId};
+pub(crate) use watches::{UNDERSTOOD_OF_FILES, UNDERSTOOD_OF_HEARTBEATS};

@@ -11,7 +11,8 @@ pub(crate) type SourceChannel = (ProcId, u16);
 /// A standing request for output.
 #[derive(Debug)]
 pub(crate) struct OutputPull {
-    pub(crate) peer: PeerId,
+    /// The connection that gets the output; `None`: the server's own process. The host is not asked about its pulls.
+    pub(crate) peer: Option<PeerId>,
     pub(crate) requester: Requester,
     pub(crate) procs: BTreeSet<ProcId>,
     pub(crate) channels: u16,
@@ -57,9 +58,11 @@ impl OutputPull {
         self.procs.iter().map(|proc| ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard }).collect()
     }
 
-    /// Takes the processes of a job out.
+    /// Takes the processes of a job out. The server's own process also pulls the output of a later job of this name.
     pub(super) fn forget_job(&mut self, namespace: &Namespace) {
-        self.procs.retain(|proc| proc.namespace != *namespace);
+        if self.peer.is_some() {
+            self.procs.retain(|proc| proc.namespace != *namespace);
+        }
     }
 
     /// Whether the processes are too many to be compared one by one.
@@ -67,9 +70,10 @@ impl OutputPull {
         self.procs.len() > PROCS_COMPARED_MAX
     }
 
-    /// Whether later pulls of the user may count on this one: the host has allowed it, and its processes are few.
+    /// Whether later pulls of the user may count on this one: the host has allowed it, and its processes are few. A
+    /// pull whose jobs have all ended has no processes.
     pub(super) fn is_compared(&self) -> bool {
-        !self.is_of_spawn && !self.has_long_list()
+        self.peer.is_some() && !self.is_of_spawn && !self.procs.is_empty() && !self.has_long_list()
     }
 
     pub(crate) fn wants(&self, source: &ProcId, channel: u16) -> bool {

@@ -1,4 +1,5 @@
-//! The number of pulls for each process and channel.
+//! The number of pulls for each process and channel. The host has to know of them, so those of its own process do not
+//! count.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ impl WantedOutput {
     }
 
     pub(super) fn add(&mut self, pull: &OutputPull) {
-        for proc in &pull.procs {
+        for proc in pull.procs.iter().filter(|_| pull.peer.is_some()) {
             let wanted = self.jobs.entry(proc.namespace.clone()).or_default();
             wanted.of_any.change(pull.channels, 1);
             wanted.of_rank.entry(proc.rank).or_default().change(pull.channels, 1);
@@ -37,7 +38,9 @@ impl WantedOutput {
     }
 
     pub(super) fn remove(&mut self, pull: &OutputPull) {
-        pull.procs.iter().for_each(|proc| self.remove_process(proc, pull.channels));
+        if pull.peer.is_some() {
+            pull.procs.iter().for_each(|proc| self.remove_process(proc, pull.channels));
+        }
     }
 
     fn remove_process(&mut self, proc: &ProcId, channels: u16) {

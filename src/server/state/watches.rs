@@ -236,7 +236,7 @@ impl Watch {
     pub(crate) fn of_heartbeats(request: &proto::Monitor, now: Time) -> Option<Result<Self, Status>> {
         let time = (keys::MONITOR_HEARTBEAT_TIME, keys::MONITOR_HEARTBEAT_DROPS);
         let is_known = request.monitor.key.as_str() == keys::MONITOR_HEARTBEAT.name();
-        if !is_known || requires_more_than(&request.directives, &understood(time, &[])) {
+        if !is_known || requires_more_than(&request.directives, &UNDERSTOOD_OF_HEARTBEATS) {
             return None;
         }
         Some(Self::read(request, now, time, Status::MONITOR_HEARTBEAT_ALERT, Sign::Heartbeat { has_come: false }))
@@ -245,10 +245,8 @@ impl Watch {
     /// Reads a request for a file. `None`: as above.
     pub(crate) fn of_file(request: &proto::Monitor, now: Time) -> Option<Result<Self, Status>> {
         let time = (keys::MONITOR_FILE_CHECK_TIME, keys::MONITOR_FILE_DROPS);
-        let changes =
-            [keys::MONITOR_FILE_SIZE.name(), keys::MONITOR_FILE_ACCESS.name(), keys::MONITOR_FILE_MODIFY.name()];
         let is_known = request.monitor.key.as_str() == keys::MONITOR_FILE.name();
-        if !is_known || requires_more_than(&request.directives, &understood(time, &changes)) {
+        if !is_known || requires_more_than(&request.directives, &UNDERSTOOD_OF_FILES) {
             return None;
         }
         // The standard gives some of them the type of a text, and programs a flag.
@@ -256,9 +254,9 @@ impl Watch {
             let found = request.directives.iter().find(|info| info.key.as_str() == key);
             found.is_some_and(|info| info.value.as_bool() != Some(false))
         };
-        let [must_grow, must_be_accessed, must_be_modified] = changes.map(has);
+        let [must_grow, must_be_accessed, must_be_modified] = FILE_CHANGES.map(has);
         let path = match &request.monitor.value {
-            Value::String(path) if is_absolute(path) && changes.into_iter().any(has) => path.clone(),
+            Value::String(path) if is_absolute(path) && FILE_CHANGES.into_iter().any(has) => path.clone(),
             _ => return Some(Err(Status::ERR_BAD_PARAM)),
         };
         let file = FileWatch { path, must_grow, must_be_accessed, must_be_modified, seen: None, is_looking: false };
@@ -293,12 +291,30 @@ impl Watch {
     }
 }
 
-/// Directives that a watch honours.
-fn understood<'a>((time, drops): (TypedKey<u32>, TypedKey<u32>), changes: &[&'a str]) -> Vec<&'a str> {
-    let common =
-        [keys::MONITOR_ID.name(), keys::MONITOR_APP_CONTROL.name(), keys::RANGE.name(), time.name(), drops.name()];
-    [&common[..], changes].concat()
-}
+/// Directives that a watch of heartbeats honours.
+pub(crate) const UNDERSTOOD_OF_HEARTBEATS: [&str; 5] = [
+    keys::MONITOR_ID.name(),
+    keys::MONITOR_APP_CONTROL.name(),
+    keys::RANGE.name(),
+    keys::MONITOR_HEARTBEAT_TIME.name(),
+    keys::MONITOR_HEARTBEAT_DROPS.name(),
+];
+
+/// The changes of a file that a watch may demand.
+const FILE_CHANGES: [&str; 3] =
+    [keys::MONITOR_FILE_SIZE.name(), keys::MONITOR_FILE_ACCESS.name(), keys::MONITOR_FILE_MODIFY.name()];
+
+/// Directives that a watch of a file honours.
+pub(crate) const UNDERSTOOD_OF_FILES: [&str; 8] = [
+    keys::MONITOR_ID.name(),
+    keys::MONITOR_APP_CONTROL.name(),
+    keys::RANGE.name(),
+    keys::MONITOR_FILE_CHECK_TIME.name(),
+    keys::MONITOR_FILE_DROPS.name(),
+    FILE_CHANGES[0],
+    FILE_CHANGES[1],
+    FILE_CHANGES[2],
+];
 
 /// A server does not know the directory of a process.
 fn is_absolute(path: &Text) -> bool {

@@ -8,7 +8,7 @@ use crate::gds::model::MapStore;
 use crate::proto::{IofDeregister, IofPull, Reply, Request};
 use crate::server::{
     Capabilities, Delivery, Forwarded, HostCall, HostCallId, HostReply, HostResult, Input, IofOutput, Limits, Output,
-    OutputSettings, PeerId, ServerConfig, ToolAdmission, Upcall, UpcallId,
+    OutputSettings, PeerId, Requester, ServerConfig, ToolAdmission, Upcall, UpcallId,
 };
 use crate::types::{Info, ProcId, Status};
 
@@ -919,6 +919,24 @@ fn the_end_of_a_job_delivers_what_waits() {
     assert_eq!(rig.server.poll_timeout(), None);
 }
 
+/// The harness checks after each input that the counts are those of the pulls.
+#[test]
+fn pulls_of_an_ended_job_are_ended_one_by_one() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(1, 1)[0];
+    rig.register("other", Some(1), Some(0));
+    for (number, channel) in [(1, STDOUT), (2, STDERR)] {
+        let (id, _) = upcall(&rig.request(peer, pull(&[ProcId::new(namespace("other"), 0)], channel, number)));
+        granted(&mut rig, id);
+    }
+    rig.host(HostCall::DeregisterNamespace(namespace("other")));
+    for reference in [1, 2] {
+        let end = Request::IofDeregister(IofDeregister { directives: Vec::new(), reference });
+        let outputs = rig.request(peer, end);
+        assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
+    }
+}
+
 /// Regression: output that a pull waited with was lost when the server closed.
 #[test]
 fn a_closing_server_delivers_what_pulls_wait_with() {
@@ -929,6 +947,73 @@ fn a_closing_server_delivers_what_pulls_wait_with() {
     assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "few").0, []);
     assert_eq!(forwarded(&rig.input(Input::Closing)), [to(peer, 1, "few")]);
     assert_eq!(rig.input(Input::Closing), []);
+}
+
+/// Output for the server's own process.
+fn handed_over(outputs: &[Output]) -> Vec<(u64, String)> {
+    let text = |piece: &Forwarded| String::from_utf8(piece.output.bytes.clone()).unwrap();
+    let hand_over = |output: &Output| match output {
+        Output::HandOver(piece) => Some((piece.reference, text(piece))),
+        _ => None,
+    };
+    outputs.iter().filter_map(hand_over).collect()
+}
+
+/// Pulls output for the server's own process.
+fn pull_own(rig: &mut Rig, directives: Vec<Info>, number: u64) -> Vec<Output> {
+    let requester = Requester { proc: ProcId::new(namespace("server"), 0), object: 0, uid: OWNER.uid, gid: OWNER.gid };
+    let pull = IofPull { procs: vec![everybody()], directives, channels: STDOUT, local_id: Some(number) };
+    rig.host(HostCall::IofPull(requester, pull))
+}
+
+fn host_status(outputs: &[Output]) -> Status {
+    let status = |output: &Output| match output {
+        Output::Complete(_, HostResult::Status(status)) => Some(*status),
+        _ => None,
+    };
+    outputs.iter().find_map(status).unwrap()
+}
+
+/// Regression: a pull of the server's own process got no kept output, and its directives were refused or ignored.
+#[test]
+fn a_pull_of_the_servers_own_process_has_kept_output_and_waits_for_more() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    rig.job(2, 1);
+    deliver(&mut rig, &proc(0), STDOUT, "kept");
+    let required = |info: Info| Info { flags: 1, ..info };
+    let directives = [size("pmix.iof.csize", 3), flag("pmix.iof.old"), size("pmix.iof.bsize", 4)].map(required);
+    let outputs = pull_own(&mut rig, directives.to_vec(), 7);
+    assert!(matches!(outputs[0], Output::Complete(_, HostResult::Status(Status::SUCCESS))), "{outputs:?}");
+    assert_eq!(handed_over(&outputs), []);
+    let mut send = |text: &str| {
+        let output = IofOutput { source: proc(0), channel: STDOUT, bytes: text.into(), info: Vec::new() };
+        handed_over(&rig.host(HostCall::IofDeliver(Arc::new(output))))
+    };
+    assert_eq!(send("x"), [(7, "eptx".to_owned())], "cut, and with the next");
+    assert_eq!(send("y"), []);
+    let outputs = rig.host(HostCall::IofDeregister(7));
+    assert_eq!((handed_over(&outputs), host_status(&outputs)), (vec![(7, "y".to_owned())], Status::SUCCESS));
+    assert_eq!(host_status(&rig.host(HostCall::IofDeregister(7))), Status::ERR_NOT_FOUND);
+    let outputs = pull_own(&mut rig, vec![required(flag("pmix.iof.xml"))], 8);
+    assert_eq!(host_status(&outputs), Status::ERR_NOT_SUPPORTED);
+}
+
+#[test]
+fn the_host_hears_of_clients_pulls_alone_and_the_servers_own_outlive_jobs() {
+    let mut rig = Rig::new(Capabilities::IOF_PULL);
+    let peer = rig.job(2, 1)[0];
+    assert_eq!(upcalls(&pull_own(&mut rig, Vec::new(), 1)), []);
+    let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
+    granted(&mut rig, id);
+    assert_eq!(offer(&mut rig, &proc(0), "both"), (vec![to(peer, 1, "both")], Delivery::Copied));
+    let (_, stop) = upcall(&rig.lose(peer));
+    assert!(matches!(stop, Upcall::IofPull(..)), "{stop:?}");
+    rig.host(HostCall::DeregisterNamespace(namespace("job")));
+    rig.register("job", Some(2), Some(1));
+    let output = IofOutput { source: proc(0), channel: STDOUT, bytes: b"later".to_vec(), info: Vec::new() };
+    let outputs = rig.host(HostCall::IofDeliver(Arc::new(output)));
+    assert_eq!(handed_over(&outputs), [(1, "later".to_owned())]);
+    assert_eq!(upcalls(&rig.host(HostCall::IofDeregister(1))), []);
 }
 
 /// Memory of deliveries that wait had no bound but the size that the puller named.

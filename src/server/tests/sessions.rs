@@ -184,6 +184,16 @@ fn a_client_is_held_in_finalize_until_the_host_answers() {
     assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
 }
 
+/// Regression: clients of a server in Python could not finalize. OpenPMIx's module has a stub for each function.
+#[test]
+fn a_stub_of_the_hosts_function_does_not_fail_a_finalize() {
+    let mut rig = Rig::new(Capabilities::CLIENT_FINALIZED);
+    let peer = rig.job(1, 1)[0];
+    let (id, _) = upcall(&rig.request(peer, Request::Finalize));
+    let outputs = rig.complete(id, HostReply::Status(Status::ERR_NOT_SUPPORTED));
+    assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
+}
+
 #[test]
 fn a_process_is_finalized_when_its_last_clone_is() {
     let mut rig = Rig::new(Capabilities::CLIENT_FINALIZED);

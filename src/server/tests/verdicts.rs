@@ -335,6 +335,23 @@ fn of_those_who_volunteer_for_an_invitation_on_several_nodes_the_lowest_leads() 
     assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
 }
 
+/// A server dropped an invitation that its processes had declined as soon as any other job ended, and then delivered the
+/// news of successors in any order.
+#[test]
+fn the_end_of_another_job_leaves_a_declined_invitation_with_its_successors() {
+    let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
+    job(&mut rig, 5, 1);
+    rig.register("other", Some(1), Some(1));
+    let invited = [0, 1, 2, 4].map(proc);
+    rig.host(from_elsewhere(Status::GROUP_INVITED, &proc(3), &invited));
+    rig.host(from_elsewhere(Status::GROUP_INVITE_DECLINED, &proc(0), &[proc(3)]));
+    rig.host(HostCall::DeregisterNamespace(namespace("other")));
+    rig.host(from_elsewhere(Status::PROC_TERMINATED, &proc(3), &invited));
+    let selected = |rank| from_elsewhere(Status::GROUP_LEADER_SELECTED, &proc(rank), &invited);
+    assert_eq!(notified(&rig.host(selected(1))).len(), 1);
+    assert_eq!(notified(&rig.host(selected(4))), [], "a lower one leads");
+}
+
 /// The role was kept for a minute for a process whose invitation was already over, and no other could take it.
 #[test]
 fn a_successor_that_has_told_how_it_ended_before_the_news_of_the_leaders_end_leaves_no_place() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use modex::types::{Info, ProcId, Time};
+use modex::types::{Info, Namespace, ProcId, Time};
 use modex::{JobControl, Responder};
 use rustix::process::Signal;
 
@@ -101,12 +101,31 @@ impl LaunchedJob {
             }
             ControlAction::Terminate => self.end(requester, &targets, false),
             ControlAction::Kill => self.end(requester, &targets, true),
+            ControlAction::DefineProcessSet(name) => self.define_process_set(&name, request, &targets),
             ControlAction::Checkpoint { name, method } => self.checkpoint(&targets, &name, method),
             ControlAction::Note { method, is_preemptible } => {
                 self.checkpoints.note(&targets, method, is_preemptible);
                 Ok(())
             }
         }
+    }
+
+    /// Names the targets. A whole job keeps its wildcard rank.
+    fn define_process_set(
+        &self,
+        name: &str,
+        request: &JobControl,
+        targets: &BTreeSet<RankId>,
+    ) -> Result<(), ControlRefusal> {
+        if Namespace::new(name).is_ok_and(|name| self.plan.names(&name)) {
+            return Err(ControlRefusal::NameOfJob(name.to_owned()));
+        }
+        let running = targets.iter().filter_map(|rank| {
+            let namespace = self.jobs.namespace(rank.job)?.clone();
+            Some(ProcId::new(namespace, rank.rank))
+        });
+        let members: Vec<ProcId> = if request.targets.is_empty() { running.collect() } else { request.targets.clone() };
+        Ok(self.server.define_process_set(name, &members).wait()?)
     }
 
     /// Ends ranks. If no other rank runs, it is the end of the launcher.

@@ -27,6 +27,7 @@ use crate::run::jobs::Jobs;
 use crate::run::plan::Plan;
 use crate::run::rank_id::{FIRST_JOB, RankId};
 use crate::run::rank_input::{InputPipe, InputState, RankInputs};
+use crate::run::ready_lines::ReadyLines;
 
 /// Pushes served in one turn of the loop. A pull may report the ends of thousands of outputs, so a turn serves one.
 const SERVED_IN_TURN: usize = 64;
@@ -281,28 +282,21 @@ impl LaunchedJob {
 pub(super) fn read_and_offer(
     stream: &mut ForwardedStream,
     server: &Server,
-    lines: &mut Vec<u8>,
+    lines: &mut ReadyLines,
 ) -> io::Result<ForwardProgress> {
-    let (bytes, progress) = stream.read_bytes()?;
-    if !bytes.is_empty() {
-        let output = piece_of(stream, bytes);
+    let (output, progress) = stream.read_piece()?;
+    if !output.bytes.is_empty() {
         if offer(stream, &output, server) == Delivery::Redirected {
             // A line that began before is not continued here.
             stream.break_off(lines);
         } else {
-            stream.feed(&output.bytes, lines);
+            stream.feed(&output, lines);
         }
     }
     if progress == ForwardProgress::Ended {
         stream.finish(lines);
     }
     Ok(progress)
-}
-
-/// A piece of output, which the server and the launcher share.
-fn piece_of(stream: &ForwardedStream, bytes: Vec<u8>) -> Arc<IofOutput> {
-    let (_, channel) = stream.origin();
-    Arc::new(IofOutput { source: stream.proc().clone(), channel: io_request::number(channel), bytes, info: Vec::new() })
 }
 
 /// Offers a piece of output. If nobody wants it, it is kept for the process that spawned the rank, or the offers end.

@@ -21,6 +21,7 @@ use crate::run::jobs::Job;
 use crate::run::mpi_library::{PmiChoice, Protocol};
 use crate::run::plan::Plan;
 use crate::run::rank_id::RankId;
+use crate::run::ready_lines::ReadyLines;
 use crate::run::spawn_request::{self, SpawnRefusal, Surroundings};
 
 /// Why a process gets no job.
@@ -434,7 +435,7 @@ impl LaunchedJob {
             self.pump(index)?;
         }
         if let Some(stream) = self.streams.get_mut(&index) {
-            let (destination, mut rest) = (stream.destination(), Vec::new());
+            let (destination, mut rest) = (stream.destination(), ReadyLines::default());
             stream.finish(&mut rest);
             self.push(index, destination, rest)?;
             self.close(index)?;

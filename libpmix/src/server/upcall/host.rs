@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use modex::keys;
 use modex::proto::exchange;
 use modex::types::codes::iof_channel;
 use modex::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
@@ -12,11 +13,40 @@ use modex::{
     SessionControl, Spawn, ToolUpcall, Unpublish, UpcallAnswer, ValidateCredential,
 };
 
+use parking_lot::Mutex;
+
 use super::calls::{Bridge, OutgoingFence, with_entries};
 use super::due::Due;
 use crate::output::Stream;
 use crate::own_log::{self, LogRequest};
 use crate::server::state::{self, ServerProcess};
+
+/// A push in the pieces that hosts of OpenPMIx's servers get. The last one has the end of the input, if there is one.
+fn pieces_of(push: IofPush) -> Vec<IofPush> {
+    let count = push.bytes.len().div_ceil(HOST_PIECE_BYTES);
+    if count <= 1 {
+        return vec![push];
+    }
+    let ends = |info: &Info| info.key.as_str() == keys::IOF_COMPLETE.name();
+    let piece = |(number, bytes): (usize, &[u8])| {
+        let mut directives = push.directives.clone();
+        directives.retain(|info| number + 1 == count || !ends(info));
+        IofPush::new(push.targets.clone(), directives, bytes.to_vec())
+    };
+    push.bytes.chunks(HOST_PIECE_BYTES).enumerate().map(piece).collect()
+}
+
+/// The host's answers to the pieces of a push.
+struct PieceAnswers {
+    /// Pieces without an answer.
+    open: usize,
+    first_error: Option<Status>,
+    /// Takes the status of the push, after the last answer.
+    last: Option<Box<dyn FnOnce(Status) + Send>>,
+}
+
+/// Size of the pieces of input for a host, in bytes. PRRTE 3 and 4.1 copy a push into 8 KiB without a look at its size.
+pub(crate) const HOST_PIECE_BYTES: usize = 4096;
 
 /// A host behind a C table.
 pub(in crate::server) struct ModuleHost {
@@ -94,8 +124,24 @@ impl Host for ModuleHost {
 
     fn iof_push(&self, requester: Requester, request: IofPush, reply: Responder<()>) {
         let (flow, source) = (Arc::clone(&self.bridge.flow), requester.proc.clone());
-        let due = Due::Status(Box::new(move |status| flow.settle(source, status, reply)));
-        self.bridge.iof_push(requester, request, due);
+        let pieces = pieces_of(request);
+        let last: Box<dyn FnOnce(Status) + Send> = Box::new(move |status| flow.settle(source, status, reply));
+        let answers = Arc::new(Mutex::new(PieceAnswers { open: pieces.len(), first_error: None, last: Some(last) }));
+        for piece in pieces {
+            let answers = Arc::clone(&answers);
+            let due = Due::Status(Box::new(move |status| {
+                let mut answers = answers.lock();
+                answers.open -= 1;
+                if status != Status::SUCCESS {
+                    answers.first_error.get_or_insert(status);
+                }
+                let last = if answers.open == 0 { answers.last.take() } else { None };
+                let status = answers.first_error.unwrap_or(Status::SUCCESS);
+                drop(answers);
+                last.into_iter().for_each(|last| last(status));
+            }));
+            self.bridge.iof_push(requester.clone(), piece, due);
+        }
     }
 
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {

@@ -21,4 +21,5 @@ mod host_bytes;
 
 pub(super) use calls::Bridge;
 pub(super) use due::abandon_all;
+pub(crate) use host::HOST_PIECE_BYTES;
 pub(super) use host::ModuleHost;

@@ -72,7 +72,7 @@ impl LinkState {
         self.inbox.feed(self.buffer.get(..count).unwrap_or_default());
         self.digest(now);
         if is_full && count < BUFFER_SIZE_BYTES {
-            self.buffer = vec![0; BUFFER_SIZE_BYTES].into();
+            self.buffer = vec![0; count.saturating_mul(BUFFER_GROWTH).min(BUFFER_SIZE_BYTES)].into();
         }
         may_be_more
     }
@@ -182,13 +182,15 @@ fn event_of(notification: EventNotice) -> Event {
     Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
 }
 
-/// Bytes of a read, once that many have come at once.
-const BUFFER_SIZE_BYTES: usize = 16 << 10;
+/// Bytes of a read, once that many have come at once: a piece of output.
+const BUFFER_SIZE_BYTES: usize = 64 << 10;
+/// The factor by which the buffer grows after a read that fills it.
+const BUFFER_GROWTH: usize = 8;
 /// Bytes of a read until then. Our server's replies mostly have a few bytes, because values are in segments. An
 /// untouched page costs a starting process nothing.
 pub(super) const BUFFER_SIZE_FIRST_BYTES: usize = 2 << 10;
 /// Receives before other threads can look at the input.
-const RECEIVES_PER_TURN: usize = 64;
+const RECEIVES_PER_TURN: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -262,12 +264,15 @@ mod tests {
     #[test]
     fn a_leader_that_reads_more_than_its_buffer_holds_reads_on() {
         let (mut state, mut theirs) = connected();
-        theirs.queue(vec![0; BUFFER_SIZE_FIRST_BYTES + 1], None).unwrap();
-        theirs.flush().unwrap();
-        wait_and_receive(&mut state);
-        assert!(!state.has_unread);
-        assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
-        assert_eq!(state.buffer.len(), BUFFER_SIZE_BYTES, "more will be read at once from now on");
+        let grown = BUFFER_SIZE_FIRST_BYTES * BUFFER_GROWTH;
+        for (before, then) in [(BUFFER_SIZE_FIRST_BYTES, grown), (grown, BUFFER_SIZE_BYTES)] {
+            theirs.queue(vec![0; before + 1], None).unwrap();
+            theirs.flush().unwrap();
+            wait_and_receive(&mut state);
+            assert!(!state.has_unread);
+            assert_eq!(state.stream.receive(&mut [0; 8]), Ok(Received::Nothing));
+            assert_eq!(state.buffer.len(), then, "more will be read at once from now on");
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ const ALL_BYTES_MAX: usize = 64 << 20;
 /// Patterns of variables that no job gets.
 const UNWANTED: &str = "MODEX_EXCLUDE_ENVARS";
 /// The same as an info.
-pub(super) const EXCLUDE: &str = "modex.exclude_envars";
+pub(in crate::runtime::server) const EXCLUDE: &str = "modex.exclude_envars";
 
 impl Harvest {
     /// Registers variables of this process that a job gets, except the `unwanted` ones. Calls add up.

@@ -52,6 +52,15 @@ pub(super) fn models_of(infos: &[Info]) -> Vec<Model> {
     MODELS.into_iter().filter(|model| found.contains(model)).collect()
 }
 
+/// The personality of Open MPI's jobs.
+pub(super) const PERSONALITY_OF_OPEN_MPI: &str = "ompi";
+
+/// Whether infos of a job name Open MPI.
+pub(super) fn is_of_open_mpi<'a>(infos: impl IntoIterator<Item = &'a Info>) -> bool {
+    let is_named = |info: &Info| parts(info).iter().any(|text| named(text).contains(&MODELS[0]));
+    infos.into_iter().any(|info| names_model(info) && is_named(info))
+}
+
 /// Whether an info names a programming model.
 pub(super) fn names_model(info: &Info) -> bool {
     let names = [keys::PROGRAMMING_MODEL.name(), keys::MODEL_LIBRARY_NAME.name(), keys::PERSONALITY.name()];

@@ -8,13 +8,19 @@ use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Command};
-use crate::server::interface::{Capabilities, Garbage, GroupOperation, Output, PeerId, Upcall, find, flag, processes};
+use crate::server::interface::{
+    Capabilities, Garbage, GroupOperation, Output, PeerId, Upcall, find, flag, processes, requires_more_than,
+};
 use crate::server::state::{
     Bereaved, CollectiveKind, Invited, OperationId, OperationStage, Pool, Presence, Remote, ServerCore, Signature,
     Ticket,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
+
+/// Directives of a job control that requests a number for a group. The client honours the time limit.
+pub(crate) const UNDERSTOOD_OF_NUMBERS: [&str; 3] =
+    [keys::GROUP_ASSIGN_CONTEXT_ID.name(), keys::GROUP_ID.name(), keys::TIMEOUT.name()];
 
 impl<S: Datastore> ServerCore<S> {
     /// Joins and leaves; invitations are events, and have no request of their own.
@@ -43,6 +49,7 @@ impl<S: Datastore> ServerCore<S> {
         control: &proto::JobControl,
     ) -> Option<Info> {
         let is_asked = control.targets.is_empty() && flag(&control.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
+        let is_asked = is_asked && !requires_more_than(&control.directives, &UNDERSTOOD_OF_NUMBERS);
         let has_host = self.config.capabilities.contains(Capabilities::GROUP);
         (is_asked && !has_host && self.is_all_here(&proc.namespace)).then(|| self.groups.next_number())
     }

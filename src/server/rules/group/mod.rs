@@ -9,3 +9,5 @@ mod endpoints;
 mod life;
 mod naming;
 mod verdicts;
+
+pub(crate) use life::UNDERSTOOD_OF_NUMBERS;

@@ -249,7 +249,7 @@ impl<S: Datastore> ServerCore<S> {
             return Some(Value::from(self.supported_keys().collect::<Vec<_>>().join(",")));
         }
         if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
-            let of_storage = storage::qualifiers().filter(|_| self.config.answers_storage);
+            let of_storage = storage::QUALIFIERS.concat().into_iter().filter(|_| self.config.answers_storage);
             let known: Vec<&str> =
                 QUERY_QUALIFIERS.into_iter().chain(usage::QUERY_QUALIFIERS).chain(of_storage).collect();
             return Some(Value::from(known.join(",")));

@@ -194,9 +194,10 @@ impl Invitations {
                 *answer = Some(false);
             }
             invited.waiting.retain(|proc| proc.namespace != *namespace);
-            let others = invited.answers.iter().filter(|(proc, answer)| proc != leader && *answer != Some(false));
-            let concerns_us =
-                others.clone().next().is_some() && (stays(leader) || others.clone().any(|(proc, _)| stays(proc)));
+            let is_left = |proc: &ProcId| proc != leader && proc.namespace != *namespace;
+            let others: Vec<&ProcId> =
+                invited.answers.iter().map(|(proc, _)| proc).filter(|proc| is_left(proc)).collect();
+            let concerns_us = !others.is_empty() && (stays(leader) || others.iter().any(|proc| stays(proc)));
             leader.namespace != *namespace && concerns_us
         });
     }
