@@ -28,6 +28,8 @@ CONSUMER_PACKAGES += slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 
 # Tests that "all targets" leaves out, as `cargo test` does: they need Debian packages and the C library.
 CONSUMER_TESTS := consumers interop retrieval_in_c errno_in_c
+# A test that hangs fails a run, and does not stop it.
+CARGO_TEST := $(CARGO) --config 'target."cfg(unix)".runner="$(CURDIR)/scripts/end-if-silent.sh"' test
 # Builds the command for those that use it, as `unit` does: cargo builds it for the tests of its own package alone.
 COMMAND_FOR_TESTS = $(CARGO) test --quiet --all-features --no-run --test cli
 
@@ -111,7 +113,7 @@ msrv: packages ## compile everything with the oldest compiler that Cargo.toml pe
 
 unit: lib ## unit, property and integration tests
 	$(CARGO) build --all-features --examples
-	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests --no-fail-fast
+	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO_TEST) --all-features --lib --bins --tests --no-fail-fast
 
 explore: build ## the property tests with new seeds and many cases (EXPLORE_CASES=20000; suites whose cases take longer try fewer), three operations in the search of their states, and as many simulated clusters of drawn shapes
 	first=$$(( $$(date +%s) * 1000000 )); $(TARGET_DIR)/release/modex sim --drawn --seeds $$first..$$(( first + $(EXPLORE_CASES) ))
@@ -134,7 +136,7 @@ kills: consumer-packages ## jobs of Open MPI on four hosts with ranks killed at 
 
 consumers: consumer-packages ## Open MPI, MPICH, Intel MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
 	$(COMMAND_FOR_TESTS)
-	@for test in $(CONSUMER_TESTS); do $(CARGO) test --all-features --test $$test || exit 1; done
+	@for test in $(CONSUMER_TESTS); do $(CARGO_TEST) --all-features --test $$test || exit 1; done
 
 docs:
 	$(CARGO) test --all-features --doc
