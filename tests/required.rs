@@ -468,8 +468,9 @@ fn a_host_that_honours_nothing_refuses_required_attributes() {
     assert_refused(world.of_client());
 }
 
-/// The server alone stops a pull, and a push has no output.
-const REFUSED_BY_SERVER: [(&str, &str); 6] = [
+/// The server alone stops a pull, a push has no output, and only a host asks for others.
+const REFUSED_BY_SERVER: [(&str, &str); 7] = [
+    ("PMIx_Process_monitor", keys::MONITOR_PROXY.name()),
     ("PMIx_IOF_pull", keys::IOF_STOP.name()),
     ("PMIx_IOF_push", keys::IOF_CACHE_SIZE.name()),
     ("PMIx_IOF_push", keys::IOF_DROP_OLDEST.name()),

@@ -100,6 +100,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Inventories => [27, 0, 0, 0],
         Output::LookAtFile(look, _) => [24, look.peer.0, look.number, 0],
         Output::Look(upcall, ..) => [26, upcall.0, 0, 0],
+        Output::Measure(upcall, ..) => [28, upcall.0, 0, 0],
     }
 }
 

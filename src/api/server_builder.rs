@@ -247,6 +247,27 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets the server monitor its own node, also if the host has a monitor: the host gets requests about other nodes
+    /// alone (`PMIX_SERVER_ENABLE_MONITORING`). Switches [`file_monitor`](Self::file_monitor) and
+    /// [`resource_monitor`](Self::resource_monitor) on.
+    ///
+    /// The answer to a request about this node and others holds the samples of both. If the host refuses its part, the
+    /// answer is that of this node, with the status `PMIX_ERR_PARTIAL_SUCCESS`. A host asks the servers of other nodes by
+    /// a request of their own processes with `PMIX_MONITOR_LOCAL_ONLY`. `PMIX_MONITOR_PROXY` names the process that gets
+    /// the events of a request with a period. It has to end with its job on each of these servers.
+    ///
+    /// ```
+    /// # use modex::{LocalHost, Server};
+    /// let server = Server::builder().shared_monitoring().start(LocalHost)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Source: PMIx Standard, `PMIx_Process_monitor`.
+    pub fn shared_monitoring(mut self) -> Self {
+        self.core.shares_monitoring = true;
+        self.file_monitor().resource_monitor()
+    }
+
     /// Lets the server make and check credentials (`PMIx_Get_credential`, `PMIx_Validate_credential`). A host's own
     /// function comes first.
     ///

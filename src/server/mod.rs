@@ -47,7 +47,7 @@ mod interface;
 mod rules;
 mod state;
 
-pub(crate) use interface::config::{is_about_files, is_own_service};
+pub(crate) use interface::config::ServiceRules;
 pub(crate) use rules::{MONITORED_MAX, MonitoredProcess, UNDERSTOOD_OF_NUMBERS, UNDERSTOOD_OF_OUTPUT, has_false_claim};
 
 pub use interface::answer::{Answer, TopologyQuestion};

@@ -28,6 +28,7 @@ mod queries;
 mod registrations;
 mod search;
 mod sessions;
+mod shared_monitoring;
 mod shares;
 mod ties;
 mod tools;

@@ -22,5 +22,6 @@ mod sampler;
 
 pub use process::{ProcessStat, process_bytes, process_stat, seconds_since_boot, ticks_per_second};
 pub use query::{QUERY_KEYS, QUERY_QUALIFIERS, Subject, UsageQuestion, answers, is_query_key, is_query_qualifier};
-pub use request::{MONITORS, UNDERSTOOD, UsageKind, UsageRequest};
+pub use request::{MONITORS, OwnNode, UNDERSTOOD, UsageKind, UsageRequest};
+pub(crate) use request::{elements, is_of_this_node};
 pub use sampler::{Sampler, Target};

@@ -173,10 +173,11 @@ mod tests {
 
     use super::*;
     use crate::types::Namespace;
+    use crate::usage::OwnNode;
     use crate::usage::process::PROCESS_KEYS;
 
     fn request(key: &'static str) -> UsageRequest {
-        UsageRequest::read(&info(key, Value::Undefined), &[], "here").unwrap().unwrap()
+        UsageRequest::read(&info(key, Value::Undefined), &[], OwnNode::default()).unwrap().unwrap()
     }
 
     fn figures(sample: &Info) -> Vec<(String, Value)> {

@@ -120,8 +120,7 @@ static void serve_younger(bool both)
 /* Regression: the infos were named in the documentation, and had no effect. */
 static void own_services(void)
 {
-    static const char *const names[] = {"modex.name_service", "modex.file_monitor", "modex.resource_monitor",
-                                        "modex.credentials"};
+    static const char *const names[] = {"modex.name_service", PMIX_SERVER_ENABLE_MONITORING, "modex.credentials"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         pmix_info_t info;
         PMIX_INFO_CONSTRUCT(&info);

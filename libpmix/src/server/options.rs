@@ -41,9 +41,8 @@ pub(super) struct Options {
     pub(super) exchange: Option<ExchangeForm>,
     offers_munge: bool,
     has_name_service: bool,
-    has_file_monitor: bool,
-    /// Whether the library measures the use of resources.
-    has_resource_monitor: bool,
+    /// Whether the library monitors this node, and the host other nodes alone.
+    monitors_own_node: bool,
     /// Whether the library makes and checks credentials.
     has_credentials: bool,
     /// Whether the library answers queries about storage.
@@ -212,8 +211,7 @@ impl Options {
             (keys::SERVER_SYS_CONTROLLER.name(), &mut self.tools.is_controller),
             (keys::SERVER_GATEWAY.name(), &mut self.is_gateway),
             (NAME_SERVICE, &mut self.has_name_service),
-            (FILE_MONITOR, &mut self.has_file_monitor),
-            (RESOURCE_MONITOR, &mut self.has_resource_monitor),
+            (keys::SERVER_ENABLE_MONITORING.name(), &mut self.monitors_own_node),
             (CREDENTIALS, &mut self.has_credentials),
             (STORAGE, &mut self.has_storage),
             (STORAGE_DIRECTIVES, &mut self.stages_files),
@@ -237,8 +235,8 @@ impl Options {
     pub(super) fn services(&self, host: Capabilities) -> impl Iterator<Item = ServerService> {
         let services = [
             (self.has_name_service, ServerService::Names, Capabilities::PUBLISH),
-            (self.has_file_monitor, ServerService::FileMonitor, Capabilities::MONITOR),
-            (self.has_resource_monitor, ServerService::ResourceMonitor, Capabilities::MONITOR),
+            (self.monitors_own_node, ServerService::FileMonitor, Capabilities::empty()),
+            (self.monitors_own_node, ServerService::ResourceMonitor, Capabilities::empty()),
             (self.has_credentials, ServerService::Credentials, Capabilities::GET_CREDENTIAL),
             (self.fabric.is_some(), ServerService::Fabric, Capabilities::FABRIC_REGISTER),
             (self.tools.is_scheduler, ServerService::Scheduler, Capabilities::ALLOCATE),
@@ -282,8 +280,7 @@ impl Options {
         let builder = builder.question_prover(munge::prover());
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
         let builder = if self.has_name_service { builder.name_service() } else { builder };
-        let builder = if self.has_file_monitor { builder.file_monitor() } else { builder };
-        let builder = if self.has_resource_monitor { builder.resource_monitor() } else { builder };
+        let builder = if self.monitors_own_node { builder.shared_monitoring() } else { builder };
         let builder = if self.has_credentials { builder.credentials(Some(munge::prover())) } else { builder };
         let builder = if self.has_storage { builder.storage(MountTable::new()) } else { builder };
         let builder = if self.stages_files { builder.file_staging() } else { builder };
@@ -313,12 +310,6 @@ const NAME_SERVICE: &str = "modex.name_service";
 
 /// Our own info: size of the host's table of functions, in bytes.
 pub(super) const MODULE_SIZE: &str = "modex.module_size";
-
-/// Our own info: whether the library watches files where the host's table has no monitor.
-const FILE_MONITOR: &str = "modex.file_monitor";
-
-/// Our own info: whether the library measures the use of resources where the host's table has no monitor.
-const RESOURCE_MONITOR: &str = "modex.resource_monitor";
 
 /// Our own info: whether the library makes and checks credentials where the host's table has no function.
 const CREDENTIALS: &str = "modex.credentials";
@@ -400,15 +391,13 @@ fn file_of_environment() -> Option<PathBuf> {
 }
 
 /// Our own options.
-const OWN_OPTIONS: [&str; 12] = [
+const OWN_OPTIONS: [&str; 10] = [
     EXCHANGE,
     SECURITY,
     FABRIC,
     MODULE_SIZE,
     TOPOLOGY,
     NAME_SERVICE,
-    FILE_MONITOR,
-    RESOURCE_MONITOR,
     CREDENTIALS,
     STORAGE,
     STORAGE_DIRECTIVES,

@@ -258,6 +258,7 @@ impl World {
             | Output::Wake(_)
             | Output::LookAtFile(..)
             | Output::Look(..)
+            | Output::Measure(..)
             | Output::Discard(_) => {}
         }
         None

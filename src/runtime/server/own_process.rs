@@ -28,13 +28,13 @@ use crate::client::CallError;
 use crate::events::Event;
 use crate::gds::qualified;
 use crate::keys;
-use crate::proto::{self, AnswerForm, Command, QueryInfo, Reply, Request, Service};
+use crate::proto::{self, AnswerForm, Command, Monitor, QueryInfo, Reply, Request, Service};
 use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
     AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, OwnGet,
-    OwnQuery, Requester, for_runtime, has_false_claim, is_about_files, is_own_service,
+    OwnQuery, Requester, ServerConfig, ServiceRules, for_runtime, has_false_claim,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value, ranks_in};
 use output::{OwnOutputHandler, OwnPulls};
@@ -48,10 +48,9 @@ pub struct OwnProcess {
     pulls: Arc<OwnPulls>,
     /// The host's capabilities, as bits.
     capabilities: AtomicU32,
-    /// Services that the server answers if the host does not.
-    own_services: Capabilities,
+    /// Services that the server answers.
+    rules: ServiceRules,
     answers_storage: bool,
-    stages_files: bool,
 }
 
 /// Arguments of a Get of the server's own process. Without a process it means this process's namespace; without a key,
@@ -64,6 +63,15 @@ pub struct FindRequest {
     pub key: Option<Key>,
     /// Directives and qualifiers.
     pub directives: Vec<Info>,
+}
+
+/// The process for which a host asks, and its user, if the host says so.
+fn requester_of_monitor(request: &Monitor, host: Requester) -> Requester {
+    let value = |key: &str| request.directives.iter().find(|info| info.key.as_str() == key).map(|info| &info.value);
+    let Some(Value::Proc(proc)) = value(keys::MONITOR_PROXY.name()) else { return host };
+    let id = |key: &str, own: u32| value(key).and_then(Value::as_u32).unwrap_or(own);
+    let (uid, gid) = (id(keys::USERID.name(), host.uid), id(keys::GRPID.name(), host.gid));
+    Requester { proc: ProcId::clone(proc), object: 0, uid, gid }
 }
 
 /// Takes the reply to a request.
@@ -79,17 +87,16 @@ enum Step {
 
 impl OwnProcess {
     pub(super) fn new(
-        host: Arc<dyn Host>,
-        loop_sender: LoopSender,
+        (host, loop_sender): (Arc<dyn Host>, LoopSender),
         (events, pulls): (Arc<EventHub>, Arc<OwnPulls>),
         environment: &ServerEnvironment,
-        (capabilities, own_services): (Capabilities, Capabilities),
-        (answers_storage, stages_files): (bool, bool),
+        config: &ServerConfig,
     ) -> Self {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
-        let capabilities = AtomicU32::new(capabilities.bits());
-        Self { host, loop_sender, events, values, pulls, capabilities, own_services, answers_storage, stages_files }
+        let capabilities = AtomicU32::new(config.capabilities.bits());
+        let (rules, answers_storage) = (config.service_rules(), config.answers_storage);
+        Self { host, loop_sender, events, values, pulls, capabilities, rules, answers_storage }
     }
 
     /// Notes the host's capabilities. The core gets them by a call.
@@ -288,18 +295,20 @@ impl OwnProcess {
 
     fn ask_service(&self, service: Service, take: Take) {
         let requester = self.requester();
+        let requester = match &service {
+            Service::Monitor(request) => requester_of_monitor(request, requester),
+            _ => requester,
+        };
         if has_false_claim(&requester, false, &service) {
             let (command, status) = (service.command(), Status::ERR_NOT_SUPPORTED);
             return take(Err(CallError::Refused { command, status }));
         }
         let receive = receiver(service.form(), service.command(), take);
-        let needs = service.needs();
         let service = service.of_server(&requester);
         // A host's function `fabric` is for other processes.
         let is_fabric = matches!(service, Service::FabricRegister(_) | Service::FabricUpdate(_));
         let host = if is_fabric { Capabilities::empty() } else { self.capabilities() };
-        let is_own = is_own_service(needs, self.own_services, host);
-        if is_own || self.stages_files && is_about_files(&service) {
+        if self.rules.is_own(&service, host) {
             return ask_own_service(&self.loop_sender, requester, service, receive);
         }
         let receive = match &service {

@@ -27,7 +27,7 @@ use crate::runtime::shared::prover::Prover;
 use crate::server::{
     CURRENT_INVENTORY, Capabilities, HostReply, MONITORED_MAX, PeerId, Requester, ServerCore, requires_more_than,
 };
-use crate::types::{Info, ProcId, Query, Rank, Status, Value};
+use crate::types::{Info, Namespace, ProcId, Query, Rank, Status, Value};
 use crate::usage::{self, UsageKind, UsageRequest};
 
 /// The services that are switched on.
@@ -84,13 +84,17 @@ impl OwnServices {
     ) {
         match (service, &mut self.credentials, &mut self.fabric, &self.files) {
             (Service::Monitor(monitor), ..) => {
-                let asked = measure(&self.usage, core, connections, requester, &monitor);
+                let asked = measure(core, connections, requester, &monitor);
                 match asked {
                     Ok(Asked::Sample(request, targets)) => {
                         let is_own = monitor.error != Status::SUCCESS;
                         let alert = if is_own { monitor.error } else { Status::MONITOR_RESUSAGE_UPDATE };
                         let asker = (requester.proc.clone(), share_of(requester, account));
                         self.usage.sample(asker, request, alert, targets, reply_to);
+                    }
+                    Ok(Asked::Nothing) => {
+                        let nothing = HostReply::Infos { status: Status::SUCCESS, info: Vec::new() };
+                        answer(&self.loop_sender, reply_to, nothing);
                     }
                     Ok(Asked::Cancel(name)) => self.usage.cancel(requester.proc.clone(), name, reply_to),
                     Err(status) => answer(&self.loop_sender, reply_to, HostReply::Status(status)),
@@ -158,6 +162,11 @@ impl OwnServices {
         self.processes.insert(peer, proc.clone());
     }
 
+    /// Notes the end of a job. It ends requests that a host made for its processes on other nodes.
+    pub(super) fn note_end_of_job(&mut self, namespace: &Namespace) {
+        self.usage.note_end_of_job(namespace);
+    }
+
     /// Notes the end of a connection. The last one of a process ends the requests and credentials of that process.
     pub(super) fn note_departure(&mut self, core: &ServerCore<Store>, peer: PeerId) {
         let Some(proc) = self.processes.remove(&peer) else { return };
@@ -181,11 +190,12 @@ fn share_of(requester: &Requester, account: Option<Account>) -> Share {
 /// A request of the service of resource usage.
 enum Asked {
     Sample(UsageRequest, Vec<(ProcId, u32)>),
+    /// Nothing on this node.
+    Nothing,
     Cancel(Option<String>),
 }
 
 fn measure(
-    usage: &UsageDesk,
     core: &ServerCore<Store>,
     connections: &Connections,
     requester: &Requester,
@@ -194,14 +204,21 @@ fn measure(
     if monitor.key.as_str() == keys::MONITOR_CANCEL.name() {
         return cancelled(monitor, directives).map(Asked::Cancel);
     }
-    let request = UsageRequest::read(monitor, directives, usage.hostname()).ok_or(Status::ERR_NOT_SUPPORTED)??;
+    let request =
+        UsageRequest::read(monitor, directives, core.own_node(requester)).ok_or(Status::ERR_NOT_SUPPORTED)??;
     let mut targets = Vec::new();
+    if request.is_elsewhere {
+        return Ok(Asked::Nothing);
+    }
     if request.kind == UsageKind::Processes {
         let numbered = |process| numbered(connections, process);
-        let procs = match (&request.procs[..], &request.pids[..]) {
+        let mut procs = match (&request.procs[..], &request.pids[..]) {
             ([], []) => vec![ProcId { namespace: requester.proc.namespace.clone(), rank: Rank::Wildcard }],
             (procs, _) => procs.to_vec(),
         };
+        if request.is_share {
+            procs.retain(|proc| core.is_local(proc));
+        }
         targets.extend(core.monitored(requester, &procs)?.into_iter().filter_map(numbered));
         if !request.pids.is_empty() {
             let all = core.all_monitored(requester).into_iter().filter_map(numbered);
@@ -213,7 +230,7 @@ fn measure(
         targets.sort_unstable();
         targets.dedup();
         if targets.is_empty() {
-            return Err(Status::ERR_NOT_FOUND);
+            return if request.is_share { Ok(Asked::Nothing) } else { Err(Status::ERR_NOT_FOUND) };
         }
         if targets.len() > MONITORED_MAX {
             return Err(Status::ERR_OUT_OF_RESOURCE);

@@ -203,10 +203,11 @@ impl ServerHandle {
         let server = environment.address.server.clone();
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, Box::new(HostProcess(loop_sender.clone())));
         let ((running, drained), pulls) = (bounded(0), Arc::new(OwnPulls::default()));
-        let storage = (core.answers_storage, core.stages_files);
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &grants, &*host, &environment);
-        let (services, peers_max) = ((core.capabilities, core.own_services), core.limits.peers_max);
+        let (services, peers_max) = (core.own_services, core.limits.peers_max);
+        let (called, heard) = ((Arc::clone(&host), loop_sender.clone()), (Arc::clone(&events), Arc::clone(&pulls)));
+        let own = Arc::new(OwnProcess::new(called, heard, &environment, &core));
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
@@ -229,11 +230,9 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
-            own_services: OwnServices::new(services.1, (&loop_sender, clock), (&server, &node_inventory), given),
-            names: services.1.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
+            own_services: OwnServices::new(services, (&loop_sender, clock), (&server, &node_inventory), given),
+            names: services.contains(Capabilities::PUBLISH).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
-        let own =
-            Arc::new(OwnProcess::new(host, loop_sender.clone(), (events, pulls), &environment, services, storage));
         Ok(Self {
             thread: Mutex::new(Some(server_loop.start(&loop_sender).map_err(StartError::Thread)?)),
             loop_sender,

@@ -246,6 +246,9 @@ impl ServerLoop {
                     self.complete_waits();
                     let id = self.calls.insert(receiver, ended_by(&call));
                     let ended = self.names.as_ref().and_then(|_| end_by(&call));
+                    if let HostCall::DeregisterNamespace(namespace) = &call {
+                        self.own_services.note_end_of_job(namespace);
+                    }
                     self.handle(now, Input::Host(id, call), None);
                     if let (Some(names), Some(ended)) = (&mut self.names, ended) {
                         names.note_end(now, &self.core, ended);
@@ -541,6 +544,12 @@ impl ServerLoop {
                 self.count(id, origin);
                 let asker = (&requester, origin.map(|origin| origin.account.clone()));
                 self.own_services.look(&self.core, &self.connections, asker, queries, ReplyTo::Core(id));
+            }
+            Output::Measure(id, requester, request) => {
+                self.count(id, origin);
+                let asker = (&requester, origin.map(|origin| origin.account.clone()));
+                let service = Service::Monitor(*request);
+                self.own_services.ask(&self.core, &self.connections, asker, service, ReplyTo::Core(id));
             }
             Output::Discard(garbage) => self.connections.discard(garbage),
             // No process sleeps to wait for a publication.

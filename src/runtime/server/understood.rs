@@ -240,8 +240,9 @@ pub const OF_DEBUGGED_JOBS: [&str; 4] = [
 ];
 
 /// Infos that a server in C reads at its start, beside those for output.
-pub const OF_SERVERS: [&str; 27] = [
+pub const OF_SERVERS: [&str; 28] = [
     keys::EXTERNAL_PROGRESS.name(),
+    keys::SERVER_ENABLE_MONITORING.name(),
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),

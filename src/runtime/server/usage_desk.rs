@@ -2,8 +2,8 @@
 //! again.
 //!
 //! The thread measures a few processes at a time, in the order of [`MeasuringLine`]. Between them it takes all orders
-//! that have come. A request with a period ends with the last connection of its process, with its cancellation, or with
-//! the processes that it measures. Each sample is an event for its process alone.
+//! that have come. A request with a period ends with the last connection of its process, with its job, with its
+//! cancellation, or with the processes that it measures. Each sample is an event for its process alone.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,7 +22,7 @@ use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::threads::spawn;
 use crate::server::{HostCall, HostReply};
 use crate::types::codes::range::RANGE_CUSTOM;
-use crate::types::{Info, Key, ProcId, Status, Time};
+use crate::types::{Info, Key, Namespace, ProcId, Status, Time};
 use crate::usage::{Sampler, Target, UsageRequest, ticks_per_second};
 
 /// The service. The first request starts its thread.
@@ -96,6 +96,12 @@ impl UsageDesk {
         if self.askers.remove(proc) {
             self.order(Order::Ended(proc.clone()));
         }
+    }
+
+    /// A job has ended. Its processes may have been on other nodes.
+    pub(super) fn note_end_of_job(&mut self, namespace: &Namespace) {
+        let ended: Vec<ProcId> = self.askers.iter().filter(|asker| asker.namespace == *namespace).cloned().collect();
+        ended.iter().for_each(|asker| self.note_end(asker));
     }
 
     fn order(&mut self, order: Order) {
@@ -190,7 +196,7 @@ impl Measurement {
             self.targets.is_empty()
         } else {
             let ignored = ResultReceiver::Callback(Box::new(|_| {}));
-            let event = HostCall::NotifyEvent(self.update(asker, server, samples));
+            let event = HostCall::NotifyRequester(asker.clone(), self.update(asker, server, samples));
             let _ = loop_sender.send(LoopMessage::Call(event, ignored));
             true
         };
@@ -300,7 +306,8 @@ mod tests {
     use super::*;
     use crate::runtime::server::poller::{Poller, Token, Waker};
     use crate::runtime::server::request_quota::Account;
-    use crate::types::{Namespace, Value};
+    use crate::types::Value;
+    use crate::usage::OwnNode;
 
     fn thread() -> UsageThread {
         let (loop_sender, _) = LoopSender::new(Waker::new(&Poller::new().unwrap(), Token(0)).unwrap());
@@ -311,7 +318,7 @@ mod tests {
 
     fn request(directives: &[Info]) -> UsageRequest {
         let key = Key::from_static(keys::MONITOR_PROC_RESOURCE_USAGE.name());
-        UsageRequest::read(&Info::new(key, Value::Undefined), directives, "here").unwrap().unwrap()
+        UsageRequest::read(&Info::new(key, Value::Undefined), directives, OwnNode::default()).unwrap().unwrap()
     }
 
     fn asker(rank: u32) -> ProcId {

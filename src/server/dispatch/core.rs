@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::proto::Service;
-use crate::server::interface::{Input, Output, PeerId, UpcallId, is_about_files, is_own_service};
+use crate::server::interface::{Input, Output, PeerId, UpcallId};
 use crate::server::state::{NEXT_STEP_IN, Purpose, ServerCore, Timer};
 use crate::types::{Namespace, ProcId, Time};
 
@@ -105,10 +105,9 @@ impl<S: Datastore> ServerCore<S> {
         self.collectives.get(operation).map(|operation| operation.contributed())
     }
 
-    /// Whether the runtime answers this service, because the host does not.
+    /// Whether the runtime answers this request, and not the host.
     pub(crate) fn is_own_service(&self, service: &Service) -> bool {
-        is_own_service(service.needs(), self.config.own_services, self.config.capabilities)
-            || self.config.stages_files && is_about_files(service)
+        self.config.service_rules().is_own(service, self.config.capabilities)
     }
 
     /// The process of a connection.

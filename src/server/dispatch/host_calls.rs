@@ -50,6 +50,7 @@ impl<S: Datastore> ServerCore<S> {
                 Status::SUCCESS
             }
             HostCall::NotifyEvent(event) => self.notify_of_host(now, &Arc::new(event)),
+            HostCall::NotifyRequester(requester, event) => self.notify_requester(now, &requester, event),
             HostCall::RegisterEvents(events) => return self.register_events_of_host(now, ticket, events),
             HostCall::DeregisterEvents(codes) => {
                 self.deregister_events(Listener::Host, codes);

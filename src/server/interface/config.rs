@@ -9,6 +9,7 @@ use crate::proto::{Service, with_services};
 use crate::storage;
 use crate::topo::inventory::{SharedInventories, StoredInventory};
 use crate::types::{ProcId, Text};
+use crate::usage::is_of_this_node;
 
 macro_rules! capabilities {
     ($(
@@ -77,15 +78,32 @@ macro_rules! capabilities {
 
 with_services!(capabilities);
 
-/// Whether the server's runtime answers a service: it is switched on, and the host does not have it.
-pub(crate) const fn is_own_service(needs: Capabilities, own: Capabilities, host: Capabilities) -> bool {
-    own.contains(needs) && !host.contains(needs)
+/// The services that the server's runtime answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServiceRules {
+    own_services: Capabilities,
+    stages_files: bool,
+    shares_monitoring: bool,
 }
 
-/// Whether a service is about files. The runtime of a server that stages files answers it, also if the host controls
-/// jobs.
-pub(crate) fn is_about_files(service: &Service) -> bool {
-    matches!(service, Service::JobControl(control) if storage::has_directive(&control.directives))
+impl ServiceRules {
+    /// Whether the runtime answers this request, with a host of these capabilities. A service that is switched on takes
+    /// the place of a function that the host does not have. Requests about files, and shared ones about this node, are
+    /// the runtime's in any case.
+    pub(crate) fn is_own(self, service: &Service, host: Capabilities) -> bool {
+        let needs = service.needs();
+        match service {
+            Service::JobControl(control) if self.stages_files && storage::has_directive(&control.directives) => true,
+            Service::Monitor(request) if self.shares_monitoring && is_of_this_node(&request.directives) => true,
+            _ => self.own_services.contains(needs) && !host.contains(needs),
+        }
+    }
+
+    /// Whether the runtime measures anything, with a host of these capabilities.
+    pub(crate) const fn measures(self, host: Capabilities) -> bool {
+        let is_left = self.shares_monitoring || !host.contains(Capabilities::MONITOR);
+        is_left && self.own_services.contains(Capabilities::MONITOR)
+    }
 }
 
 /// Configuration of a server. Made once, at the edge.
@@ -97,6 +115,8 @@ pub struct ServerConfig {
     pub own_services: Capabilities,
     /// Whether the server's runtime looks at files for processes of the server's user (`PMIX_MONITOR_FILE`).
     pub watches_files: bool,
+    /// Whether the runtime monitors this node, and the host other nodes alone.
+    pub shares_monitoring: bool,
     /// Tools that may connect.
     pub tools: ToolPolicy,
     /// Bounds on the state that peers can make the server hold.
@@ -133,6 +153,13 @@ pub struct ServerConfig {
     pub stages_files: bool,
     /// The name and address under which processes find this server. `None`: they do not find it.
     pub contact: Option<Contact>,
+}
+
+impl ServerConfig {
+    pub(crate) const fn service_rules(&self) -> ServiceRules {
+        let Self { own_services, stages_files, shares_monitoring, .. } = *self;
+        ServiceRules { own_services, stages_files, shares_monitoring }
+    }
 }
 
 /// A server's name and address for tools.

@@ -91,6 +91,8 @@ pub enum HostCall {
     Capabilities(Capabilities),
     /// Notifies local processes of an event from the host.
     NotifyEvent(Event),
+    /// Notifies the process that asked for samples, here or on another node.
+    NotifyRequester(ProcId, Event),
     /// Registers the server's own process for events.
     RegisterEvents(RegisterEvents),
     /// Deregisters the server's own process from these events. The marker of default handlers is

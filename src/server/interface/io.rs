@@ -13,7 +13,7 @@ use super::requests::{IofOutput, Requester};
 use crate::events::Event;
 use crate::keys;
 use crate::proto::notification::{EventNotice, OutputHead, RemovalNotice};
-use crate::proto::{Request, Tag};
+use crate::proto::{Monitor, Request, Tag};
 use crate::topo::SharedMachine;
 use crate::types::{Info, Key, Namespace, ProcId, Query, Text};
 
@@ -112,6 +112,9 @@ pub enum Output {
     /// Answer queries about storage and the use of resources for a process, and return the found values by
     /// [`Input::Completed`].
     Look(UpcallId, Requester, Vec<Query>),
+    /// Measure what a process asks for on this node, or end such a request, and return the result by
+    /// [`Input::Completed`].
+    Measure(UpcallId, Requester, Box<Monitor>),
 }
 
 /// Identifies the watch that wants to know a file's state.

@@ -40,7 +40,7 @@ pub(super) mod unread;
 
 pub(super) use answer::{Answer, TopologyQuestion};
 pub(super) use cleanup::{Cleanup, DirectoryRules};
-pub(super) use config::{Capabilities, Limits, ServerConfig, ToolAdmission, is_about_files, is_own_service};
+pub(super) use config::{Capabilities, Limits, ServerConfig, ToolAdmission};
 pub(super) use connection::{
     Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, UNDERSTOOD_OF_ATTACHING, UNDERSTOOD_OF_NEW_TOOLS,
 };

@@ -55,6 +55,8 @@ impl Service {
         match &mut self {
             Self::Spawn(spawn) => set_parent(spawn, requester, is_tool),
             Self::Log(log) => set_source(log, requester),
+            // Only a host asks for others.
+            Self::Monitor(request) => request.directives.retain(|info| info.key.as_str() != keys::MONITOR_PROXY.name()),
             _ => {}
         }
         self.forget_claims();

@@ -2,6 +2,7 @@
 
 use super::access::Action;
 use super::cleanup::CleanupPart;
+use super::shared_monitoring::with_share;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Request, Service};
@@ -35,6 +36,9 @@ impl<S: Datastore> ServerCore<S> {
         let permitted = self.permit_service(&requester, &service);
         let is_tool = self.peers.get(ticket.peer()).is_some_and(Peer::is_tool);
         match permitted.and_then(|()| service.of_peer(&requester, is_tool)) {
+            Ok(Service::Monitor(request)) if self.config.shares_monitoring => {
+                self.share_monitoring(now, ticket, requester, request);
+            }
             Ok(service) => self.pass_up(now, (ticket, expected), requester, service),
             Err(status) => self.outputs.reply_status(ticket, status),
         }
@@ -196,7 +200,13 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Gives a service in the host's form to the host.
-    fn pass_up(&mut self, now: Time, (ticket, expected): (Ticket, Expected), requester: Requester, service: Service) {
+    pub(super) fn pass_up(
+        &mut self,
+        now: Time,
+        (ticket, expected): (Ticket, Expected),
+        requester: Requester,
+        service: Service,
+    ) {
         let is_for_host = self.config.capabilities.contains(service.needs());
         if !is_for_host && !self.is_own_service(&service) {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
@@ -250,6 +260,8 @@ impl<S: Datastore> ServerCore<S> {
                 return self.forward_to_spawner(now, spawner, namespace, output);
             }
             (Expected::Spawned(_), reply) => AnswerForm::Namespace.reply(reply),
+            (Expected::Share(request), reply) => return self.ask_other_nodes(now, ticket, *request, reply),
+            (Expected::Rest(found), reply) => AnswerForm::Infos.reply(with_share(found, reply)),
             (Expected::Answer(form), reply) => form.reply(reply),
             (Expected::Queries(_), reply) => AnswerForm::Infos.reply(reply),
         };
@@ -291,6 +303,9 @@ pub(crate) fn has_false_claim(requester: &Requester, is_tool: bool, service: &Se
         }
         Service::Log(log) => log.directives.iter().any(|info| {
             is_false(info) || is_another(info, keys::LOG_SOURCE.name(), &Value::from(requester.proc.clone()))
+        }),
+        Service::Monitor(Monitor { directives, .. }) => directives.iter().any(|info| {
+            is_false(info) || is_another(info, keys::MONITOR_PROXY.name(), &Value::from(requester.proc.clone()))
         }),
         service => service.directives().into_iter().flatten().any(is_false),
     }

@@ -12,7 +12,7 @@
 //! | `topology`, `derived`, `inventory` | questions about hardware; values derived from it; inventories of nodes |
 //! | `query` | queries that the server answers itself |
 //! | `events`, `watches` | events; watches of processes and files |
-//! | `monitored` | the processes whose use of resources a process may ask for |
+//! | `monitored`, `shared_monitoring` | the processes that a process may have monitored; requests shared with the host |
 //! | `forwarding`, `inherited_output` | output from the host to clients; that of spawned jobs |
 //! | `cleanup` | files that processes want removed at their end |
 //! | `psets` | process sets |
@@ -53,6 +53,7 @@ mod query;
 mod rendezvous;
 mod resolve;
 mod session;
+mod shared_monitoring;
 mod slices;
 mod ties;
 mod tools;

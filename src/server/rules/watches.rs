@@ -4,7 +4,7 @@
 //! A watch belongs to the connection that requested it, and ends with it. An interval without a sign is a miss. More
 //! consecutive misses than allowed raise one event, until the next sign. The runtime looks at files, if it is
 //! configured to, with the rights of the server's user and for processes of this user alone. Other ways of monitoring
-//! are the host's.
+//! are the host's, or shared with it (`shared_monitoring`).
 //!
 //! Source: PMIx Standard, `PMIx_Process_monitor` and `PMIx_Heartbeat`.
 
@@ -15,9 +15,7 @@ use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
-use crate::server::interface::{
-    Capabilities, FileLook, FileState, Output, PeerId, Upcall, is_own_service, requires_more_than,
-};
+use crate::server::interface::{Capabilities, FileLook, FileState, Output, PeerId, Upcall, requires_more_than};
 use crate::server::state::{Interval, ServerCore, Ticket, Timer, Watch, WatchId};
 use crate::types::codes::range;
 use crate::types::{Info, Key, Status, Time, Value};
@@ -47,8 +45,7 @@ impl<S: Datastore> ServerCore<S> {
             };
             let has_cancelled = self.cancel_watches(peer, name);
             // Another service may have a request of this name, too.
-            let (own, host) = (self.config.own_services, self.config.capabilities);
-            let is_whole = !is_own_service(Capabilities::MONITOR, own, host);
+            let is_whole = !self.config.service_rules().measures(self.config.capabilities);
             (has_cancelled && is_whole).then_some(Status::SUCCESS)?
         } else {
             let watch = Watch::of_heartbeats(request, now).or_else(|| self.file_watch(now, peer, request))?;
@@ -74,9 +71,10 @@ impl<S: Datastore> ServerCore<S> {
         Status::SUCCESS
     }
 
-    /// A watch of a file, if the server's runtime looks at files and the host does not.
+    /// A watch of a file, if the server's runtime looks at files, and the host does not or leaves this node to it.
     fn file_watch(&self, now: Time, peer: PeerId, request: &proto::Monitor) -> Option<Result<Watch, Status>> {
-        if !self.config.watches_files || self.config.capabilities.contains(Capabilities::MONITOR) {
+        let is_of_host = self.config.capabilities.contains(Capabilities::MONITOR) && !self.config.shares_monitoring;
+        if !self.config.watches_files || is_of_host {
             return None;
         }
         let watch = Watch::of_file(request, now)?;

@@ -6,9 +6,9 @@ use super::events::HeldEvent;
 use super::operation::OperationId;
 use super::outputs::Ticket;
 use super::questions::Questions;
-use crate::proto::AnswerForm;
-use crate::server::interface::{OutputSettings, PeerId, UpcallId};
-use crate::types::{Key, Namespace, ProcId, Time};
+use crate::proto::{AnswerForm, Monitor};
+use crate::server::interface::{OutputSettings, PeerId, Requester, UpcallId};
+use crate::types::{Info, Key, Namespace, ProcId, Time};
 
 /// The purpose of an upcall.
 #[derive(Debug)]
@@ -57,6 +57,10 @@ pub(crate) enum Expected {
     Queries(Box<Questions>),
     /// Values of the runtime for queries that the host has left.
     Looks(Box<Questions>),
+    /// What the runtime has measured here, of a request that goes to other nodes, too.
+    Share(Box<(Requester, Monitor)>),
+    /// What other nodes have measured, beside these figures of this one.
+    Rest(Vec<Info>),
     /// Success, which grants the pull that the host was asked for.
     Pull,
     /// The namespace of a job with these directives for its output.
