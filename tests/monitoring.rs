@@ -84,6 +84,10 @@ fn list(element_type: DataType, elements: Vec<Value>) -> Value {
     Value::DataArray(Box::new(DataArray { element_type, elements }))
 }
 
+fn all_of_job() -> Value {
+    Value::from(ProcId { rank: Rank::Wildcard, ..proc("job", 0) })
+}
+
 /// The values of a figure in the samples that answer a request.
 fn figures(client: &Client, kind: &'static str, directives: Vec<Info>, figure: &str) -> Result<Vec<Value>, Status> {
     let asked = client.monitor(info(kind, Value::Undefined), Status::SUCCESS, directives).wait();
@@ -110,8 +114,7 @@ fn a_request_without_targets_stays_on_its_node() {
         |directives| figures(&client, keys::MONITOR_PROC_RESOURCE_USAGE.name(), directives, keys::PROCID.name());
     let own = Ok(vec![Value::from(proc("job", 0))]);
     assert_eq!(procs(Vec::new()), own);
-    let all = list(DataType::Proc, vec![Value::from(ProcId { rank: Rank::Wildcard, ..proc("job", 0) })]);
-    let all = info(keys::MONITOR_TARGET_PROCS.name(), all);
+    let all = info(keys::MONITOR_TARGET_PROCS.name(), list(DataType::Proc, vec![all_of_job()]));
     assert_eq!(procs(vec![all, info(keys::MONITOR_LOCAL_ONLY.name(), true)]), own);
     assert_eq!(*nodes.asked.lock().unwrap(), 0);
 }
@@ -128,15 +131,18 @@ fn one_answer_has_the_samples_of_both_nodes() {
     assert_eq!(procs(vec![proc("job", 1), proc("job", 0)]), both);
     assert_eq!(procs(vec![ProcId { rank: Rank::Wildcard, ..proc("job", 0) }]), both);
     assert_eq!(procs(vec![proc("job", 1)]), Ok(vec![Value::from(proc("job", 1))]));
+    let names = |names: &[&str]| names.iter().map(|name| Value::from(*name)).collect::<Vec<_>>();
+    let everybody = vec![info(keys::MONITOR_TARGET_PROCS.name(), list(DataType::Proc, vec![all_of_job()]))];
+    let of_procs = keys::MONITOR_PROC_RESOURCE_USAGE.name();
+    assert_eq!(figures(&client, of_procs, everybody, keys::HOSTNAME.name()), Ok(names(&["node0", "node1"])));
     let hosts =
         |directive| figures(&client, keys::MONITOR_NODE_RESOURCE_USAGE.name(), vec![directive], keys::HOSTNAME.name());
-    let names = |names: &[&str]| names.iter().map(|name| Value::from(*name)).collect::<Vec<_>>();
     let by_name = info(keys::MONITOR_TARGET_NODES.name(), list(DataType::String, names(&["node1", "node0"])));
     assert_eq!(hosts(by_name), Ok(names(&["node0", "node1"])));
     let numbers = list(DataType::Uint32, vec![Value::Uint32(0), Value::Uint32(1)]);
     assert_eq!(hosts(info(keys::MONITOR_TARGET_NODEIDS.name(), numbers)), Ok(names(&["node0", "node1"])));
     assert_eq!(hosts(info(keys::MONITOR_TARGET_NODES.name(), "node1")), Ok(names(&["node1"])));
-    assert_eq!(*nodes.asked.lock().unwrap(), 6);
+    assert_eq!(*nodes.asked.lock().unwrap(), 7);
 }
 
 #[test]

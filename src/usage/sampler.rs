@@ -61,6 +61,7 @@ impl Sampler {
                     let head = vec![
                         info(keys::PROCID.name(), target.proc.clone()),
                         info(keys::PROC_PID.name(), Value::Pid(target.pid)),
+                        info(keys::HOSTNAME.name(), hostname),
                         info(keys::PROC_SAMPLE_TIME.name(), Value::Time(seconds)),
                     ];
                     let found = self.of_process(request, target.pid, &stat, now);
