@@ -2,7 +2,7 @@
 
 use crate::gds::Datastore;
 use crate::server::interface::{HostReply, UpcallId};
-use crate::server::state::{PendingUpcall, Purpose, ServerCore, Timer};
+use crate::server::state::{AbortStage, PendingUpcall, Purpose, ServerCore, Timer};
 use crate::types::{Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
@@ -18,9 +18,8 @@ impl<S: Datastore> ServerCore<S> {
             Purpose::ClientFinalized(ticket) if reply.status() == Status::ERR_NOT_SUPPORTED => {
                 self.outputs.reply_status(ticket, Status::SUCCESS);
             }
-            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) => {
-                self.outputs.reply_status(ticket, reply.status());
-            }
+            Purpose::ClientFinalized(ticket) => self.outputs.reply_status(ticket, reply.status()),
+            Purpose::Abort(ticket, stage) => self.settle_abort(now, ticket, stage, reply.status()),
             Purpose::Notify(ticket, held) => self.settle_event(now, ticket, held, reply.status()),
             Purpose::OrphanedEvent(held) => self.settle_orphan(now, *held, reply.status()),
             Purpose::RegisterEvents => self.complete_environment(now, id, reply.status()),
@@ -39,7 +38,11 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The host took too long: waiting requests get a timeout, and a later answer is ignored.
     pub(super) fn expire_upcall(&mut self, now: Time, id: UpcallId) {
-        let about = self.upcalls.get(id).map(|upcall| upcall.purpose.subject());
+        let purpose = self.upcalls.get(id).map(|upcall| &upcall.purpose);
+        if matches!(purpose, Some(Purpose::Abort(_, AbortStage::Ordered))) {
+            return self.complete_upcall(now, id, HostReply::Status(Status::SUCCESS));
+        }
+        let about = purpose.map(Purpose::subject);
         tracing::warn!(
             upcall = id.0,
             about,

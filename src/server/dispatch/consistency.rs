@@ -34,7 +34,7 @@ impl<S: Datastore> ServerCore<S> {
         let gathering = self.collectives.iter().flat_map(|(_, operation)| operation.waiting_peers());
         let upcalls = self.upcalls.iter().filter_map(|(_, upcall)| match &upcall.purpose {
             Purpose::ClientFinalized(ticket)
-            | Purpose::Abort(ticket)
+            | Purpose::Abort(ticket, _)
             | Purpose::Passed(ticket, _)
             | Purpose::Notify(ticket, _) => Some(ticket.peer()),
             Purpose::ClientConnected(_)

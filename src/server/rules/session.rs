@@ -247,7 +247,7 @@ impl<S: Datastore> ServerCore<S> {
                     self.abandon_pull(now, upcall);
                     tickets.push((ticket, false));
                 }
-                Some(Purpose::Abort(ticket) | Purpose::Passed(ticket, _) | Purpose::Notify(ticket, _)) => {
+                Some(Purpose::Abort(ticket, _) | Purpose::Passed(ticket, _) | Purpose::Notify(ticket, _)) => {
                     tickets.push((ticket, false));
                 }
                 Some(

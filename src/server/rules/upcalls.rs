@@ -1,11 +1,16 @@
 //! Requests to the host, and their end.
 
+use std::time::Duration;
+
 use super::access::Action;
 use crate::gds::Datastore;
 use crate::proto;
 use crate::server::interface::{AbortUpcall, Capabilities, Output, Upcall, UpcallId};
-use crate::server::state::{PendingUpcall, Purpose, ServerCore, Ticket, Timer};
+use crate::server::state::{AbortStage, PendingUpcall, Purpose, ServerCore, Ticket, Timer};
 use crate::types::{ProcId, Status, Time};
+
+/// How long the caller of an abort waits for its end after the host has agreed. Some hosts do nothing else.
+const CALLER_END_MAX: Duration = Duration::from_secs(2);
 
 impl<S: Datastore> ServerCore<S> {
     /// Asks the host. The answer carries the returned id.
@@ -42,8 +47,22 @@ impl<S: Datastore> ServerCore<S> {
         if let Err(status) = self.permit_abort(&ticket, &requester, &procs) {
             return self.outputs.reply_status(ticket, status);
         }
+        let is_of_caller = procs.is_empty() || procs.iter().any(|named| named.covers(&requester));
+        let stage = if is_of_caller { AbortStage::OfCaller } else { AbortStage::OfOthers };
         let upcall = Upcall::Abort(AbortUpcall { requester, object, status, message, procs });
-        self.ask_host(now, Purpose::Abort(ticket), upcall);
+        self.ask_host(now, Purpose::Abort(ticket, stage), upcall);
+    }
+
+    /// Handles the host's answer to an abort. The call of a process that is to end does not return, as the standard has
+    /// it. PRRTE waits for ever for a job whose caller of abort ends by itself before its daemon has the order to end it.
+    pub(in crate::server) fn settle_abort(&mut self, now: Time, ticket: Ticket, stage: AbortStage, status: Status) {
+        if stage != AbortStage::OfCaller || status != Status::SUCCESS {
+            let status = if stage == AbortStage::Ordered { Status::SUCCESS } else { status };
+            return self.outputs.reply_status(ticket, status);
+        }
+        let deadline = Some(now + CALLER_END_MAX);
+        let id = self.upcalls.insert(Purpose::Abort(ticket, AbortStage::Ordered), deadline);
+        self.timers.arm(deadline, Timer::Upcall(id));
     }
 
     fn permit_abort(&self, ticket: &Ticket, requester: &ProcId, procs: &[ProcId]) -> Result<(), Status> {

@@ -105,7 +105,7 @@ pub(super) use output_pull::{Collected, OutputPull};
 pub(super) use outputs::{CallTicket, Ticket};
 pub(super) use pace::{LOOKS_PER_STEP, OUTPUTS_PER_STEP};
 pub(super) use peer::{Peer, PeerStage};
-pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose, SpawnedOutput};
+pub(super) use pending::{AbortStage, Expected, Fetch, PendingUpcall, Purpose, SpawnedOutput};
 pub(super) use query_scope::QueryScope;
 pub(crate) use questions::for_runtime;
 pub(super) use questions::{Answering, QueryProgress, Questions};

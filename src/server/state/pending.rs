@@ -16,7 +16,7 @@ pub(crate) enum Purpose {
     ClientConnected(PeerId),
     ToolConnected(PeerId),
     ClientFinalized(Ticket),
-    Abort(Ticket),
+    Abort(Ticket, AbortStage),
     /// An event, and what is left to do with it if the host agrees.
     Notify(Ticket, Option<Box<HeldEvent>>),
     /// An event whose raiser has ended. The others get it if the host agrees.
@@ -30,6 +30,17 @@ pub(crate) enum Purpose {
     DirectModex(Fetch),
 }
 
+/// The stages of an abort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AbortStage {
+    /// The host is asked to end other processes.
+    OfOthers,
+    /// The host is asked to end the caller, too.
+    OfCaller,
+    /// The host has agreed to end the caller.
+    Ordered,
+}
+
 impl Purpose {
     /// The subject of the upcall, for the log.
     pub(crate) const fn subject(&self) -> &'static str {
@@ -37,7 +48,7 @@ impl Purpose {
             Self::ClientConnected(_) => "a client that connects",
             Self::ToolConnected(_) => "a tool that connects",
             Self::ClientFinalized(_) => "a client that finalizes",
-            Self::Abort(_) => "an abort",
+            Self::Abort(..) => "an abort",
             Self::Notify(..) | Self::OrphanedEvent(_) => "an event",
             Self::RegisterEvents => "a registration for events",
             Self::Passed(..) => "a request of a process",
@@ -162,7 +173,7 @@ impl PendingUpcalls {
         let is_for = |upcall: &PendingUpcall| match &upcall.purpose {
             Purpose::ClientConnected(id) | Purpose::ToolConnected(id) => *id == peer,
             Purpose::ClientFinalized(ticket)
-            | Purpose::Abort(ticket)
+            | Purpose::Abort(ticket, _)
             | Purpose::Passed(ticket, _)
             | Purpose::Notify(ticket, _) => ticket.peer() == peer,
             Purpose::Operation(_)
