@@ -408,7 +408,8 @@ impl Client {
     }
 
     /// Asks the server to end processes; an empty list means this process's whole job. The host decides whether and
-    /// when it happens.
+    /// when it happens. If this process is among them, the call returns only if the host agrees and does not end the
+    /// process within 2 seconds.
     ///
     /// # Errors
     /// [`CallError`].

@@ -64,7 +64,8 @@ pub trait Host: Send + Sync + 'static {
         reply.succeed(());
     }
 
-    /// A process wants to end other processes, or its whole job.
+    /// A process wants to end other processes, or its whole job. If it is among them, it gets no answer after a success
+    /// for 2 seconds: end it in this time.
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
         unsupported(request, reply);
     }
