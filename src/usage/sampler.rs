@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_begins_with_the_name_and_the_time() {
+    fn a_sample_begins_with_the_name_the_node_and_the_time() {
         let mut sampler = Sampler::new(100);
         let proc = ProcId::new(Namespace::new("job").unwrap(), 3);
         let target = Sampler::target(proc.clone(), std::process::id()).unwrap();
@@ -201,7 +201,8 @@ mod tests {
         assert_eq!(samples.len(), 1);
         let found = figures(&samples[0]);
         assert_eq!(found[0], (keys::PROCID.name().to_owned(), proc.into()));
-        assert_eq!(found[2], (keys::PROC_SAMPLE_TIME.name().to_owned(), Value::Time(7)));
+        assert_eq!(found[2], (keys::HOSTNAME.name().to_owned(), "here".into()));
+        assert_eq!(found[3], (keys::PROC_SAMPLE_TIME.name().to_owned(), Value::Time(7)));
         assert!(PROCESS_KEYS.iter().all(|known| found.iter().any(|(key, _)| key == known)), "{found:?}");
         let of_node = sampler.sample(&request(keys::MONITOR_NODE_RESOURCE_USAGE.name()), &[], "here", Time::ZERO, 7);
         assert_eq!(figures(&of_node[0])[0], (keys::HOSTNAME.name().to_owned(), "here".into()));
