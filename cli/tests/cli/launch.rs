@@ -261,12 +261,16 @@ impl Ended {
     }
 }
 
-/// Waits for a condition. The harness ends a test whose condition never comes.
+/// Waits for a condition. A test whose condition never comes ends after a time on which nothing else depends.
 pub(crate) fn wait_until(mut is_met: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
     while !is_met() {
+        assert!(begun.elapsed() < HANG_TIME, "the condition did not come in {HANG_TIME:?}");
         std::thread::yield_now();
     }
 }
+
+const HANG_TIME: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Whether a process exists and is not a zombie.
 pub(crate) fn is_alive(process: i32) -> bool {
